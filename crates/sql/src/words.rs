@@ -145,6 +145,7 @@ impl Words<'_> {
         let name = match self.peek() {
             Some(Token::Word(word)) => word.value.clone(),
             Some(Token::SingleQuotedString(text)) if what == "a value" => text.replace("''", "'"),
+            Some(Token::Number(number, _)) if what == "a value" => number.clone(),
             found => {
                 let found = found.map_or_else(|| "the end".to_owned(), ToString::to_string);
                 return fault(format!("expected {what}, found {found}"));

@@ -366,7 +366,7 @@ impl TableSpec {
     }
 
     /// Sets the tier from an age on. Rules that say nothing new are left out.
-    pub(crate) fn set_tier(&mut self, rule: TierRule) {
+    pub fn set_tier(&mut self, rule: TierRule) {
         self.tiers.retain(|other| other.after != rule.after);
         self.tiers.push(rule);
         self.tiers.sort_by_key(|rule| rule.after);

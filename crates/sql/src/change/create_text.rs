@@ -3,7 +3,7 @@
 //! - Options are those without which the statement would make another table.
 //! - A statement that is read and run again gives the same table: columns that were dropped, and earlier names of others, are no part of that.
 
-use splay_store::{ColumnSpec, Reference, TableSpec, View};
+use splay_store::{ColumnSpec, Reference, TableSpec, TierRule, View};
 
 use super::spec::spec;
 use crate::statements::as_name;
@@ -99,8 +99,19 @@ fn options(
         };
         let pairs = of_dates(table).into_iter().zip(of_dates(&plain));
         options.extend(pairs.filter(|(own, plain)| own != plain).map(|(own, _)| own));
+        options.extend(table.retention.days.map(|days| ("retain_days", days.to_string())));
+        options.extend(table.retention.bytes.map(|bytes| ("retain_bytes", bytes.to_string())));
+    }
+    if !table.tiers.is_empty() {
+        let rules: Vec<String> = table.tiers.iter().map(tier_text).collect();
+        options.push(("tier", rules.join(", ")));
     }
     options
+}
+
+fn tier_text(rule: &TierRule) -> String {
+    let tier = rule.tier.name();
+    if rule.after == 0 { tier.to_owned() } else { format!("{tier} after {}", rule.after) }
 }
 
 /// The clauses that give options.
@@ -117,7 +128,8 @@ fn clauses(options: Options) -> String {
 
 /// The value of an option as it is written.
 fn value_text(value: &str) -> String {
-    if value == "true" { value.to_owned() } else { format!("'{}'", value.replace('\'', "''")) }
+    let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    if value == "true" || is_number { value.to_owned() } else { format!("'{}'", value.replace('\'', "''")) }
 }
 
 fn names(names: &[String]) -> String {
@@ -158,6 +170,8 @@ mod tests {
             &format!("{columns}, arrived timestamp) with (time = 'arrived')"),
             &format!("{columns}) partition by month with (time_zone = 'America/Chicago', day_start = '17:00')"),
             &format!("{columns}) with (partition = 'all')"),
+            &format!("{columns}) with (retain_days = 30, retain_bytes = '2000000000', tier = 'small after 90, fast')"),
+            "create table t (sym symbol primary key) with (tier = 'fast')",
             "create table t (name text, size bigint)",
             "create table t (sym symbol primary key, name text)",
             "create table t (venue symbol, sym symbol, day date, primary key (SYM, day)) effective from day",
@@ -167,6 +181,31 @@ mod tests {
         ] {
             let table = made(statement);
             assert_eq!(made(&text(&table)), table, "{statement}: {}", text(&table));
+        }
+    }
+
+    #[test]
+    fn options_that_cannot_be_are_refused_with_the_reason() {
+        for (options, reason) in [
+            (
+                "ttl = 30",
+                "ttl is no option of a table; there are time, symbol, time_zone, day_start, partition, retain_days, retain_bytes, tier, key and effective",
+            ),
+            ("retain_days = 0", "retain_days is a whole number of days above 0, not \"0\""),
+            ("retain_days = 'a week'", "retain_days is a whole number"),
+            ("retain_bytes = '2G'", "retain_bytes is a whole number of bytes above 0, not \"2G\""),
+            ("tier = 'huge'", "is not a tier; there are mapped, fast, small"),
+            ("tier = 'fast, small from 90'", "'fast, small after 90'"),
+            ("tier = 'small after a year'", "'fast, small after 90'"),
+            ("tier = 'small after year'", "a number of days"),
+        ] {
+            let text = format!("create table t (time timestamp) with ({options})");
+            let Some(Statement::Create { columns, options, .. }) = Statement::of(&text).unwrap() else {
+                panic!("{text}")
+            };
+            let columns = columns.into_iter().map(|(name, of)| ColumnSpec::new(name, of)).collect();
+            let refused = spec("t", columns, Reference::default(), &options).unwrap_err().to_string();
+            assert!(refused.contains(reason), "{refused}");
         }
     }
 

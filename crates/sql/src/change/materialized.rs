@@ -8,7 +8,7 @@ use splay_store::{Database, TableSpec, View, ViewPart};
 
 use super::fit::fitted_rows;
 use super::run::{patiently, refuse_repeated};
-use super::spec::{option, period_of, spec};
+use super::spec::{KEEPING, option, period_of, spec};
 use super::statement::{Statement, begins, with_options};
 use super::{Changed, of_store};
 use crate::error::{Error, Result, fault};
@@ -126,9 +126,10 @@ fn fill(
 
 /// The table that keeps the rows of a view.
 fn rows_spec(view: &View, query: &Query, source: &TableSpec, options: &[(String, String)]) -> Result<TableSpec> {
-    refuse_unknown(options, &["symbol", "partition", QUERY_REWRITE])?;
+    refuse_unknown(options, &[&["symbol", "partition", QUERY_REWRITE][..], &KEEPING].concat())?;
     let mut all = vec![("time".to_owned(), query.time().to_owned())];
-    all.extend(options.iter().filter(|(name, _)| name == "symbol").cloned());
+    let is_of_rows = |name: &str| name == "symbol" || KEEPING.contains(&name);
+    all.extend(options.iter().filter(|(name, _)| is_of_rows(name)).cloned());
     let name = view.rows_table().unwrap_or_default();
     let mut spec = spec(&name, query.columns().to_vec(), splay_store::Reference::default(), &all)?
         .with_time_zone(&source.time_zone)

@@ -32,7 +32,7 @@ fn spec(session: &Session, table: &str) -> TableSpec {
     spec
 }
 
-const TABLES: [(&str, &str); 8] = [
+const TABLES: [(&str, &str); 9] = [
     ("plain", "create table plain (time timestamp, sym symbol, price double)"),
     (
         "all.Types",
@@ -45,6 +45,10 @@ const TABLES: [(&str, &str); 8] = [
          with (time = 'time', symbol = 'contract', time_zone = 'America/Chicago', day_start = '17:00')",
     ),
     ("series", "create table series (time timestamp, sym symbol) with (symbol = '', partition = 'all')"),
+    (
+        "kept",
+        "create table kept (time timestamp, x int) with (retain_days = 30, retain_bytes = 2000000000, tier = 'fast, small after 90')",
+    ),
     ("instrument", "create table instrument (isin text, sym symbol primary key)"),
     ("split", "create table split (sym symbol, since timestamp, primary key (sym, since)) effective from since"),
     ("note", "create table note (line text)"),
@@ -60,7 +64,7 @@ const VIEWS: [(&str, &str); 4] = [
     ),
     (
         "days",
-        "create materialized view days (day, root, n) partition by month with (symbol = '', query_rewrite = true) as \
+        "create materialized view days (day, root, n) partition by month with (symbol = '', query_rewrite = true, retain_days = 3650, tier = small) as \
          select date_trunc('day', time), contract, count(*) from futures group by 1, 2",
     ),
 ];
