@@ -219,6 +219,46 @@ def test_tables_get_other_names(tmp_path: Path, market: splay.Database) -> None:
     assert market.table("other").verify() == []
 
 
+def test_the_command_lists_and_describes_views(tmp_path: Path, market: splay.Database) -> None:
+    place = tmp_path / "db"
+    assert run("tables", place).split("\n")[0].split() == ["table", "rows", "partitions", "dates", "size"]
+    market.sql("create table venue (code symbol primary key, name text)")
+    market.sql("create view dear as select time, sym, price from trade where price > 50")
+    market.sql(
+        "create materialized view bars as select time_bucket('1 minute', time) as bar, sym, max(price) as high from trade group by 1, 2"
+    )
+    market.sql("create view bare as select * from venue")
+    listed = [line.split("  ") for line in run("tables", place).splitlines()]
+    kinds = {line[0]: next(part for part in line[1:] if part).strip() for line in listed[1:]}
+    assert [part.strip() for part in listed[0] if part][:3] == ["table", "kind", "rows"]
+    assert kinds == {
+        "trade": "table",
+        "venue": "reference table",
+        "bars.rows": "rows of bars",
+        "bars": "materialized view",
+        "bare": "view",
+        "dear": "view",
+    }
+    dear = run("describe", place, "DEAR")
+    assert "kind       view\n" in dear and dear.endswith("CREATE VIEW dear AS\nselect time, sym, price from trade where price > 50\n")
+    assert [line.split() for line in dear.splitlines() if line.startswith(("time", "sym", "price"))] == [
+        ["time", "timestamp"],
+        ["sym", "symbol"],
+        ["price", "float64"],
+    ]
+    bars = run("describe", place, "bars")
+    assert "materialized view of trade" in bars and "rows in    bars.rows" in bars and "CREATE MATERIALIZED VIEW bars PARTITION BY" in bars
+    assert "rows       " in run("describe", place, "bars.rows")
+    refused = subprocess.run([SPLAY, "describe", str(place), "bars", "--storage"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 1 and "are in the table bars.rows" in refused.stderr
+    # The statement makes the same view elsewhere.
+    statement = bars[bars.index("CREATE MATERIALIZED") :]
+    other = splay.open(tmp_path / "other")
+    other.write("trade", frame(1), time="time", symbol="sym")
+    other.sql(statement)
+    assert statement in run("describe", tmp_path / "other", "bars")
+
+
 def test_the_command_gives_tables_other_names(tmp_path: Path, market: splay.Database) -> None:
     place, backups = tmp_path / "db", tmp_path / "backups"
     before = everything(market)

@@ -49,9 +49,9 @@ pub enum Command {
     Journal(JournalCommand),
     /// Write captured rows of ended dates to files and merge these; a server does this by itself
     Roll(DatabaseArguments),
-    /// List the tables of a database
+    /// List the tables and views of a database
     Tables(TablesArguments),
-    /// Show a table's columns, order, dates and size
+    /// Show a table's columns, order, dates and size, or a view's columns and statement
     Describe(DescribeArguments),
     /// Check every byte of a database, including its journal, or of one table
     Verify(VerifyArguments),

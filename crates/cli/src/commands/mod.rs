@@ -18,3 +18,4 @@ pub mod tables;
 pub mod tick_status;
 pub mod tick_write;
 pub mod upkeep;
+mod views;

@@ -4,27 +4,36 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, anyhow};
 use splay_import::Recipe;
-use splay_store::{Period, TableSnapshot, TableSpec, Tier};
+use splay_store::{Error, Period, TableSnapshot, TableSpec, Tier};
 
 use super::place::open_to_read;
+use super::views;
 use crate::args::{DescribeArguments, RecipesArguments, TablesArguments};
 use crate::output;
 use crate::print::say;
 use crate::size::{Human, Thousands};
 
+/// Where it is listed what each is, if there are views.
+const KIND_AT: usize = 1;
+
 pub fn tables(arguments: &TablesArguments) -> Result<()> {
     let database = open_to_read(&arguments.database, &arguments.journal)?;
-    let mut rows = Vec::new();
+    // Damage of their list is told behind the tables.
+    let views = database.views();
+    let listed = views.as_deref().unwrap_or_default();
+    let (mut rows, mut kinds) = (Vec::new(), Vec::new());
     for name in database.tables()? {
         let snapshot = match database.table(&name).and_then(|table| table.snapshot()) {
             Ok(snapshot) => snapshot,
             Err(error) if error.is_damage() => {
                 let unknown = [String::new(), String::new(), String::new()];
                 rows.push([vec![name, "damaged: see splay verify".to_owned()], unknown.to_vec()].concat());
+                kinds.push("table".to_owned());
                 continue;
             }
             Err(error) => return Err(error.into()),
         };
+        kinds.push(views::kind_of_table(snapshot.spec(), listed));
         rows.push(vec![
             name,
             Thousands(snapshot.rows()).to_string(),
@@ -33,13 +42,32 @@ pub fn tables(arguments: &TablesArguments) -> Result<()> {
             Human(snapshot.bytes()).to_string(),
         ]);
     }
-    say!("{}", output::columns(&["table", "rows", "partitions", "dates", "size"], &rows))?;
+    let mut titles = vec!["table", "rows", "partitions", "dates", "size"];
+    if !listed.is_empty() {
+        for view in listed {
+            rows.push([vec![view.name.clone()], vec![String::new(); titles.len() - 1]].concat());
+            kinds.push(views::kind(view).to_owned());
+        }
+        titles.insert(KIND_AT, "kind");
+        rows.iter_mut().zip(kinds).for_each(|(row, kind)| row.insert(KIND_AT, kind));
+    }
+    say!("{}", output::columns(&titles, &rows))?;
+    views?;
     Ok(())
 }
 
 pub fn describe(arguments: &DescribeArguments) -> Result<()> {
     let place = &arguments.table;
-    let snapshot = open_to_read(&place.database, &place.journal)?.table(&place.table)?.snapshot()?;
+    let database = open_to_read(&place.database, &place.journal)?;
+    let table = match (database.table(&place.table), database.view(&place.table)) {
+        (Err(Error::NoSuchTable { .. }), Ok(Some(view))) => {
+            return views::describe(&database, &view, arguments.storage);
+        }
+        // It may be a view, of which damage is told.
+        (Err(Error::NoSuchTable { .. }), Err(damage)) => return Err(damage.into()),
+        (found, _) => found?,
+    };
+    let snapshot = table.snapshot()?;
     let spec = snapshot.spec();
     say!("table      {}", spec.name)?;
     say!("rows       {}", Thousands(snapshot.rows()))?;
