@@ -7,9 +7,11 @@ use crate::error::{Error, Result};
 use crate::load::{Load, LoadOptions, LoadReport, Removal};
 use crate::manifest::{FileEntry, Operation, Source, TableState, Tier};
 use crate::partition::{NS_PER_DAY, Period};
+use crate::rename::refuse_read;
 use crate::schema::{Retention, TierRule};
 use crate::select::Selection;
 use crate::undo::why_not;
+use crate::views::View;
 use crate::write::{Change, Writer, now};
 
 /// A commit of a table.
@@ -100,13 +102,28 @@ impl Table {
         self.drop_rows()
     }
 
+    /// The same, unless views read the table, as `reads` says of their queries, which the store doesn't know.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the names of such views; others as [`Table::drop_table`].
+    pub fn drop_unread(&self, reads: impl Fn(&View) -> bool) -> Result<u64> {
+        self.database().refuse_of_view(self.name())?;
+        self.drop_if(|name| refuse_read(&self.database().views()?, name, reads, |them| format!("drop {them} first")))
+    }
+
     /// The same, of a table that keeps the rows of a materialized view as well.
     pub(crate) fn drop_rows(&self) -> Result<u64> {
+        self.drop_if(|_| Ok(()))
+    }
+
+    /// Drops the table of a name, unless that is refused while no other writer is at work.
+    fn drop_if(&self, check: impl FnOnce(&str) -> Result<()>) -> Result<u64> {
         self.refuse_captured()?;
         let writer = Writer::begin(self.database(), self.name())?;
         let Some(state) = writer.table() else {
             return Err(Error::NoSuchTable { table: self.name().to_owned(), existing: self.database().tables()? });
         };
+        check(&state.spec.name)?;
         let mut change = Change::new(Operation::Drop);
         change.rows.1 = state.files.values().map(|entry| entry.rows).sum();
         change.remove = state.files.keys().cloned().collect();

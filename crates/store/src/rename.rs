@@ -30,18 +30,7 @@ impl Table {
         };
         let name = &state.spec.name;
         let views = database.views()?;
-        let of_table = |view: &&View| {
-            reads(view) || view.materialized.as_ref().is_some_and(|source| source.eq_ignore_ascii_case(name))
-        };
-        let readers: Vec<&str> = views.iter().filter(of_table).map(|view| view.name.as_str()).collect();
-        if !readers.is_empty() {
-            let (what, them) = if readers.len() == 1 { ("the view", "it") } else { ("the views", "them") };
-            let reason = format!(
-                "table {name:?} is read by {what} {}: drop {them}, and create {them} again over {to:?}",
-                readers.join(", ")
-            );
-            return Err(Error::Refused { reason });
-        }
+        refuse_read(&views, name, reads, |them| format!("drop {them}, and create {them} again over {to:?}"))?;
         let taken = |reason| Err(Error::Name { what: "table", name: to.to_owned(), reason });
         if database.place_of(to)?.is_some_and(|place| place.folder != writer.folder() || *name == to) {
             return taken("a table has this name");
@@ -54,4 +43,24 @@ impl Table {
         database.forget(&folder);
         Ok(commit)
     }
+}
+
+/// Refuses a change of a table that views read, as `reads` says of their queries, and names them. `way` says what to do about them first.
+pub(crate) fn refuse_read(
+    views: &[View],
+    table: &str,
+    reads: impl Fn(&View) -> bool,
+    way: impl Fn(&str) -> String,
+) -> Result<()> {
+    let of_table = |view: &&View| {
+        reads(view) || view.materialized.as_ref().is_some_and(|source| source.eq_ignore_ascii_case(table))
+    };
+    let readers: Vec<&str> = views.iter().filter(of_table).map(|view| view.name.as_str()).collect();
+    let (what, them) = match readers.len() {
+        0 => return Ok(()),
+        1 => ("the view", "it"),
+        _ => ("the views", "them"),
+    };
+    let reason = format!("table {table:?} is read by {what} {}: {}", readers.join(", "), way(them));
+    Err(Error::Refused { reason })
 }

@@ -472,7 +472,7 @@ fn drop_table(database: &Database, table: &str, if_exists: bool) -> Result<Chang
         found => found?,
     };
     let rows = table.stored()?.rows();
-    let commit = patiently(Stop::NEVER, || table.drop_table())?;
+    let commit = patiently(Stop::NEVER, || table.drop_unread(|view| views::reads(&view.query, table.name())))?;
     Ok(Changed { what, rows, commit: Some(commit) })
 }
 

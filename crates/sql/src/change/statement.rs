@@ -182,7 +182,14 @@ impl Statement {
             Statement::DropView { view: words.table()?, if_exists }
         } else if words.take(&["drop", "table"]) {
             let if_exists = words.take(&["if", "exists"]);
-            Statement::Drop { table: words.table()?, if_exists }
+            let table = words.table()?;
+            if words.take(&["cascade"]) {
+                return fault(
+                    "DROP TABLE … CASCADE is not supported, as views are no part of a table's commit: drop the views that read it first",
+                );
+            }
+            words.take(&["restrict"]);
+            Statement::Drop { table, if_exists }
         } else if words.take(&["alter", "table"]) {
             let table = words.table()?;
             Statement::Alter { table, change: alteration(&mut words)? }
@@ -603,7 +610,8 @@ mod tests {
             ("alter table t rename to a.b", "no schema"),
             ("delete from t where", "needs a condition"),
             ("delete from t; delete from u", "semicolon"),
-            ("drop table t cascade", "cascade is not expected"),
+            ("drop table t cascade", "CASCADE is not supported"),
+            ("drop table t restrict cascade", "cascade is not expected"),
             ("delete from a.t", "no schema"),
             ("create table t (a nonsense)", "not a column type"),
             ("update t set a", "expected ="),

@@ -125,6 +125,27 @@ fn names_are_those_of_one_thing() {
 }
 
 #[test]
+fn a_table_that_views_read_is_not_dropped() {
+    let storage = database();
+    let database = open(&storage);
+    load(&database, &model::rows(1, 10, 0..1, 4), LoadOptions::default()).unwrap();
+    let table = database.table("trade").unwrap();
+    database.create_view(view("bars", "select 1 from trade"), false).unwrap();
+    database.create_view(View { materialized: Some("TRADE".to_owned()), ..view("kept", "select 2") }, false).unwrap();
+    let reads = |view: &View| view.query.contains("trade");
+    let refused = table.drop_unread(reads).unwrap_err().to_string();
+    assert!(refused.contains("table \"trade\" is read by the views bars, kept: drop them first"), "{refused}");
+    database.drop_view("bars").unwrap();
+    let refused = table.drop_unread(reads).unwrap_err().to_string();
+    assert!(refused.contains("is read by the view kept: drop it first"), "{refused}");
+    assert_eq!(table.snapshot().unwrap().rows(), 10);
+    database.drop_view("kept").unwrap();
+    let commit = table.drop_unread(reads).unwrap();
+    database.dropped_table("trade").unwrap().undo(commit).unwrap();
+    assert_eq!(database.table("trade").unwrap().snapshot().unwrap().rows(), 10);
+}
+
+#[test]
 fn damage_is_named() {
     let storage = database();
     let database = open(&storage);
