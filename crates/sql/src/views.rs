@@ -358,8 +358,15 @@ mod tests {
     /// What somebody else may send is looked at once, however it is made.
     #[test]
     fn long_texts_are_looked_at_once() {
-        for (part, end) in [(",v(", ""), (",v ", ""), ("from v ", ""), ("with v(a,", ""), ("(", "v"), (" ", "v")] {
-            let text = format!("select 1 from v {}{end}", part.repeat(100_000));
+        for (begin, part, end) in [
+            ("v ", ",v(", ""),
+            ("v ", ",v ", ""),
+            ("v ", "from v ", ""),
+            ("v ", "with v(a,", ""),
+            ("", "(", "v"),
+            ("v ", " ", "v"),
+        ] {
+            let text = format!("select 1 from {begin}{}{end}", part.repeat(100_000));
             assert!(expanded(&text).contains("AS (select 1 as a"));
         }
     }

@@ -329,11 +329,13 @@ fn an_open_server_is_closed_by_its_first_user() {
     assert_eq!(other.read(&mut [0]).unwrap_or(0), 0, "the connection is closed");
     eventually("the refusal", || served.ingest.rejected().iter().any(|reason| reason.contains("has users")));
     assert_eq!(served.ingest.rows("trade"), 1);
-    // Whoever drops the last user opens it again.
+    // The last user can't go: the server would be open to everybody again.
     let value = format!("Basic {}", BASE64_STANDARD.encode("ann:open sesame"));
     let headers = [("authorization", value.as_str()), ("content-type", "text/plain")];
-    assert_eq!(request(served.http(), "POST", "/query", &headers, b"drop user ann").status, 200);
-    assert_eq!(served.get("/tables").status, 200);
+    let refused = request(served.http(), "POST", "/query", &headers, b"drop user ann");
+    assert_eq!(refused.status, 422);
+    assert!(String::from_utf8_lossy(&refused.body).contains("the last one stays"));
+    assert_eq!(served.get("/tables").status, 401);
 }
 
 #[test]
