@@ -115,35 +115,6 @@ pub(crate) fn credentials(value: &str) -> Option<Credentials> {
     None
 }
 
-/// A new token and its digest.
-#[derive(Clone)]
-pub struct NewToken {
-    /// The token: for the client, and shown once.
-    pub token: String,
-    /// Its digest: for the settings.
-    pub blake3: String,
-}
-
-impl std::fmt::Debug for NewToken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NewToken").field("blake3", &self.blake3).finish_non_exhaustive()
-    }
-}
-
-impl NewToken {
-    /// A token of 32 random bytes, as hexadecimal digits.
-    ///
-    /// # Errors
-    /// [`Error::Random`].
-    pub fn generate() -> Result<NewToken> {
-        let mut bytes = [0u8; 32];
-        getrandom::fill(&mut bytes).map_err(|error| Error::Random { reason: error.to_string() })?;
-        let token = blake3::Hash::from_bytes(bytes).to_hex().to_string();
-        let blake3 = blake3::hash(token.as_bytes()).to_hex().to_string();
-        Ok(NewToken { token, blake3 })
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -198,13 +169,5 @@ mod tests {
         for wrong in ["splay", "splay.bearer.c2VjcmV0==", "splay.bearer.!", "secret"] {
             assert_eq!(token(wrong), None, "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_new_token_fits_its_digest() {
-        let (one, other) = (NewToken::generate().unwrap(), NewToken::generate().unwrap());
-        assert_ne!(one.token, other.token);
-        assert_eq!(blake3::hash(one.token.as_bytes()).to_hex().as_str(), one.blake3);
-        assert!(!format!("{one:?}").contains(&one.token));
     }
 }

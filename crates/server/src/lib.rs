@@ -53,7 +53,6 @@ mod subscriptions;
 mod tls;
 mod waiting;
 
-pub use auth::NewToken;
 pub use error::{Error, Result};
 #[doc(hidden)]
 pub use http::http_routes;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use splay_capture::{Capture, CaptureSettings, FollowSettings, Recovered};
+use splay_server::Server;
 use splay_server::ingest::Ingest;
 use splay_server::settings::Settings;
-use splay_server::{NewToken, Server};
-use splay_store::Database;
+use splay_store::{Database, Secret};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
@@ -162,7 +162,7 @@ pub fn roll(arguments: &DatabaseArguments) -> Result<()> {
 }
 
 pub fn token(arguments: &TokenArguments) -> Result<()> {
-    let new = NewToken::generate()?;
+    let new = Secret::generate()?;
     say!("# For the client, shown this once:\n#   {}", new.token)?;
     say!("# For the server's settings:")?;
     say!("[[auth.tokens]]\nname = {:?}\nblake3 = {:?}\nroles = [\"read\", \"write\"]", arguments.name, new.blake3)?;

@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
-use splay_store::Access;
+use splay_store::{Access, Secret};
 use tokio::sync::Semaphore;
 
-use crate::auth::NewToken;
 use crate::error::{Error, Result};
 use crate::http::on_thread;
 use crate::problem::{Code, Outcome, Problem};
@@ -94,7 +93,7 @@ impl Passwords {
     /// A token for somebody who has shown his password.
     pub(super) fn begin_login(&self, user: &Arc<str>, mark: &Arc<str>) -> Outcome<String> {
         let no_random = |_| Problem::new(Code::Internal, "the system gives no random bytes");
-        let token = NewToken::generate().map_err(no_random)?.token;
+        let token = Secret::generate().map_err(no_random)?.token;
         let login = Login { user: Arc::clone(user), mark: Arc::clone(mark), begun: Instant::now() };
         self.logins.lock().unwrap_or_else(PoisonError::into_inner).put(self.digest(&[&token]), login);
         Ok(token)

@@ -1,13 +1,13 @@
 //! Tokens, TLS, and what a server refuses to be.
 
 use splay_server::settings::Settings;
-use splay_server::{Error, NewToken, Server};
-use splay_store::Database;
+use splay_server::{Error, Server};
+use splay_store::{Database, Secret};
 
 use crate::support::{Served, request};
 
 fn with_tokens() -> (Served, String, String) {
-    let (reader, writer) = (NewToken::generate().unwrap(), NewToken::generate().unwrap());
+    let (reader, writer) = (Secret::generate().unwrap(), Secret::generate().unwrap());
     let text = format!(
         "[[auth.tokens]]\nname = \"reader\"\nblake3 = \"{}\"\nroles = [\"read\"]\n\
          [[auth.tokens]]\nname = \"writer\"\nblake3 = \"{}\"\nroles = [\"write\"]\n",
@@ -67,7 +67,7 @@ fn every_path_asks_for_the_token_that_it_needs() {
 fn with_tokens_line_protocol_is_off_unless_named() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path()).unwrap();
-    let token = NewToken::generate().unwrap();
+    let token = Secret::generate().unwrap();
     let text = format!(
         "http.address = \"127.0.0.1:0\"\nflight.address = \"off\"\n[[auth.tokens]]\nname = \"a\"\nblake3 = \"{}\"\n",
         token.blake3
@@ -88,7 +88,7 @@ fn addresses_that_others_reach_need_token_and_tls() {
         let ingest = std::sync::Arc::new(crate::memory::MemoryIngest::default());
         runtime.block_on(Server::bind(Settings::parse(text).unwrap(), database.clone(), Some(ingest)))
     };
-    let token = format!("[[auth.tokens]]\nname = \"a\"\nblake3 = \"{}\"\n", NewToken::generate().unwrap().blake3);
+    let token = format!("[[auth.tokens]]\nname = \"a\"\nblake3 = \"{}\"\n", Secret::generate().unwrap().blake3);
     let off = "http.address = \"off\"\nflight.address = \"off\"\nline.address = \"off\"\n";
     for (listener, text, missing) in [
         ("http", String::new(), "token"),

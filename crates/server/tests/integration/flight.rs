@@ -12,7 +12,7 @@ use arrow_flight::sql::{CommandGetDbSchemas, CommandGetTables};
 use arrow_flight::{FlightData, FlightDescriptor, FlightInfo};
 use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
-use splay_server::NewToken;
+use splay_store::Secret;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request};
 
@@ -293,7 +293,7 @@ fn a_replay_ends_its_stream() {
 
 #[test]
 fn every_method_asks_for_a_token() {
-    let token = NewToken::generate().unwrap();
+    let token = Secret::generate().unwrap();
     let served =
         Served::with(&format!("[[auth.tokens]]\nname = \"a\"\nblake3 = \"{}\"\nroles = [\"read\"]\n", token.blake3));
     with_channel(&served, |channel| async move {

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-use splay_server::NewToken;
+use splay_store::Secret;
 
 use crate::support::{Served, TRADES, connect, eventually};
 
@@ -378,7 +378,7 @@ fn a_server_that_stops_tells_its_clients() {
 
 #[test]
 fn the_password_is_a_token_and_bounds_what_is_done() {
-    let [reader, feed, writer] = [(); 3].map(|()| NewToken::generate().unwrap());
+    let [reader, feed, writer] = [(); 3].map(|()| Secret::generate().unwrap());
     let served = served(&format!(
         "[[auth.tokens]]\nname = \"reader\"\nblake3 = \"{}\"\nroles = [\"read\"]\n\
          [[auth.tokens]]\nname = \"feed\"\nblake3 = \"{}\"\nroles = [\"write\"]\n\

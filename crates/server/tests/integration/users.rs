@@ -10,9 +10,9 @@ use arrow_flight::{FlightInfo, Ticket};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
-use splay_server::{NewToken, http_routes};
+use splay_server::http_routes;
 use splay_sql::{IntoFiles, Parameters, Session, SessionSettings, Stop};
-use splay_store::Database;
+use splay_store::{Database, Secret};
 use tonic::Code;
 use tonic::transport::Channel;
 
@@ -292,7 +292,7 @@ fn rows_need_the_right_to_their_table() {
 
 #[test]
 fn superusers_change_users_and_tokens_of_the_settings_do_not() {
-    let token = NewToken::generate().unwrap();
+    let token = Secret::generate().unwrap();
     let desk = Desk::with(&format!("[[auth.tokens]]\nname = \"all\"\nblake3 = \"{}\"\n", token.blake3));
     let made = desk.query(&desk.admin, "create token more for reader");
     assert_eq!(made.status, 200, "{}", made.text());
@@ -361,7 +361,7 @@ fn requests_without_credentials_may_be_somebodys() {
 
 #[test]
 fn a_damaged_list_of_users_lets_nobody_in() {
-    let token = NewToken::generate().unwrap();
+    let token = Secret::generate().unwrap();
     let desk = Desk::with(&format!(
         "postgres.address = \"127.0.0.1:0\"\n[[auth.tokens]]\nname = \"all\"\nblake3 = \"{}\"\n",
         token.blake3

@@ -199,3 +199,11 @@ fn hashes_are_argon2ids() {
     assert_eq!(hash("password")["hash"].as_str().unwrap().len(), 64);
     assert_eq!(hash("password"), hash("password"));
 }
+
+#[test]
+fn a_new_token_fits_its_digest() {
+    let (one, other) = (Secret::generate().unwrap(), Secret::generate().unwrap());
+    assert_ne!(one.token, other.token);
+    assert_eq!(blake3::hash(one.token.as_bytes()).to_hex().as_str(), one.blake3);
+    assert!(!format!("{one:?}").contains(&one.token));
+}
