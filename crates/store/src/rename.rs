@@ -22,6 +22,8 @@ impl Table {
         validate_name("table", to)?;
         refuse_quarantine_name("table", to)?;
         database.refuse_of_view(self.name())?;
+        // Who captures holds the lock by moments, and is the reason that counts.
+        self.refuse_captured()?;
         let _names = database.refuse_rename_of_granted(self.name())?;
         let writer = Writer::begin(database, self.name())?;
         self.refuse_captured()?;
