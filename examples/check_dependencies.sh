@@ -15,6 +15,7 @@ refuse splay-store "^(datafusion|tokio\$|$network)" 'the store knows neither the
 refuse splay-engine "^(datafusion|tokio\$|$network|splay-sql\$|splay-import\$)" 'the engine knows the store alone'
 refuse splay-import "^(datafusion|tokio\$|$network|splay-sql\$|splay-lab\$)" 'importers know only the store'
 refuse splay-capture "^(datafusion|tokio\$|$network|splay-sql\$|splay-engine\$|splay-import\$)" 'capture knows the store alone'
+refuse splay-functions "^($network|splay-capture\$|splay-import\$|splay-sql\$|splay-server\$)" 'functions know the engine and calendars alone'
 refuse splay-sql "^($network|splay-capture\$|splay-server\$)" 'the network stack is for the server alone'
 refuse splay-ipc '^(datafusion|splay-store$|parquet$|tokio$)' 'reading Arrow files needs Arrow alone'
 refuse splay-calendar '^(datafusion|arrow|splay-store$|tokio$)' 'calendars stand alone'

@@ -16,11 +16,11 @@ use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, WindowFrame, WindowFrameBound, WindowFrameUnits,
 };
 use datafusion::optimizer::AnalyzerRule;
+use splay_functions::CAST;
+use splay_functions::walk::{Walk, WalkPlan};
 
-use crate::functions::CAST;
 use crate::numbers::{nullif, rewritten};
 use crate::times;
-use crate::walk::{Walk, WalkPlan};
 
 /// Prepares a plan for the coercion of its types.
 #[derive(Debug)]

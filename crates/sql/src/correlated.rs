@@ -21,9 +21,8 @@ use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, FetchType, Joi
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
 use datafusion::optimizer::AnalyzerRule;
-
-use crate::functions::only_row;
-use crate::walk::{Walk, WalkPlan};
+use splay_functions::only_row;
+use splay_functions::walk::{Walk, WalkPlan};
 
 /// Joins values by what their queries read from around them, before types are coerced.
 #[derive(Debug)]

@@ -12,11 +12,11 @@ use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::logical_plan::TableScan;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::optimizer::AnalyzerRule;
+use splay_functions::local_date;
+use splay_functions::walk::WalkPlan;
 use splay_store::DATE_COLUMN;
 
-use crate::functions::local_date;
 use crate::provider::TickTable;
-use crate::walk::WalkPlan;
 
 /// Computes the dates of tables whose partitions are longer, before anything else looks at the plan.
 #[derive(Debug)]

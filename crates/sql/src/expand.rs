@@ -30,7 +30,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use self::relation::Relation;
 use self::sample_by::Sampled;
 use crate::error::{Error, Result, fault};
-use crate::walk::syntax::visit_mut;
+use crate::walk::visit_mut;
 
 /// Writes the forms out; whether there were any.
 ///

@@ -19,9 +19,9 @@ use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec, SymmetricHashJoinExec,
 };
 use futures::{Stream, StreamExt};
+use splay_functions::walk::Walk;
 
 use crate::pass::{PassExec, Passage, with_inputs};
-use crate::walk::Walk;
 
 /// Time after which a stream gives way. A turn costs about a microsecond.
 const TURN: Duration = Duration::from_millis(10);

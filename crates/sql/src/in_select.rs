@@ -21,8 +21,7 @@ use datafusion::logical_expr::expr::InSubquery;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit, when};
 use datafusion::optimizer::AnalyzerRule;
-
-use crate::walk::{Walk, WalkPlan};
+use splay_functions::walk::{Walk, WalkPlan};
 
 /// Joins what is looked for in queries, before types are coerced.
 #[derive(Debug)]

@@ -22,8 +22,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
-
-use crate::walk::{Walk, WalkPlan};
+use splay_functions::walk::{Walk, WalkPlan};
 
 const DAY_NS: i64 = 86_400_000_000_000;
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);

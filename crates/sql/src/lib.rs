@@ -30,7 +30,6 @@ mod expand;
 mod file_scan;
 mod files;
 mod from_clauses;
-pub mod functions;
 mod give_way;
 mod in_select;
 mod information_schema;

@@ -27,9 +27,9 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::Token;
+use splay_functions::walk::{Walk, WalkPlan};
 
 use crate::error::{Error, Result};
-use crate::walk::{Walk, WalkPlan};
 
 /// Bytes of a statement's text.
 pub const TEXT_BYTES_MAX: usize = 4 << 20;

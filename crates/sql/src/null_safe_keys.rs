@@ -10,8 +10,7 @@ use datafusion::common::{NullEquality, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
-
-use crate::walk::WalkPlan;
+use splay_functions::walk::WalkPlan;
 
 /// Keeps null from equalling null where a statement says `=`.
 #[derive(Debug)]

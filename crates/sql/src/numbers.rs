@@ -28,10 +28,10 @@ use datafusion::logical_expr::{
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
+use splay_functions::walk::{Walk, WalkPlan};
 use splay_store::canonical;
 
 use crate::operator_call;
-use crate::walk::{Walk, WalkPlan};
 
 static ONE_ZERO: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("one_zero", canonical));
 

@@ -13,10 +13,10 @@ use datafusion::common::{Column, DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, LogicalPlan, Operator, Projection, ScalarUDF, TryCast};
 use datafusion::optimizer::AnalyzerRule;
+use splay_functions::walk::WalkPlan;
 use splay_store::one_nan;
 
 use crate::numbers::{FloatForm, is_float, rewritten};
-use crate::walk::WalkPlan;
 
 static ONE_NAN: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("one_nan", one_nan));
 

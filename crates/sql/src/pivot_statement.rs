@@ -26,7 +26,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use crate::error::{Error, Result, fault};
 use crate::statements::quoted;
 use crate::syntax::is_word;
-use crate::walk::syntax::each_expression;
+use crate::walk::each_expression;
 
 /// Most values for which columns are made.
 const VALUES_MAX: usize = 10_000;

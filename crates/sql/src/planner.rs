@@ -13,10 +13,10 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use splay_functions::GapFillPlanner;
 use splay_store::ColumnType;
 
 use crate::bounds::{count_repeats, count_windows};
-use crate::functions::GapFillPlanner;
 use crate::give_way::{self, give_way};
 use crate::joins::{self, JoinPlanner};
 use crate::provider::TickRowOrder;

@@ -18,12 +18,13 @@ use datafusion::logical_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, SortExpr, TableProviderFilterPushDown, lit, utils::conjunction,
 };
 use datafusion::physical_plan::ExecutionPlan;
+use splay_functions::RowOrder;
 use splay_store::{DATE_COLUMN, Database, Selection, TableSnapshot, TableSpec, View};
 
 use crate::access::{Guard, TableGuard};
 use crate::error::external;
 use crate::files::{self, FileTable};
-use crate::functions::RowOrder;
+use crate::joins;
 use crate::pushdown;
 use crate::scan::{TickScanExec, TickScanSettings};
 use crate::session::logical_plan;
@@ -394,5 +395,13 @@ impl RowOrder for TickRowOrder {
         }
         let row = Expr::Column(Column::new(Some(scan.table_name.clone()), ROW_COLUMN));
         Ok(Some((plan.build()?, vec![row.sort(true, false)])))
+    }
+
+    fn kept_input<'p>(&self, operator: &'p LogicalPlan) -> Option<&'p LogicalPlan> {
+        joins::left_of_asof(operator)
+    }
+
+    fn with_kept_input(&self, operator: &LogicalPlan, input: LogicalPlan) -> Result<LogicalPlan> {
+        joins::asof_with_left(operator, input)
     }
 }

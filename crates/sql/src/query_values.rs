@@ -16,9 +16,8 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{Distinct, FetchType, SkipType, Subquery};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
 use datafusion::optimizer::AnalyzerRule;
-
-use crate::functions::only_row;
-use crate::walk::{Walk, WalkPlan};
+use splay_functions::only_row;
+use splay_functions::walk::{Walk, WalkPlan};
 
 /// Rewrites queries as values, before they are joined and types are coerced.
 #[derive(Debug)]

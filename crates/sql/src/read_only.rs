@@ -20,7 +20,7 @@ use crate::limits::{self, StatementLimits};
 use crate::names::Written;
 use crate::resolve::resolve;
 use crate::unsupported;
-use crate::walk::syntax::visit;
+use crate::walk::visit;
 
 /// The plan of a statement that only reads, and how it spells its columns; of one whose joins were rewritten if `has_joins`.
 ///

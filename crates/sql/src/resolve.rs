@@ -38,7 +38,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::error::{Error, Result};
 use crate::names::SAME_NAME;
-use crate::walk::syntax::{change_expressions, visit_mut};
+use crate::walk::{change_expressions, visit_mut};
 
 /// Completes a statement.
 ///

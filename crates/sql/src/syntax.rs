@@ -19,11 +19,11 @@ mod unpivot;
 
 use datafusion::sql::sqlparser::keywords::RESERVED_FOR_TABLE_ALIAS;
 use datafusion::sql::sqlparser::tokenizer::Token;
+use splay_functions::FRAME_MARKER;
 
 pub(crate) use self::past::snapshot_of;
 pub(crate) use self::sample_by::SAMPLE;
 use crate::error::Result;
-use crate::functions::FRAME_MARKER;
 
 /// A `*` of the columns whose names fit a pattern.
 pub(crate) const STAR: &str = "__star";

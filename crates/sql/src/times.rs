@@ -11,9 +11,9 @@ use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{Between, Cast, InList};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan};
+use splay_functions::walk::{Walk, WalkPlan};
 
 use crate::numbers::rewritten;
-use crate::walk::{Walk, WalkPlan};
 
 /// The plan with times to the minute completed.
 ///

@@ -6,6 +6,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility, lit};
 use datafusion::sql::sqlparser::tokenizer::Token;
+use splay_functions::walk::WalkPlan;
 use splay_store::USER_WORDS;
 
 use crate::change::filtered_scan;
@@ -13,7 +14,6 @@ use crate::session::logical_plan;
 use crate::statements::quoted;
 use crate::syntax::is_word;
 use crate::views;
-use crate::walk::WalkPlan;
 
 /// What a row of a table must pass, as expressions over its columns, for a condition to be true. `state` is that of a session that sees all, and
 /// `user` the name that `current_user` stands for.

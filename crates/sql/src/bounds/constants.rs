@@ -10,9 +10,9 @@ use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use splay_functions::walk::{Walk, WalkPlan};
 
 use super::growth::constant_bytes;
-use crate::walk::{Walk, WalkPlan};
 
 /// How many copies of a batch there may be at a time: in several streams, and in what takes it from them.
 const COPIES: u64 = 8;

@@ -24,12 +24,12 @@ use datafusion::logical_expr::{
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 use datafusion::optimizer::AnalyzerRule;
+use splay_functions::walk::{Walk, WalkPlan};
 
 use super::Bounds;
 use super::growth::Growth;
 use super::reserve::{RESERVED_FROM, hold, reserve};
 use crate::operator_call;
-use crate::walk::{Walk, WalkPlan};
 
 /// Most bytes of an array of text or of lists, whose offsets are 32 bits wide.
 const ARRAY_BYTES_MAX: u64 = i32::MAX as u64;

@@ -11,8 +11,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
-
-use crate::walk::Walk;
+use splay_functions::walk::Walk;
 
 /// Most terms that a column of a plan may stand for.
 const TERMS_MAX: usize = 2_000;

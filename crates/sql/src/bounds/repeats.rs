@@ -19,11 +19,11 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::unnest::UnnestExec;
 use futures::{Stream, StreamExt};
+use splay_functions::walk::Walk;
 
 use super::reserve::RESERVED_FROM;
 use super::size::{elements, repeated_bytes, text_length};
 use crate::pass::{PassExec, Passage, with_inputs};
-use crate::walk::Walk;
 
 /// A batch that is being made, and one that somebody holds.
 const COPIES: u64 = 2;

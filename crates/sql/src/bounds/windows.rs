@@ -16,10 +16,10 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskCo
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::windows::WindowAggExec;
 use futures::{Stream, StreamExt};
+use splay_functions::walk::Walk;
 
 use super::size::span_bytes;
 use crate::pass::{PassExec, Passage, with_inputs};
-use crate::walk::Walk;
 
 /// The rows as they came, and the batch that they are copied into.
 const COPIES: usize = 2;

@@ -13,6 +13,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use splay_engine::Stop;
+use splay_functions::walk::{Walk, WalkPlan};
 use splay_store::{DATE_COLUMN, Removal, Selection, TableSpec};
 
 use super::condition::{Matching, unsupported};
@@ -21,7 +22,6 @@ use crate::error::{Error, Result, fault};
 use crate::memory::AnswerMemoryPart;
 use crate::session::{Parameters, Session};
 use crate::statements::quoted;
-use crate::walk::{Walk, WalkPlan};
 
 /// Bytes that the entry of a row takes besides its columns.
 const ENTRY_BYTES: usize = 64;

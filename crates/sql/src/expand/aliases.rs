@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::error::{Result, fault};
 use crate::syntax::SAMPLE;
-use crate::walk::syntax::{any_expression, each_expression, visit, visit_mut};
+use crate::walk::{any_expression, each_expression, visit, visit_mut};
 
 /// Nodes that all expressions may have together that stand where an alias stood.
 const NODES_MAX: usize = 10_000;

@@ -145,7 +145,7 @@ fn is_time(expr: &Expr, schema: &DFSchema, time: usize) -> bool {
         Expr::Column(column) => is_column(column),
         Expr::ScalarFunction(call) => {
             let buckets = ["time_bucket", "time_bucket_gapfill", "xbar", "date_bin", "date_trunc"];
-            (buckets.contains(&call.func.name()) || call.func.name() == crate::functions::SAMPLE_FILL)
+            (buckets.contains(&call.func.name()) || call.func.name() == splay_functions::SAMPLE_FILL)
                 && call.args.get(1).is_some_and(|arg| is_time(arg, schema, time))
         }
         _ => false,

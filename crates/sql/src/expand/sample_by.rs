@@ -15,15 +15,15 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
     GroupByExpr, Ident, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, Select, SelectItem, Value,
 };
+use splay_functions::SAMPLE_FILL;
 
 use super::expression_of;
 use super::fills::{Fills, aliases};
 use super::relation::{FromColumn, Relation};
 use crate::error::{Result, fault};
-use crate::functions::SAMPLE_FILL;
 use crate::resolve::is_aggregate;
 use crate::syntax::SAMPLE;
-use crate::walk::syntax::{any_expression, change_expressions, each_expression};
+use crate::walk::{any_expression, change_expressions, each_expression};
 
 /// What a select was sampled by.
 pub(super) struct Sampled {
@@ -367,7 +367,7 @@ fn order_by_time(expr: &mut Expr, time: &Expr, state: &SessionState) {
 /// Puts the bucket in the place of the time, but for what is aggregated.
 fn replace(expr: &mut Expr, is_time: &dyn Fn(&Expr) -> bool, bucket: &Expr, state: &SessionState) {
     let mut places = Places { is_time, bucket, state, within: 0 };
-    let _ = crate::walk::syntax::visit_mut(expr, &mut places);
+    let _ = crate::walk::visit_mut(expr, &mut places);
 }
 
 struct Places<'a> {

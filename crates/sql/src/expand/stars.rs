@@ -23,7 +23,7 @@ use super::relation::{FromColumn, Relation};
 use crate::error::{Result, fault};
 use crate::joins;
 use crate::syntax::{STAR, UNPACKED};
-use crate::walk::syntax::{any_expression, change_expressions, each_expression};
+use crate::walk::{any_expression, change_expressions, each_expression};
 
 /// Columns that one select may have after its lists are written out.
 const COLUMNS_MAX: usize = 20_000;

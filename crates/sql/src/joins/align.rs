@@ -24,11 +24,11 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
+use splay_functions::walk::Walk;
 
 use super::asof_join::{AsofJoinExec, SideKeys};
 use super::window_join::WindowJoinExec;
 use crate::scan::TickScanExec;
-use crate::walk::Walk;
 
 /// The rule.
 #[derive(Debug)]

@@ -9,13 +9,13 @@ use datafusion::logical_expr::logical_plan::{Extension, Join};
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use splay_engine::asof::{Direction, MatchRule};
+use splay_functions::walk::WalkPlan;
+use splay_functions::{RowOrder, carry_order};
 
 use super::asof_node::AsofNode;
 use super::float_order::place_of;
 use super::marker::AsofCall;
 use super::{filters, window_convert};
-use crate::functions::{RowOrder, carry_order};
-use crate::walk::WalkPlan;
 
 /// Replaces every marked join of a plan.
 ///

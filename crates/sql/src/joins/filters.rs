@@ -14,10 +14,10 @@ use datafusion::logical_expr::logical_plan::{Extension, Filter};
 use datafusion::logical_expr::utils::{check_all_columns_from_schema, conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use splay_functions::walk::Walk;
 
 use super::asof_node::AsofNode;
 use super::window_node::WindowNode;
-use crate::walk::Walk;
 
 /// The optimizer rule.
 #[derive(Debug)]

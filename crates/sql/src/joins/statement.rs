@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::syntax::{ASOF_MARKER, WINDOW_MARKER};
-use crate::walk::syntax::visit_mut;
+use crate::walk::visit_mut;
 
 /// Name of the column that numbers the left rows of a window join.
 pub(super) const LEFT_ROW: &str = "__left_row";

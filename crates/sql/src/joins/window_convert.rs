@@ -7,10 +7,10 @@ use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, plan_err};
 use datafusion::logical_expr::logical_plan::Aggregate;
 use datafusion::logical_expr::{Expr, LogicalPlan, and};
+use splay_functions::walk::Walk;
 
 use super::statement::LEFT_ROW;
 use super::window_node::{IN_WINDOW, WINDOW_ROW, WindowNode};
-use crate::walk::Walk;
 
 /// What a select over a window join asks for, before its aggregates are completed.
 pub(crate) struct WindowParts<'a> {
@@ -112,7 +112,7 @@ fn complete_call(call: Expr, is_ordered: bool) -> Result<Expr> {
                 Some(filter) => and(*filter, in_window.clone()),
                 None => in_window.clone(),
             }));
-            if is_ordered && crate::functions::is_ordered(call.func.name()) {
+            if is_ordered && splay_functions::is_ordered(call.func.name()) {
                 call.params.order_by.push(Expr::Column(Column::from_name(WINDOW_ROW)).sort(true, false));
             }
             Ok(Transformed::new(Expr::AggregateFunction(call), true, TreeNodeRecursion::Jump))

@@ -9,11 +9,11 @@ use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::sql::sqlparser::ast;
+use splay_functions::carry_order;
 
 use super::convert::{check_time, coerce};
 use super::relation::{Parts, Side, compared, filtered, side_of};
 use super::window_node::WindowNode;
-use crate::functions::carry_order;
 use crate::provider::TickRowOrder;
 
 const CONDITIONS: &str = "a WINDOW JOIN takes equalities between both sides, conditions on the right side alone, and the \

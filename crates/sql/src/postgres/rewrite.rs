@@ -28,7 +28,7 @@ use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 use super::columns::is_empty;
 use super::{oid_of, types};
 use crate::limits::TokenLimits;
-use crate::walk::syntax::{visit, visit_mut};
+use crate::walk::{visit, visit_mut};
 
 /// What a statement has in it that is rewritten.
 const MARKS: [&str; 9] = [

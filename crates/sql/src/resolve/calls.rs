@@ -7,11 +7,11 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderByExpr, OrderByOptions, Query, SelectItem, Value,
     Visitor, WindowFrameBound, WindowType,
 };
+use splay_functions::{FRAME_MARKER, in_words_of_chrono};
 
 use super::names_of_calls;
 use crate::error::{Error, Result};
-use crate::functions::{FRAME_MARKER, in_words_of_chrono};
-use crate::walk::syntax::{any_expression, visit};
+use crate::walk::{any_expression, visit};
 
 /// Functions that pick the row of the least value, and of the greatest.
 pub(super) const LEAST: [&str; 3] = ["arg_min", "argmin", "min_by"];

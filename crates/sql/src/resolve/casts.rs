@@ -8,9 +8,9 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident,
     ObjectName, OrderByExpr, Select, SelectItem, Value,
 };
+use splay_functions::CAST;
 
-use crate::functions::CAST;
-use crate::walk::syntax::{any_expression, change_expressions, each_expression};
+use crate::walk::{any_expression, change_expressions, each_expression};
 
 /// Names the casts of a select and of the order of its query, where names would be the same without.
 pub(super) fn name_apart(select: &mut Select, order: &mut [OrderByExpr]) {

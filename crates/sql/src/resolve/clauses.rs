@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::ast::{
     SelectItem, SetExpr, Value,
 };
 
-use crate::walk::syntax::any_expression;
+use crate::walk::any_expression;
 
 /// Completes what surrounds a select: `FETCH FIRST n ROWS ONLY` is `LIMIT n`, and `ORDER BY ALL` the order by every column.
 pub(super) fn complete_query(query: &mut Query) {

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use crate::walk::syntax::any_expression;
+use crate::walk::any_expression;
 
 /// Gives the keys of a query's order names of their own, where one is a column of a relation whose name an alias has.
 pub(super) fn name_apart(query: &mut Query) {

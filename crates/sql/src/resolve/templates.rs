@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use super::calls::name_of;
 use crate::error::{Error, Result, fault};
-use crate::walk::syntax::change_expressions;
+use crate::walk::change_expressions;
 
 const EXTRACT: &str = "CASE WHEN $1 IS NULL OR $2 IS NULL THEN NULL ELSE \
                        coalesce(array_element(regexp_match($1, concat('(', $2, ')')), 1), '') END";

@@ -13,6 +13,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use splay_engine::Stop;
+use splay_functions::walk::WalkPlan;
 use splay_store::View;
 
 use super::{Parameters, Session};
@@ -27,7 +28,6 @@ use crate::planner;
 use crate::provider::TickTable;
 use crate::read_only;
 use crate::tick::{Given, with_tick_parts};
-use crate::walk::WalkPlan;
 
 /// A statement that DataFusion planned, ready to run.
 pub(super) struct Planned {

@@ -8,6 +8,7 @@ use datafusion::execution::context::{SessionConfig, SessionContext};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::optimizer::Analyzer;
+use splay_functions as functions;
 use splay_store::Database;
 
 use super::SessionSettings;
@@ -17,7 +18,6 @@ use crate::coercion::PrepareCoercion;
 use crate::correlated::JoinCorrelated;
 use crate::dates::ComputeDates;
 use crate::error::{Error, Result};
-use crate::functions;
 use crate::in_select::JoinInSelect;
 use crate::information_schema::{self, InformationSchema};
 use crate::intervals::CompareIntervals;

@@ -14,8 +14,7 @@ use datafusion::logical_expr::{ColumnarValue, PartitionEvaluator, ScalarFunction
 use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use splay_engine::{Error, PartitionFunction, Result, ScalarFunction, Value};
-
-use crate::functions::LOCAL_DATE;
+use splay_functions::LOCAL_DATE;
 
 /// A scalar function with the types of its arguments.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::expr::{Case, InList, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, Volatility};
 use splay_engine::{BinaryOp, Expr as TickExpr, ValueList};
+use splay_functions::walk::Walk;
 
 use super::calls::ScalarCall;
 use super::constants::Constants;
@@ -16,7 +17,6 @@ use super::expressions::{Argument, Expression, argument};
 use super::shape::LIFTED;
 use crate::bounds::growing;
 use crate::operator_call;
-use crate::walk::Walk;
 
 /// Longest list of values that aren't constants, which are compared one by one.
 const COMPUTED_ITEMS_MAX: usize = 32;

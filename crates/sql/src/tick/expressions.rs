@@ -20,8 +20,7 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use splay_engine::{Error, Result, ScalarFunction, Value};
-
-use crate::walk::Walk;
+use splay_functions::walk::Walk;
 
 /// Most plans that are kept for the values of parameters: one for each run at a time.
 const PLANS_MAX: usize = 16;

@@ -15,16 +15,16 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, SortExpr, TableScan};
 use splay_engine::{BinaryOp, Bound, Buckets, Expr as TickExpr, LookupTable, Plan, Scan, SortKey};
+use splay_functions::walk::{Walk, WalkPlan};
+use splay_functions::{self as functions, LOCAL_DATE};
 use splay_store::{DayStart, TableSnapshot, TableSpec};
 
 use super::combine;
 use super::constants::Constants;
 use super::convert::{Converter, Unknown, unknown};
 use super::narrow;
-use crate::functions::{self, LOCAL_DATE};
 use crate::joins::window_parts;
 use crate::provider::TickTable;
-use crate::walk::{Walk, WalkPlan};
 
 /// Most keys of a group, each of which has a bit that says where it is null.
 pub(super) const KEYS_MAX: usize = 63;

@@ -15,12 +15,12 @@ use datafusion::logical_expr::logical_plan::{Aggregate, Filter, Projection, Subq
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
 use splay_engine::{BinaryOp, Expr as TickExpr, LookupTable, Plan, ValueList};
+use splay_functions::walk::{Walk, WalkPlan};
 
 use super::asof::as_text;
 use super::combine::{SIDE_ROWS_MAX, groups_by};
 use super::convert::{Unknown, unknown};
 use super::recognise::{Recogniser, Side, Stage, is_text};
-use crate::walk::{Walk, WalkPlan};
 
 /// Aggregates that are null of no rows.
 const NULL_OF_NOTHING: [&str; 8] = ["min", "max", "sum", "avg", "med", "median", "stddev", "var"];

@@ -5,16 +5,16 @@ use std::collections::{HashMap, HashSet};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, Expr, GroupByExpr, Select, SelectItem, SetExpr, Value};
+use splay_functions::{self as functions, Timeline};
 use splay_store::{DATE_COLUMN, TableSpec, Tz, View};
 
 use super::super::Query;
 use super::super::definition;
 use super::scope::{Scope, conjuncts, unnested};
 use crate::dialect;
-use crate::functions::{self, Timeline};
 use crate::names::Spellings;
 use crate::resolve::is_aggregate;
-use crate::walk::syntax::any_expression;
+use crate::walk::any_expression;
 
 pub(super) use definition::FLOORS;
 

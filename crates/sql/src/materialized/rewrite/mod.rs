@@ -22,15 +22,15 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, Query, SetExpr, VisitorMut};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use splay_engine::Stop;
+use splay_functions::DAY_NS;
 use splay_store::View;
 
 pub(super) use self::grouped::Grouped;
 use super::{PlannedView, ViewState};
 use crate::error::Result;
-use crate::functions::DAY_NS;
 use crate::names::Spellings;
 use crate::session::Session;
-use crate::walk::syntax::visit_mut;
+use crate::walk::visit_mut;
 use crate::{dialect, joins, limits, syntax, views};
 
 /// Statements longer than this aren't looked into.

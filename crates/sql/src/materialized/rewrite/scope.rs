@@ -12,9 +12,9 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart,
     Select, TableFactor, Value,
 };
+use splay_functions::{self as functions, Timeline};
 
-use crate::functions::{self, Timeline};
-use crate::walk::syntax::change_expressions;
+use crate::walk::change_expressions;
 
 /// The names of a select over one table.
 pub(super) struct Scope<'a> {

@@ -16,15 +16,15 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use splay_functions::LOCAL_DATE;
 use splay_store::DATE_COLUMN;
 
 use super::Since;
 use super::grouped::{Grouped, aggregates, expression_of, keys_of};
 use super::scope::{Scope, conjuncts, instant, name_of, unnested};
-use crate::functions::LOCAL_DATE;
 use crate::resolve::is_aggregate;
 use crate::statements::quoted;
-use crate::walk::syntax::visit_mut;
+use crate::walk::visit_mut;
 
 /// The view in the rewritten select, which no name of a statement is.
 const RELATION: &str = "__view";

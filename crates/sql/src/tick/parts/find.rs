@@ -13,13 +13,13 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Ope
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use splay_engine::{AggregateFunction, Expr as TickExpr, Key, Plan};
+use splay_functions::walk::{Walk, WalkPlan};
 
 use super::node::TickPart;
 use super::{General, Part};
 use crate::dates;
 use crate::joins::asof_parts;
 use crate::tick::recognise::recognise;
-use crate::walk::{Walk, WalkPlan};
 
 /// The plan of a statement, before joins are converted, with tick plans for those parts that have one. A statement that has one as
 /// a whole is left as it is: it is here because the engine refused it, or because it is explained.

@@ -1,0 +1,609 @@
+//! Aggregates over window frames that DataFusion has no windows for: `DISTINCT`, an `ORDER BY` of the call, `EXCLUDE`, offsets that are
+//! computed for each row, and moving frames of aggregates that can't give rows back.
+//!
+//! `resolve.rs` puts what DataFusion's planner wouldn't take into a call of [`MARKER`] among the keys of the partition, which has no part in
+//! them. [`FramePlanner`] makes a window function over whole partitions of it: keys and offsets are its arguments, it finds the frames itself
+//! and runs DataFusion's accumulator over the rows of each. So tick plans call it as any function of partitions.
+//!
+//! - Frames, exclusions, distinct values, order: <https://www.postgresql.org/docs/current/sql-expressions.html#SYNTAX-WINDOW-FUNCTIONS>.
+//! - A frame that is that of the row before costs nothing, one that has grown costs its new rows, any other costs all of its rows. A window
+//!   that would look at more than [`STEPS_MAX`] rows is an error.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::compute::{SortOptions, take};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use arrow::row::{RowConverter, Rows, SortField};
+use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::logical_expr::expr::{NullTreatment, ScalarFunction, WindowFunction, WindowFunctionParams};
+use datafusion::logical_expr::function::{AccumulatorArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawWindowExpr};
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
+use datafusion::logical_expr::utils::COUNT_STAR_EXPANSION;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, ColumnarValue, Expr, LimitEffect, PartitionEvaluator, ScalarFunctionArgs, ScalarUDFImpl,
+    Signature, Volatility, WindowFrame, WindowFrameBound, WindowFunctionDefinition, WindowUDF, WindowUDFImpl,
+};
+use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
+use splay_store::canonical;
+
+use crate::first_last::RowPick;
+use crate::frame_rows::{Bound, Exclusion, Frames, Units};
+use crate::shifted::{self, Shifted};
+
+/// Says among the keys of a partition what else there is to a window.
+pub const MARKER: &str = "__frame";
+
+/// Most rows that the frames of one partition may have together, each counted as often as it is looked at: some ten seconds.
+const STEPS_MAX: u64 = 1_000_000_000;
+
+/// Most bytes that the lists and texts of one partition's results may take.
+const RESULT_BYTES_MAX: usize = 512 << 20;
+
+/// The function that [`MARKER`] names. It is planned and never run.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Marker {
+    signature: Signature,
+}
+
+impl Marker {
+    pub(super) fn new() -> Marker {
+        Marker { signature: Signature::variadic_any(Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for Marker {
+    fn name(&self) -> &str {
+        MARKER
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Null)
+    }
+
+    fn invoke_with_args(&self, _args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        plan_err!("{MARKER} isn't a function")
+    }
+}
+
+/// What a marker says.
+struct Said {
+    exclusion: Exclusion,
+    /// Offsets in the place of those of the frame, where these are null.
+    offsets: [Expr; 2],
+    /// Keys of the call's own order.
+    order: Vec<(Expr, SortOptions)>,
+}
+
+impl Said {
+    fn of(args: Vec<Expr>) -> Result<Said> {
+        let mut args = args.into_iter();
+        let (Some(exclusion), Some(start), Some(end)) = (args.next(), args.next(), args.next()) else {
+            return plan_err!("{MARKER} isn't a function");
+        };
+        let exclusion = match text(&exclusion) {
+            Some("") => Exclusion::Nothing,
+            Some("current row") => Exclusion::CurrentRow,
+            Some("group") => Exclusion::Group,
+            Some("ties") => Exclusion::Ties,
+            _ => return plan_err!("{MARKER} isn't a function"),
+        };
+        let mut order = Vec::new();
+        while let (Some(key), Some(options)) = (args.next(), args.next()) {
+            let options = match text(&options) {
+                Some("asc first") => SortOptions::new(false, true),
+                Some("asc last") => SortOptions::new(false, false),
+                Some("desc first") => SortOptions::new(true, true),
+                _ => SortOptions::new(true, false),
+            };
+            order.push((key, options));
+        }
+        Ok(Said { exclusion, offsets: [start, end], order })
+    }
+
+    fn nothing() -> Said {
+        let null = || Expr::Literal(ScalarValue::Null, None);
+        Said { exclusion: Exclusion::Nothing, offsets: [null(), null()], order: Vec::new() }
+    }
+}
+
+fn text(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(value, None) => value.try_as_str().flatten(),
+        _ => None,
+    }
+}
+
+fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(ScalarValue::Null, _))
+}
+
+/// Plans the windows of this file.
+#[derive(Debug)]
+pub struct FramePlanner;
+
+impl ExprPlanner for FramePlanner {
+    fn plan_window(&self, mut window: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
+        let mut said = None;
+        let mut keys = Vec::with_capacity(window.partition_by.len());
+        for key in std::mem::take(&mut window.partition_by) {
+            match key {
+                Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == MARKER => {
+                    said = Some(Said::of(args)?);
+                }
+                key => keys.push(key),
+            }
+        }
+        window.partition_by = keys;
+        let aggregate = match &window.func_def {
+            WindowFunctionDefinition::AggregateUDF(aggregate) => Arc::clone(aggregate),
+            WindowFunctionDefinition::WindowUDF(function) => {
+                if let Some(planned) = self::shifted(&window, function.name(), said.as_ref())? {
+                    return Ok(PlannerResult::Planned(planned));
+                }
+                let Some(said) = &said else { return Ok(PlannerResult::Original(window)) };
+                if !said.order.is_empty() {
+                    return plan_err!("{} takes the order of its window, and no ORDER BY of its own", function.name());
+                }
+                match function.name() {
+                    // Those of one row of the frame are aggregates, too.
+                    "first_value" => Arc::new(AggregateUDF::from(RowPick::first())),
+                    "last_value" => Arc::new(AggregateUDF::from(RowPick::last())),
+                    "nth_value" => return plan_err!("nth_value over a frame with EXCLUDE or computed offsets"),
+                    // The others take no notice of the frame.
+                    _ => return Ok(PlannerResult::Original(window)),
+                }
+            }
+        };
+        let is_distinct = window.distinct && !matches!(aggregate.name(), "min" | "max");
+        let said = match said {
+            Some(said) => said,
+            None if is_distinct || (slides(&window.window_frame) && cannot_slide(aggregate.name())) => Said::nothing(),
+            None => return Ok(PlannerResult::Original(window)),
+        };
+        planned(window, aggregate, is_distinct, said).map(PlannerResult::Planned)
+    }
+}
+
+fn planned(window: RawWindowExpr, aggregate: Arc<AggregateUDF>, is_distinct: bool, said: Said) -> Result<Expr> {
+    let RawWindowExpr { mut args, partition_by, order_by, window_frame, filter, null_treatment, .. } = window;
+    let Said { exclusion, offsets, order } = said;
+    if aggregate.name() == "count" && is_of_rows(&args) {
+        if is_distinct {
+            return plan_err!("count(DISTINCT *) OVER: say of which column");
+        }
+        args = vec![Expr::Literal(COUNT_STAR_EXPANSION, None)];
+    }
+    let mut function = OverFrames {
+        name: String::new(),
+        aggregate,
+        arguments: args.len(),
+        is_distinct,
+        ignores_nulls: null_treatment == Some(NullTreatment::IgnoreNulls),
+        has_filter: filter.is_some(),
+        order: order.iter().map(|(_, options)| *options).collect(),
+        keys: order_by.iter().map(|key| SortOptions::new(!key.asc, key.nulls_first)).collect(),
+        units: Units::of(window_frame.units),
+        bounds: [window_frame.start_bound, window_frame.end_bound],
+        offsets: [!is_null(&offsets[0]), !is_null(&offsets[1])],
+        exclusion,
+        signature: Signature::user_defined(Volatility::Immutable),
+    };
+    function.name = function.described();
+    let mut all = args;
+    all.extend(filter.map(|filter| *filter));
+    all.extend(order.into_iter().map(|(key, _)| key));
+    all.extend(order_by.iter().map(|key| key.expr.clone()));
+    all.extend(offsets.into_iter().filter(|offset| !is_null(offset)));
+    let params = WindowFunctionParams {
+        args: all,
+        partition_by,
+        window_frame: WindowFrame::new((!order_by.is_empty()).then_some(false)),
+        order_by,
+        filter: None,
+        null_treatment: None,
+        distinct: false,
+    };
+    let fun = WindowFunctionDefinition::WindowUDF(Arc::new(WindowUDF::from(function)));
+    Ok(Expr::WindowFunction(Box::new(WindowFunction { fun, params })))
+}
+
+/// `lag` and `lead` with an offset of each row, and `fill` with the key of its window.
+fn shifted(window: &RawWindowExpr, name: &str, said: Option<&Said>) -> Result<Option<Expr>> {
+    let is_computed = window.args.get(1).is_some_and(|offset| !offset.column_refs().is_empty());
+    let kind = match name {
+        "lag" if is_computed => shifted::Kind::Lag,
+        "lead" if is_computed => shifted::Kind::Lead,
+        shifted::FILL => shifted::Kind::Fill,
+        _ => return Ok(None),
+    };
+    let is_more =
+        window.distinct || window.filter.is_some() || window.null_treatment == Some(NullTreatment::IgnoreNulls);
+    if is_more || said.is_some_and(|said| !said.order.is_empty()) {
+        return plan_err!("{name} takes no DISTINCT, FILTER, IGNORE NULLS or ORDER BY of its own here");
+    }
+    let mut args = window.args.clone();
+    if kind == shifted::Kind::Fill {
+        let [key] = window.order_by.as_slice() else {
+            return plan_err!("fill needs an ORDER BY of one key in its window");
+        };
+        args.truncate(1);
+        args.push(key.expr.clone());
+    }
+    let params = WindowFunctionParams {
+        args,
+        partition_by: window.partition_by.clone(),
+        window_frame: WindowFrame::new((!window.order_by.is_empty()).then_some(false)),
+        order_by: window.order_by.clone(),
+        filter: None,
+        null_treatment: None,
+        distinct: false,
+    };
+    let fun = WindowFunctionDefinition::WindowUDF(Arc::new(WindowUDF::from(Shifted::new(kind))));
+    Ok(Some(Expr::WindowFunction(Box::new(WindowFunction { fun, params }))))
+}
+
+/// Whether a call is `count()` or `count(*)`.
+#[expect(deprecated, reason = "DataFusion's planner writes a star so")]
+fn is_of_rows(args: &[Expr]) -> bool {
+    matches!(args, [] | [Expr::Wildcard { .. }])
+}
+
+/// An aggregate over frames.
+///
+/// Its arguments are those of the aggregate, the filter, the keys of the call's order, the keys of the window's, and offsets.
+#[derive(Debug, Clone)]
+struct OverFrames {
+    name: String,
+    aggregate: Arc<AggregateUDF>,
+    arguments: usize,
+    is_distinct: bool,
+    ignores_nulls: bool,
+    has_filter: bool,
+    order: Vec<SortOptions>,
+    keys: Vec<SortOptions>,
+    units: Units,
+    bounds: [WindowFrameBound; 2],
+    /// Whether start and end come as arguments.
+    offsets: [bool; 2],
+    exclusion: Exclusion,
+    signature: Signature,
+}
+
+impl PartialEq for OverFrames {
+    fn eq(&self, other: &OverFrames) -> bool {
+        // The name says all but the types of keys.
+        self.name == other.name && self.aggregate == other.aggregate && self.keys == other.keys
+    }
+}
+
+impl Eq for OverFrames {}
+
+impl Hash for OverFrames {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl OverFrames {
+    fn described(&self) -> String {
+        let [start, end] = &self.bounds;
+        let mut name = format!("{} over {:?} {start} to {end}", self.aggregate.name(), self.units).to_lowercase();
+        let parts = [
+            (self.is_distinct, "distinct".to_owned()),
+            (self.ignores_nulls, "ignore nulls".to_owned()),
+            (self.has_filter, "filter".to_owned()),
+            (!self.order.is_empty(), format!("order {:?}", self.order)),
+            (self.offsets != [false; 2], format!("offsets {:?}", self.offsets)),
+            (self.exclusion != Exclusion::Nothing, format!("exclude {:?}", self.exclusion)),
+        ];
+        for (_, part) in parts.iter().filter(|(is_there, _)| *is_there) {
+            name.push(' ');
+            name.push_str(part);
+        }
+        name
+    }
+
+    /// The places of arguments by what they are.
+    fn places(&self) -> [Range<usize>; 4] {
+        let filter = self.arguments..self.arguments + usize::from(self.has_filter);
+        let order = filter.end..filter.end + self.order.len();
+        let keys = order.end..order.end + self.keys.len();
+        let offsets = keys.end..keys.end + self.offsets.iter().filter(|is_given| **is_given).count();
+        [filter, order, keys, offsets]
+    }
+}
+
+impl WindowUDFImpl for OverFrames {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        let [filter, _, _, offsets] = self.places();
+        let Some(own) = arg_types.get(..self.arguments) else { return plan_err!("{} lacks arguments", self.name) };
+        let fields: Vec<FieldRef> = own.iter().map(|of| Arc::new(Field::new("a", of.clone(), true))).collect();
+        let fields = fields_with_udf(&fields, self.aggregate.as_ref())?;
+        let mut types: Vec<DataType> = fields.iter().map(|field| field.data_type().clone()).collect();
+        for (place, of) in arg_types.iter().enumerate().skip(self.arguments) {
+            types.push(match of {
+                _ if filter.contains(&place) => DataType::Boolean,
+                _ if offsets.contains(&place) && self.units != Units::Range => DataType::Int64,
+                of => of.clone(),
+            });
+        }
+        Ok(types)
+    }
+
+    fn field(&self, args: WindowUDFFieldArgs) -> Result<FieldRef> {
+        let Some(own) = args.input_fields().get(..self.arguments) else {
+            return plan_err!("{} lacks arguments", self.name);
+        };
+        let result = self.aggregate.return_field(own)?;
+        Ok(Arc::new(Field::new(args.name(), result.data_type().clone(), true)))
+    }
+
+    fn partition_evaluator(&self, args: PartitionEvaluatorArgs) -> Result<Box<dyn PartitionEvaluator>> {
+        let own = |fields: &[FieldRef]| fields.iter().take(self.arguments).cloned().collect::<Vec<_>>();
+        let fields = own(args.input_fields());
+        let result = self.aggregate.return_field(&fields)?;
+        let exprs: Vec<Arc<dyn PhysicalExpr>> = args.input_exprs().iter().take(self.arguments).cloned().collect();
+        let evaluator = FrameEvaluator { function: self.clone(), fields, exprs, result };
+        // Refused now rather than at the first row.
+        evaluator.accumulator()?;
+        Ok(Box::new(evaluator))
+    }
+
+    fn limit_effect(&self, _args: &[Arc<dyn PhysicalExpr>]) -> LimitEffect {
+        LimitEffect::Unknown
+    }
+}
+
+#[derive(Debug)]
+struct FrameEvaluator {
+    function: OverFrames,
+    fields: Vec<FieldRef>,
+    exprs: Vec<Arc<dyn PhysicalExpr>>,
+    result: FieldRef,
+}
+
+impl FrameEvaluator {
+    fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
+        let fields: Vec<Field> = self.fields.iter().map(|field| field.as_ref().clone()).collect();
+        self.function.aggregate.accumulator(AccumulatorArgs {
+            return_field: Arc::clone(&self.result),
+            schema: &Schema::new(fields),
+            ignore_nulls: self.function.ignores_nulls,
+            order_bys: &[],
+            is_reversed: false,
+            name: self.function.aggregate.name(),
+            // Which the evaluator sees to.
+            is_distinct: false,
+            exprs: &self.exprs,
+            expr_fields: &self.fields,
+        })
+    }
+
+    /// Adds what a result takes beside its own place.
+    fn count_bytes(&self, bytes: &mut usize, result: &ScalarValue) -> Result<()> {
+        *bytes += result.size().saturating_sub(size_of::<ScalarValue>());
+        if *bytes > RESULT_BYTES_MAX {
+            return exec_err!(
+                "the results of {} over frames take more than {RESULT_BYTES_MAX} bytes",
+                self.function.aggregate.name()
+            );
+        }
+        Ok(())
+    }
+
+    fn frames(&self, values: &[ArrayRef], rows: usize) -> Result<Frames> {
+        let function = &self.function;
+        let [_, _, keys, offsets] = function.places();
+        let mut given = offsets.map(|place| Arc::clone(&values[place]));
+        let mut bound = |side: usize| -> Result<Bound> {
+            let offset = if function.offsets[side] { given.next() } else { None };
+            Bound::new(&function.bounds[side], offset, rows)
+        };
+        let bounds = [bound(0)?, bound(1)?];
+        let keys: Vec<ArrayRef> = keys.map(|place| Arc::clone(&values[place])).collect();
+        Frames::new(function.units, bounds, &keys, &function.keys, rows)
+    }
+}
+
+/// Rows by the values of some columns, in an order.
+pub(super) fn by_value(columns: &[ArrayRef], options: Option<&[SortOptions]>) -> Result<Rows> {
+    let option = |place: usize| options.and_then(|options| options.get(place)).copied().unwrap_or_default();
+    let columns: Vec<ArrayRef> =
+        columns.iter().map(|column| canonical(column).unwrap_or_else(|| Arc::clone(column))).collect();
+    let field =
+        |(place, column): (usize, &ArrayRef)| SortField::new_with_options(column.data_type().clone(), option(place));
+    let converter = RowConverter::new(columns.iter().enumerate().map(field).collect())?;
+    Ok(converter.convert_columns(&columns)?)
+}
+
+/// The rows of a partition that an aggregate may see, and in which order.
+struct Visible {
+    arguments: Vec<ArrayRef>,
+    passes: Option<arrow::array::BooleanArray>,
+    /// A number for each row, the same for the same arguments.
+    distinct: Option<Vec<u32>>,
+    /// The place of each row in the order of the call.
+    order: Option<Vec<u32>>,
+}
+
+impl Visible {
+    fn new(function: &OverFrames, values: &[ArrayRef]) -> Result<Visible> {
+        let [filter, order, _, _] = function.places();
+        let arguments = values[..function.arguments].to_vec();
+        let distinct = match function.is_distinct && !arguments.is_empty() {
+            true => {
+                let rows = by_value(&arguments, None)?;
+                let mut numbers = HashMap::new();
+                let number = |row| {
+                    let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+                    *numbers.entry(row).or_insert(next)
+                };
+                Some(rows.iter().map(number).collect())
+            }
+            false => None,
+        };
+        let order = match order.is_empty() {
+            true => None,
+            false => {
+                let rows = by_value(&values[order], Some(&function.order))?;
+                let mut sorted: Vec<u32> = (0u32..).take(rows.num_rows()).collect();
+                sorted.sort_by(|one, other| rows.row(*one as usize).cmp(&rows.row(*other as usize)));
+                let mut places = vec![0; sorted.len()];
+                for (place, row) in (0u32..).zip(&sorted) {
+                    places[*row as usize] = place;
+                }
+                Some(places)
+            }
+        };
+        Ok(Visible {
+            arguments,
+            passes: values[filter].first().map(|filter| filter.as_boolean().clone()),
+            distinct,
+            order,
+        })
+    }
+
+    /// Has an accumulator take in rows.
+    fn take_in(&self, rows: impl Iterator<Item = usize>, seen: &mut Seen, state: &mut dyn Accumulator) -> Result<()> {
+        let passes =
+            |row: &usize| self.passes.as_ref().is_none_or(|passes| passes.is_valid(*row) && passes.value(*row));
+        let mut rows: Vec<u32> = rows.filter(passes).filter_map(|row| u32::try_from(row).ok()).collect();
+        if let Some(places) = &self.order {
+            rows.sort_by_key(|row| places[*row as usize]);
+        }
+        if let Some(numbers) = &self.distinct {
+            rows.retain(|row| seen.is_new(numbers[*row as usize]));
+        }
+        let rows = UInt32Array::from(rows);
+        let arguments = self.arguments.iter().map(|array| take(array, &rows, None)).collect::<Result<Vec<_>, _>>()?;
+        if rows.is_empty() { Ok(()) } else { state.update_batch(&arguments) }
+    }
+}
+
+/// Values that an accumulator has taken in.
+#[derive(Default)]
+struct Seen {
+    /// For each value the number of the frame that it was last seen in.
+    last: Vec<u32>,
+    frame: u32,
+}
+
+impl Seen {
+    fn begin(&mut self) {
+        self.frame += 1;
+    }
+
+    fn is_new(&mut self, value: u32) -> bool {
+        let value = value as usize;
+        if self.last.len() <= value {
+            self.last.resize(value + 1, 0);
+        }
+        std::mem::replace(&mut self.last[value], self.frame) != self.frame
+    }
+}
+
+/// Whether rows leave a frame while it moves on.
+fn slides(frame: &WindowFrame) -> bool {
+    !matches!(&frame.start_bound, WindowFrameBound::Preceding(offset) if offset.is_null())
+}
+
+/// Aggregates whose accumulator takes rows in and can't give them back, so that DataFusion has no moving frames of them.
+fn cannot_slide(name: &str) -> bool {
+    matches!(
+        name,
+        "any_value"
+            | "approx_distinct"
+            | "approx_median"
+            | "approx_percentile_cont"
+            | "entropy"
+            | "geomean"
+            | "histogram"
+            | "kurtosis"
+            | "kurtosis_pop"
+            | "mad"
+            | "mode"
+            | "product"
+            | "quantile_disc"
+            | "skewness"
+            | "string_agg"
+    )
+}
+
+/// Whether an accumulator of this name may be asked for its value before it has all rows.
+fn goes_on(name: &str) -> bool {
+    matches!(
+        name,
+        "count" | "sum" | "avg" | "min" | "max" | "bool_and" | "bool_or" | "first" | "last" | "vwap" | "wavg" | "wsum"
+    )
+}
+
+impl PartitionEvaluator for FrameEvaluator {
+    fn evaluate_all(&mut self, values: &[ArrayRef], num_rows: usize) -> Result<ArrayRef> {
+        let frames = self.frames(values, num_rows)?;
+        let visible = Visible::new(&self.function, values)?;
+        let may_grow = visible.order.is_none() && goes_on(self.function.aggregate.name());
+        let (mut seen, mut steps, mut bytes) = (Seen::default(), 0u64, 0usize);
+        let mut state = self.accumulator()?;
+        let mut before: Option<([Range<usize>; 3], ScalarValue)> = None;
+        let mut results = Vec::with_capacity(num_rows);
+        for row in 0..num_rows {
+            let parts = frames.rows(row, self.function.exclusion);
+            if let Some((same, result)) = &before
+                && *same == parts
+            {
+                self.count_bytes(&mut bytes, result)?;
+                results.push(result.clone());
+                continue;
+            }
+            let grown = before.as_ref().and_then(|([before, empty, empty_too], _)| {
+                let [now, others @ ..] = &parts;
+                let is_one = [empty, empty_too].into_iter().chain(others).all(|part| part.is_empty());
+                let grows =
+                    may_grow && is_one && !before.is_empty() && now.start == before.start && now.end >= before.end;
+                grows.then_some(before.end..now.end)
+            });
+            let new: Vec<Range<usize>> = match grown {
+                Some(new) => vec![new],
+                None => {
+                    state = self.accumulator()?;
+                    seen.begin();
+                    parts.to_vec()
+                }
+            };
+            steps += new.iter().map(|part| part.len() as u64).sum::<u64>();
+            if steps > STEPS_MAX {
+                return exec_err!(
+                    "{} would look at more than {STEPS_MAX} rows: its frames are too large for DISTINCT, ORDER BY, EXCLUDE or computed \
+                     offsets",
+                    self.function.aggregate.name()
+                );
+            }
+            visible.take_in(new.into_iter().flatten(), &mut seen, state.as_mut())?;
+            let result = state.evaluate()?;
+            self.count_bytes(&mut bytes, &result)?;
+            results.push(result.clone());
+            before = Some((parts, result));
+        }
+        if results.is_empty() {
+            return Ok(arrow::array::new_empty_array(self.result.data_type()));
+        }
+        ScalarValue::iter_to_array(results)
+    }
+}
