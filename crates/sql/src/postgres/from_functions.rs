@@ -32,8 +32,8 @@ pub(super) fn as_query(factor: &TableFactor) -> Option<TableFactor> {
         let (name, columns) = names(function, alias.as_ref());
         format!("(SELECT {call} AS {name}) AS {name}{columns}")
     };
-    let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).try_with_sql(&text).ok()?;
-    { parser }.parse_table_factor().ok()
+    let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
+    parser.try_with_sql(&text).and_then(|mut parser| parser.parse_table_factor()).ok()
 }
 
 /// The name that a function's value has, and the names of its columns.
