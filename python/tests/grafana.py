@@ -1,7 +1,7 @@
 """What Grafana's PostgreSQL data source makes of a panel: variables and macros become SQL, which is sent as one simple query, and its columns become
 fields of a frame by their types.
 
-Written from the behaviour of the data source as of Grafana 12, whose driver is pgx; releases before used lib/pq, which sends the same.
+Written from the behaviour of the data source of 2026, whose driver is pgx; releases before used lib/pq, which sends the same.
 """
 
 from __future__ import annotations
