@@ -123,6 +123,8 @@ def build(target: pathlib.Path, out: pathlib.Path, maintainer: str) -> pathlib.P
         package.add("usr/share/doc/splay/copyright", copyright_file().encode())
         package.add_gzip("usr/share/doc/splay/changelog", (ROOT / "CHANGELOG.md").read_bytes())
         package.add_gzip("usr/share/doc/splay/changelog.Debian", changelog(maintainer).encode())
+        for file in sorted(path for path in (HERE / "grafana").rglob("*") if path.is_file()):
+            package.add(f"usr/share/splay/grafana/{file.relative_to(HERE / 'grafana')}", file.read_bytes())
         package.add("usr/share/lintian/overrides/splay", (HERE / "debian" / "lintian-overrides").read_bytes())
         glibc = ".".join(map(str, need.glibc))
         control = [

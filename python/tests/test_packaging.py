@@ -60,6 +60,8 @@ def test_the_package_has_what_its_users_look_for(deb, unpacked):
         "usr/share/zsh/vendor-completions/_splay",
         "usr/share/fish/vendor_completions.d/splay.fish",
         "usr/share/doc/splay/copyright",
+        "usr/share/splay/grafana/prometheus.yml",
+        "usr/share/splay/grafana/dashboards/market-data.json",
         "usr/share/doc/splay/changelog.Debian.gz",
     } <= files
     assert (unpacked / "DEBIAN" / "conffiles").read_text() == "/etc/splay/server.toml\n"

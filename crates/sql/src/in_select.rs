@@ -1,4 +1,5 @@
-//! `x IN (SELECT y …)` as a value: in a select list, and in what is aggregated. DataFusion 55.2 plans it as a condition of `WHERE` alone.
+//! `x IN (SELECT y …)` as a value: in a select list, in what is aggregated, and in `ORDER BY`. DataFusion 55.2 plans it as a condition of `WHERE`
+//! alone.
 //!
 //! The rows are joined with the values that the query gives (a mark join, which keeps each row once), and with how many there are and how many of
 //! them aren't null, which says what a value that isn't found is:
@@ -39,7 +40,7 @@ impl AnalyzerRule for JoinInSelect {
 }
 
 fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
-    if !matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_)) {
+    if !matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_)) {
         return Ok(Transformed::no(node));
     }
     let mut asked: Vec<InSubquery> = Vec::new();
@@ -60,6 +61,7 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
         [input] => (*input).clone(),
         _ => return Ok(Transformed::no(node)),
     };
+    let columns = input.schema().columns();
     let mut values = Vec::with_capacity(asked.len());
     for found in asked {
         *number += 1;
@@ -79,7 +81,13 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
         Ok(name.restore(replaced?.data))
     });
     let exprs = exprs.collect::<Result<Vec<_>>>()?;
-    node.with_new_exprs(exprs, vec![input]).map(Transformed::yes)
+    // Sorted rows have the columns of the unsorted ones.
+    let is_sort = matches!(node, LogicalPlan::Sort(_));
+    let node = node.with_new_exprs(exprs, vec![input])?;
+    Ok(Transformed::yes(match is_sort {
+        true => LogicalPlanBuilder::from(node).project(columns.into_iter().map(Expr::Column))?.build()?,
+        false => node,
+    }))
 }
 
 /// The input with what says whether its rows are found, and the value of the expression over it.

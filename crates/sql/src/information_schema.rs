@@ -1,4 +1,4 @@
-//! `information_schema` as DataFusion has it, but for `views`: of views alone.
+//! `information_schema` as DataFusion has it, but for `views`: of views alone. Sessions of PostgreSQL's clients have its `columns`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -10,13 +10,15 @@ use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TableFu
 use datafusion::common::Result;
 use datafusion::datasource::TableType;
 
+use crate::postgres::CatalogueSchema;
 use crate::provider::TickSchema;
 
 /// Its name.
 pub(crate) const NAME: &str = "information_schema";
 
-/// The table that differs.
+/// The tables that differ.
 const VIEWS: &str = "views";
+const COLUMNS: &str = "columns";
 
 /// The schema. Its tables are made when a statement asks for one.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct InformationSchema {
     catalogs: Weak<dyn CatalogProviderList>,
     table_functions: HashMap<String, Arc<TableFunction>>,
     tables: Arc<TickSchema>,
+    /// Of sessions for PostgreSQL's clients.
+    catalogue: Option<Arc<CatalogueSchema>>,
 }
 
 impl InformationSchema {
@@ -32,8 +36,9 @@ impl InformationSchema {
         catalogs: &Arc<dyn CatalogProviderList>,
         table_functions: HashMap<String, Arc<TableFunction>>,
         tables: Arc<TickSchema>,
+        catalogue: Option<Arc<CatalogueSchema>>,
     ) -> InformationSchema {
-        InformationSchema { catalogs: Arc::downgrade(catalogs), table_functions, tables }
+        InformationSchema { catalogs: Arc::downgrade(catalogs), table_functions, tables, catalogue }
     }
 
     /// DataFusion's, as long as there is a session.
@@ -69,6 +74,11 @@ impl SchemaProvider for InformationSchema {
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if name.eq_ignore_ascii_case(VIEWS) {
             return self.views().map(Some);
+        }
+        if let Some(catalogue) = &self.catalogue
+            && name.eq_ignore_ascii_case(COLUMNS)
+        {
+            return catalogue.information_columns().await.map(Some);
         }
         match self.provider() {
             Some(provider) => provider.table(name).await,

@@ -1,16 +1,18 @@
-//! Functions about the session and the catalogue. Their answers don't depend on rows but for `format_type` and `to_regtype`.
+//! Functions about the session, the catalogue and names in it. Most answers don't depend on rows.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, Int64Array, StringArray};
+use arrow::array::{Array, AsArray, Int64Array, ListBuilder, StringArray, StringBuilder};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type};
-use datafusion::common::{Result, ScalarValue, exec_err};
+use arrow::compute::kernels::length::length;
+use arrow::datatypes::{DataType, Field, Int64Type};
+use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 
 use super::types::{named, shown};
+use crate::statements::{as_name, quoted};
 
 /// What a function answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,12 +26,19 @@ enum Answers {
     ToRegtype,
     CurrentSetting,
     QuoteIdent,
+    ParseIdent,
+    /// The first number of a list's items.
+    ArrayLower,
+    /// The last one.
+    ArrayUpper,
 }
 
-use Answers::{CurrentSetting, FormatType, NoText, Number, QuoteIdent, Text, ToRegtype, Truth};
+use Answers::{
+    ArrayLower, ArrayUpper, CurrentSetting, FormatType, NoText, Number, ParseIdent, QuoteIdent, Text, ToRegtype, Truth,
+};
 
 /// Names and answers. There is one role, which may do what the connection's token allows.
-const FUNCTIONS: [(&str, Answers); 48] = [
+const FUNCTIONS: [(&str, Answers); 51] = [
     ("version", Text(concat!("PostgreSQL 16.0 (SplayDB ", env!("CARGO_PKG_VERSION"), ")"))),
     ("current_database", Text("splay")),
     ("pg_current_schema", Text("public")),
@@ -78,6 +87,9 @@ const FUNCTIONS: [(&str, Answers); 48] = [
     ("to_regtype", ToRegtype),
     ("current_setting", CurrentSetting),
     ("quote_ident", QuoteIdent),
+    ("parse_ident", ParseIdent),
+    ("array_lower", ArrayLower),
+    ("array_upper", ArrayUpper),
 ];
 
 /// All functions.
@@ -108,7 +120,8 @@ impl ScalarUDFImpl for CatalogueFunction {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.answers {
             Truth(_) => DataType::Boolean,
-            Number(_) | ToRegtype => DataType::Int64,
+            Number(_) | ToRegtype | ArrayLower | ArrayUpper => DataType::Int64,
+            ParseIdent => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))),
             _ => DataType::Utf8,
         })
     }
@@ -157,7 +170,44 @@ impl ScalarUDFImpl for CatalogueFunction {
                 let quoted = texts.iter().map(|text| text.map(quoted_if_needed));
                 Ok(ColumnarValue::Array(Arc::new(quoted.collect::<StringArray>())))
             }
+            ParseIdent => {
+                if args.args.len() != 1 {
+                    return exec_err!("parse_ident takes a text alone");
+                }
+                let mut lists = ListBuilder::new(StringBuilder::new());
+                for text in &texts(&args, self.name)? {
+                    lists.append_option(text.map(parts_of).transpose()?.map(|parts| parts.into_iter().map(Some)));
+                }
+                Ok(ColumnarValue::Array(Arc::new(lists.finish())))
+            }
+            ArrayLower | ArrayUpper => {
+                let [lists, dimensions] = args.args.as_slice() else {
+                    return exec_err!("{} takes a list and a dimension", self.name);
+                };
+                let items = items(lists, args.number_rows, self.name)?;
+                let dimensions = numbers(dimensions, args.number_rows)?;
+                let number = if self.answers == ArrayLower { |_| 1 } else { |items| items };
+                let numbers = items.iter().zip(&dimensions).map(|(items, dimension)| match (items, dimension) {
+                    (Some(1..), Some(1)) => items.map(number),
+                    _ => None,
+                });
+                Ok(ColumnarValue::Array(Arc::new(numbers.collect::<Int64Array>())))
+            }
         }
+    }
+}
+
+/// How many items each list has.
+fn items(lists: &ColumnarValue, rows: usize, name: &str) -> Result<Int64Array> {
+    let lists = lists.to_array(rows)?;
+    match lists.data_type() {
+        DataType::Null => Ok(Int64Array::new_null(rows)),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)
+            if !item.data_type().is_nested() =>
+        {
+            Ok(cast(&length(&lists)?, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+        }
+        other => exec_err!("{name} takes a list of single values, and not {other}"),
     }
 }
 
@@ -172,10 +222,85 @@ fn texts(args: &ScalarFunctionArgs, name: &str) -> Result<StringArray> {
     Ok(cast(&array, &DataType::Utf8)?.as_string::<i32>().clone())
 }
 
-/// A name in quotes, if it needs them.
+/// A name in quotes, if it needs them: for capitals, as in PostgreSQL, and for words that can't stand for a name here.
 fn quoted_if_needed(name: &str) -> String {
-    let is_plain = !name.is_empty()
-        && !name.starts_with(|letter: char| letter.is_ascii_digit())
-        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-    if is_plain { name.to_owned() } else { crate::statements::quoted(name) }
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) { quoted(name) } else { as_name(name).into_owned() }
+}
+
+/// The parts of a name that is separated by dots, in lower case where they aren't quoted.
+fn parts_of(text: &str) -> Result<Vec<String>> {
+    let (mut parts, mut rest) = (Vec::new(), text.trim_start());
+    loop {
+        let (part, behind) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted_part(quoted),
+            None => plain_part(rest),
+        }
+        .ok_or_else(|| exec_datafusion_err!("string is not a valid identifier: \"{text}\""))?;
+        parts.push(part);
+        match (behind.trim_start(), behind.trim_start().strip_prefix('.')) {
+            ("", _) => return Ok(parts),
+            (_, Some(next)) => rest = next.trim_start(),
+            _ => return exec_err!("string is not a valid identifier: \"{text}\""),
+        }
+    }
+}
+
+/// A part up to its closing quote, and what is behind it.
+fn quoted_part(text: &str) -> Option<(String, &str)> {
+    let mut part = String::new();
+    let mut rest = text;
+    loop {
+        let (before, behind) = rest.split_once('"')?;
+        part.push_str(before);
+        match behind.strip_prefix('"') {
+            Some(next) => {
+                part.push('"');
+                rest = next;
+            }
+            None => return (!part.is_empty()).then_some((part, behind)),
+        }
+    }
+}
+
+/// A part of letters, digits, `_` and `$`, in lower case, and what is behind it.
+fn plain_part(text: &str) -> Option<(String, &str)> {
+    let is_letter = |letter: char| letter.is_alphabetic() || letter == '_' || !letter.is_ascii();
+    let end = text.find(|letter: char| !is_letter(letter) && !letter.is_ascii_digit() && letter != '$');
+    let (part, behind) = text.split_at(end.unwrap_or(text.len()));
+    part.starts_with(is_letter).then(|| (part.to_ascii_lowercase(), behind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_apart_at_their_dots() {
+        for (text, parts) in [
+            ("trade", vec!["trade"]),
+            (" Public . \"My Trades\" ", vec!["public", "My Trades"]),
+            ("a.\"b.\"\"c\"\"\".d$1", vec!["a", "b.\"c\"", "d$1"]),
+            ("é_1", vec!["é_1"]),
+        ] {
+            assert_eq!(parts_of(text).unwrap(), parts, "{text}");
+        }
+        for text in ["", "a.", ".a", "1a", "a b", "\"\"", "\"a", "a-b", "a\"b\""] {
+            assert!(parts_of(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_quoted_if_they_need_it() {
+        for (name, quoted) in [
+            ("trade_1", "trade_1"),
+            ("Trade", "\"Trade\""),
+            ("my trades", "\"my trades\""),
+            ("order", "\"order\""),
+            ("1st", "\"1st\""),
+            ("", "\"\""),
+            ("a\"b", "\"a\"\"b\""),
+        ] {
+            assert_eq!(quoted_if_needed(name), quoted);
+        }
+    }
 }

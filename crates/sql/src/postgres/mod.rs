@@ -3,13 +3,18 @@
 //!
 //! - `rewrite.rs` turns the forms of such statements that the parser or the planner lacks into others that mean the same.
 //! - `tables.rs` gives tables and columns as `pg_catalog` has them, as they are when a statement asks.
-//! - `functions.rs` answers functions about the session and the catalogue. None looks at rows.
+//! - `from_functions.rs` does so with functions in `FROM`, `without_rows.rs` with selects from tables that never have rows.
+//! - `information.rs` gives `information_schema.columns` with PostgreSQL's types.
+//! - `functions.rs` answers functions about the session and the catalogue. None looks at rows of tables.
 
 mod columns;
+mod from_functions;
 mod functions;
+mod information;
 mod rewrite;
 mod tables;
 pub mod types;
+mod without_rows;
 
 pub(crate) use functions::functions;
 pub(crate) use rewrite::rewritten;

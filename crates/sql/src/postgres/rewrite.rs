@@ -10,7 +10,9 @@
 //! | `current_user`, `current_schema` and others | `pg_current_user()`, which the parser doesn't take for a word of its own |
 //! | `x::oid`, `x::name`, `x::pg_catalog.text` and others | the type that it is here |
 //! | `c.oid = '16384'` | `c.oid = 16384` |
-//! | a select from a table that never has rows | one without rows, whatever it computes |
+//! | `user`, in a statement about the catalogue alone | `pg_current_user()`: it may be a column of other tables |
+//! | `FROM string_to_array(x, ',') AS s` | a query of one value (`from_functions.rs`) |
+//! | a select from a table that never has rows | one without rows, whatever it computes (`without_rows.rs`) |
 //!
 //! Only statements that name something of PostgreSQL's catalogue are looked at.
 
@@ -18,21 +20,24 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, ObjectName, ObjectNamePart, Query,
-    Select, SelectItem, SetExpr, Statement, TableFactor, Value, Visitor, VisitorMut,
+    BinaryOperator, DataType, Expr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Statement,
+    TableFactor, Value, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
-use super::columns::is_empty;
-use super::{oid_of, types};
+use super::without_rows::without_rows;
+use super::{from_functions, is_in_catalogue, oid_of, types};
+use crate::information_schema;
 use crate::limits::TokenLimits;
 use crate::walk::{visit, visit_mut};
 
 /// What a statement has in it that is rewritten.
-const MARKS: [&str; 9] = [
+const MARKS: [&str; 11] = [
     "pg_",
+    "current_setting",
+    "parse_ident",
     "regclass",
     "regtype",
     "::oid",
@@ -73,7 +78,8 @@ pub(crate) fn rewritten(text: &str) -> Cow<'_, str> {
     if !matches!(statement, Statement::Query(_) | Statement::Explain { .. }) {
         return Cow::Borrowed(text);
     }
-    let _ = visit_mut(&mut statement, &mut Rewrite::default());
+    let is_of_catalogue = visit(&statement, &mut OtherTables::default()).is_continue();
+    let _ = visit_mut(&mut statement, &mut Rewrite { is_of_catalogue, queries: Vec::new() });
     Cow::Owned(statement.to_string())
 }
 
@@ -91,8 +97,9 @@ fn is_shallow(text: &str) -> bool {
     tokens.iter().all(|token| limits.take(token).is_ok())
 }
 
-#[derive(Default)]
 struct Rewrite {
+    /// Whether the statement reads no table but those of the catalogue.
+    is_of_catalogue: bool,
     /// Names of queries in `WITH`, in lower case.
     queries: Vec<String>,
 }
@@ -109,10 +116,60 @@ impl VisitorMut for Rewrite {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let Some(query) = from_functions::as_query(factor) {
+            *factor = query;
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.is_of_catalogue && is_user(expr) {
+            *expr = call("pg_current_user", Vec::new());
+        }
         change(expr);
         ControlFlow::Continue(())
     }
+}
+
+/// Whether an expression is the word `user`, which the parser takes for a call.
+fn is_user(expr: &Expr) -> bool {
+    let Expr::Function(function) = expr else { return false };
+    matches!(function.args, FunctionArguments::None) && function.name.to_string().eq_ignore_ascii_case("user")
+}
+
+/// Finds a table that isn't of the catalogue.
+#[derive(Default)]
+struct OtherTables {
+    /// Names of queries in `WITH`, in lower case.
+    queries: Vec<String>,
+}
+
+impl Visitor for OtherTables {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        let with = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.queries.extend(with.map(|query| query.alias.name.value.to_lowercase()));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        let TableFactor::Table { name, args: None, .. } = factor else { return ControlFlow::Continue(()) };
+        let is_of_catalogue = match parts(name).as_slice() {
+            [table] => is_in_catalogue(table) || self.queries.contains(&table.to_lowercase()),
+            [schema, _] => {
+                [information_schema::NAME, "pg_catalog"].iter().any(|known| schema.eq_ignore_ascii_case(known))
+            }
+            _ => false,
+        };
+        if is_of_catalogue { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+}
+
+/// The parts of a table's name.
+pub(super) fn parts(name: &ObjectName) -> Vec<&str> {
+    name.0.iter().filter_map(|part| part.as_ident().map(|name| name.value.as_str())).collect()
 }
 
 fn change(expr: &mut Expr) {
@@ -266,130 +323,6 @@ fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     })
 }
 
-/// Whether all selects of a query body are from tables that never have rows; these are simplified.
-fn without_rows(body: &mut SetExpr, queries: &[String]) -> bool {
-    match body {
-        SetExpr::Select(select) => {
-            let is_so = never_has_rows(select, queries);
-            if is_so {
-                simplify(select);
-            }
-            is_so
-        }
-        SetExpr::SetOperation { left, right, .. } => {
-            // Both, not one after the other.
-            let (left, right) = (without_rows(left, queries), without_rows(right, queries));
-            left && right
-        }
-        _ => false,
-    }
-}
-
-/// Whether rows of a select need rows of a table that never has any.
-fn never_has_rows(select: &Select, queries: &[String]) -> bool {
-    let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
-    let is_aggregate = visit(&select.projection, &mut Aggregates { depth: 0 }).is_break();
-    let is_plain = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
-    if is_grouped || is_aggregate || !select.projection.iter().all(is_plain) {
-        return false;
-    }
-    select.from.iter().any(|from| {
-        is_empty_table(&from.relation, queries)
-            || from.joins.iter().any(|join| {
-                let needs = matches!(
-                    join.join_operator,
-                    JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_)
-                );
-                needs && is_empty_table(&join.relation, queries)
-            })
-    }) && select.from.iter().all(|from| {
-        // Outer joins give rows without those of one side.
-        from.joins.iter().all(|join| {
-            !matches!(
-                join.join_operator,
-                JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_)
-            )
-        })
-    })
-}
-
-/// Finds calls of aggregates, but not in queries within.
-struct Aggregates {
-    depth: usize,
-}
-
-impl Visitor for Aggregates {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        let names = ["count", "sum", "min", "max", "avg", "bool_and", "bool_or", "array_agg", "string_agg", "every"];
-        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-        let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
-        let is_one = name.is_some_and(|name| names.iter().any(|known| name.value.eq_ignore_ascii_case(known)));
-        if self.depth == 0 && is_one { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-}
-
-fn is_empty_table(factor: &TableFactor, queries: &[String]) -> bool {
-    let TableFactor::Table { name, args: None, .. } = factor else { return false };
-    let parts: Vec<&str> = name.0.iter().filter_map(|part| part.as_ident().map(|name| name.value.as_str())).collect();
-    match parts.as_slice() {
-        [table] => is_empty(table) && !queries.contains(&table.to_lowercase()),
-        [schema, table] => schema.eq_ignore_ascii_case("pg_catalog") && is_empty(table),
-        _ => false,
-    }
-}
-
-/// The select with the same columns, all null, and no rows.
-fn simplify(select: &mut Select) {
-    let mut names: Vec<String> = Vec::new();
-    for item in &mut select.projection {
-        let alias = match item {
-            SelectItem::ExprWithAlias { alias, .. } => alias.clone(),
-            SelectItem::UnnamedExpr(expr) => Ident::with_quote('"', column_name(expr)),
-            _ => continue,
-        };
-        let mut alias = alias;
-        while names.contains(&alias.value) {
-            alias.value.push('_');
-        }
-        names.push(alias.value.clone());
-        let kind = CastKind::Cast;
-        let null = Box::new(Expr::Value(Value::Null.into()));
-        let expr = Expr::Cast { kind, expr: null, data_type: DataType::Varchar(None), array: false, format: None };
-        *item = SelectItem::ExprWithAlias { expr, alias };
-    }
-    (select.from, select.distinct) = (Vec::new(), None);
-    select.selection = Some(Expr::Value(Value::Boolean(false).into()));
-}
-
-/// The name that PostgreSQL gives to a column.
-fn column_name(expr: &Expr) -> String {
-    match expr {
-        Expr::Identifier(name) => name.value.clone(),
-        Expr::CompoundIdentifier(names) => names.last().map_or_else(String::new, |name| name.value.clone()),
-        Expr::Cast { expr, .. } | Expr::Nested(expr) => column_name(expr),
-        Expr::Function(function) => function
-            .name
-            .0
-            .last()
-            .and_then(ObjectNamePart::as_ident)
-            .map_or_else(String::new, |name| name.value.clone()),
-        Expr::Case { .. } => "case".to_owned(),
-        _ => "?column?".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -425,6 +358,21 @@ mod tests {
             (
                 "select CURRENT_USER, current_schema(), current_schema",
                 "SELECT pg_current_user(), pg_current_schema(), pg_current_schema()",
+            ),
+            (
+                "select user, \"user\" from pg_catalog.pg_user, information_schema.tables",
+                "SELECT pg_current_user(), \"user\" FROM pg_catalog.pg_user, information_schema.tables",
+            ),
+            ("select user, 'pg_' from orders", "SELECT user, 'pg_' FROM orders"),
+            (
+                "select s[i] from generate_series(1, 2) as i, string_to_array(current_setting('search_path'), ',') s",
+                "SELECT s[i] FROM (SELECT value AS i FROM generate_series(1, 2)) AS i, \
+                 (SELECT string_to_array(current_setting('search_path'), ',') AS s) AS s",
+            ),
+            (
+                "select * from pg_catalog.current_setting('TimeZone') as t(zone), current_setting('a'), generate_series(1, 2) as g(i)",
+                "SELECT * FROM (SELECT current_setting('TimeZone') AS t) AS t (zone), \
+                 (SELECT current_setting('a') AS current_setting) AS current_setting, generate_series(1, 2) AS g (i)",
             ),
         ] {
             assert_eq!(rewritten(text), expected);

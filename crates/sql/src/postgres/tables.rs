@@ -70,8 +70,8 @@ type Row = Vec<(&'static str, Value)>;
 /// `pg_catalog`.
 #[derive(Debug)]
 pub(crate) struct CatalogueSchema {
-    database: Database,
-    public: Arc<TickSchema>,
+    pub(super) database: Database,
+    pub(super) public: Arc<TickSchema>,
 }
 
 impl CatalogueSchema {

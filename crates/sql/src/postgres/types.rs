@@ -167,6 +167,15 @@ pub(crate) fn shown(oid: i64, modifier: Option<i64>) -> String {
     }
 }
 
+/// The name of a type as `pg_type` has it.
+pub(crate) fn name(oid: u32) -> String {
+    match LISTED.iter().find(|listed| listed.oid == oid || listed.array == oid) {
+        Some(listed) if listed.array == oid => format!("_{}", listed.name),
+        Some(listed) => listed.name.to_owned(),
+        None => "unknown".to_owned(),
+    }
+}
+
 /// The number of a type by either of its names.
 pub(crate) fn named(name: &str) -> Option<u32> {
     let name = name.trim().trim_start_matches("pg_catalog.").to_ascii_lowercase();

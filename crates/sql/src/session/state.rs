@@ -120,11 +120,12 @@ fn state(
     let catalog = Arc::new(MemoryCatalogProvider::new());
     let file_threads = settings.files.then_some(settings.threads);
     let tables = Arc::new(TickSchema::new(database.clone(), file_threads, guard));
-    if has_catalogue {
-        let pg_catalog = Arc::new(postgres::CatalogueSchema::new(database.clone(), Arc::clone(&tables)));
-        let public = postgres::WithCatalogue { tables: Arc::clone(&tables), catalogue: Arc::clone(&pg_catalog) };
+    let pg_catalog =
+        has_catalogue.then(|| Arc::new(postgres::CatalogueSchema::new(database.clone(), Arc::clone(&tables))));
+    if let Some(pg_catalog) = &pg_catalog {
+        let public = postgres::WithCatalogue { tables: Arc::clone(&tables), catalogue: Arc::clone(pg_catalog) };
         catalog.register_schema("public", Arc::new(public)).map_err(wrap)?;
-        catalog.register_schema("pg_catalog", pg_catalog).map_err(wrap)?;
+        catalog.register_schema("pg_catalog", Arc::clone(pg_catalog) as Arc<_>).map_err(wrap)?;
     } else {
         catalog.register_schema("public", Arc::clone(&tables) as Arc<_>).map_err(wrap)?;
     }
@@ -145,7 +146,7 @@ fn state(
     context.add_optimizer_rule(Arc::new(DistinctInnerSide));
     let state = bounds::register(context.state());
     let information =
-        InformationSchema::new(state.catalog_list(), state.table_functions().clone(), Arc::clone(&tables));
+        InformationSchema::new(state.catalog_list(), state.table_functions().clone(), Arc::clone(&tables), pg_catalog);
     catalog.register_schema(information_schema::NAME, Arc::new(information)).map_err(wrap)?;
     Ok((state, tables))
 }

@@ -376,6 +376,12 @@ fn columns_without_a_right_are_no_columns() {
         "select attname from pg_catalog.pg_attribute order by attnum",
         "time;sym;price",
     );
+    gives(
+        &ann.for_postgres().unwrap(),
+        "select column_name, data_type, udt_name, numeric_precision, ordinal_position from information_schema.columns
+         where table_name = 'trade' order by ordinal_position",
+        "time|timestamp with time zone|timestamptz|null|1;sym|text|text|null|2;price|double precision|float8|53|3;date|date|date|null|4",
+    );
     for statement in [
         "select account from trade",
         "select 1 from trade where account = 'house'",

@@ -1,0 +1,45 @@
+//! Functions of one value in `FROM`, as PostgreSQL has them.
+//!
+//! | Form | Becomes |
+//! | --- | --- |
+//! | `FROM string_to_array(x, ',') AS s` | `FROM (SELECT string_to_array(x, ',') AS s) AS s` |
+//! | `FROM current_schema()` | `FROM (SELECT current_schema() AS current_schema) AS current_schema` |
+//! | `FROM generate_series(1, 3) AS i` | `FROM (SELECT value AS i FROM generate_series(1, 3)) AS i`: its alias names its column, too |
+
+use datafusion::sql::sqlparser::ast::{Ident, ObjectNamePart, TableAlias, TableFactor};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+/// Functions of rows: the others give one value.
+const OF_ROWS: [&str; 2] = ["generate_series", "range"];
+
+/// Depth of expressions that the parser goes into.
+const DEPTH_MAX: usize = 200;
+
+/// The query that stands for a function in `FROM`; `None` for what isn't one, and for one that is known as it is.
+pub(super) fn as_query(factor: &TableFactor) -> Option<TableFactor> {
+    let TableFactor::Table { name, args: Some(args), alias, .. } = factor else { return None };
+    let function = name.0.last().and_then(ObjectNamePart::as_ident)?;
+    if args.settings.is_some() {
+        return None;
+    }
+    let arguments: Vec<String> = args.args.iter().map(ToString::to_string).collect();
+    let call = format!("{name}({})", arguments.join(", "));
+    let text = if OF_ROWS.iter().any(|known| function.value.eq_ignore_ascii_case(known)) {
+        let alias = alias.as_ref().filter(|alias| alias.columns.is_empty())?;
+        format!("(SELECT value AS {0} FROM {call}) AS {0}", alias.name)
+    } else {
+        let (name, columns) = names(function, alias.as_ref());
+        format!("(SELECT {call} AS {name}) AS {name}{columns}")
+    };
+    let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
+    parser.try_with_sql(&text).and_then(|mut parser| parser.parse_table_factor()).ok()
+}
+
+/// The name that a function's value has, and the names of its columns.
+fn names(function: &Ident, alias: Option<&TableAlias>) -> (Ident, String) {
+    let Some(alias) = alias else { return (function.clone(), String::new()) };
+    let columns: Vec<String> = alias.columns.iter().map(ToString::to_string).collect();
+    let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
+    (alias.name.clone(), columns)
+}

@@ -1,0 +1,142 @@
+//! `information_schema.columns` as PostgreSQL has it: its types, numbers from 1, and names as they are spelled, which its clients put into quotes.
+//! Columns that whoever asks may not know aren't there.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray};
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
+use datafusion::common::Result;
+
+use super::tables::CatalogueSchema;
+use super::types::{self, Type, item};
+use crate::syntax::snapshot_of;
+
+/// Columns of tables, column by column.
+#[derive(Default)]
+struct Columns {
+    schemas: Vec<&'static str>,
+    tables: Vec<String>,
+    names: Vec<String>,
+    numbers: Vec<i32>,
+    nullable: Vec<bool>,
+    /// The type of each, and whether it is an array.
+    types: Vec<(Type, bool)>,
+}
+
+impl CatalogueSchema {
+    /// The table.
+    pub(crate) async fn information_columns(&self) -> Result<Arc<dyn TableProvider>> {
+        let mut columns = Columns::default();
+        for name in self.public.table_names() {
+            // One that can't be read has no columns to show, and whoever reads it is told why.
+            let Ok(Some(table)) = self.public.table(&name).await else { continue };
+            let spelled = snapshot_of(&self.database, &name).ok().map(|snapshot| snapshot.spec().shown_arrow());
+            columns.add("public", &name, &table.schema(), spelled.as_ref());
+        }
+        for name in self.table_names() {
+            if let Some(table) = self.table(&name).await? {
+                columns.add("pg_catalog", &name, &table.schema(), None);
+            }
+        }
+        let rows = columns.rows()?;
+        Ok(Arc::new(MemTable::try_new(rows.schema(), vec![vec![rows]])?))
+    }
+}
+
+impl Columns {
+    /// Adds those of a table, in the spelling that it has for them.
+    fn add(&mut self, schema: &'static str, table: &str, fields: &SchemaRef, spelled: Option<&SchemaRef>) {
+        for (number, field) in (1..).zip(fields.fields()) {
+            let shown = spelled.iter().flat_map(|spelled| spelled.fields().iter());
+            let shown = shown.map(|field| field.name()).find(|name| name.to_lowercase() == field.name().to_lowercase());
+            self.schemas.push(schema);
+            self.tables.push(table.to_owned());
+            self.names.push(shown.unwrap_or(field.name()).clone());
+            self.numbers.push(number);
+            self.nullable.push(field.is_nullable());
+            self.types.push((Type::of(field.data_type()), item(field.data_type()).is_some()));
+        }
+    }
+
+    fn rows(self) -> Result<RecordBatch> {
+        let rows = self.names.len();
+        let same = |text: Option<&str>| Arc::new(StringArray::from(vec![text; rows])) as ArrayRef;
+        let no_number = || Arc::new(Int32Array::from(vec![None; rows])) as ArrayRef;
+        let numbers = |of: fn(Type) -> Option<i32>| {
+            Arc::new(self.types.iter().map(|(held, _)| of(*held)).collect::<Int32Array>()) as ArrayRef
+        };
+        let nullable = self.nullable.iter().map(|is| Some(if *is { "YES" } else { "NO" }));
+        let shown = self.types.iter().map(|(held, is_array)| match is_array {
+            true => "ARRAY".to_owned(),
+            false => types::shown(i64::from(held.oid), None),
+        });
+        let type_names = self.types.iter().map(|(held, _)| types::name(held.oid));
+        let shown = StringArray::from_iter_values(shown);
+        let type_names = StringArray::from_iter_values(type_names);
+        let nullable = nullable.collect::<StringArray>();
+        let columns: [(&str, ArrayRef); 21] = [
+            ("table_catalog", same(Some("splay"))),
+            ("table_schema", Arc::new(StringArray::from(self.schemas))),
+            ("table_name", Arc::new(StringArray::from(self.tables))),
+            ("column_name", Arc::new(StringArray::from(self.names))),
+            ("ordinal_position", Arc::new(Int32Array::from(self.numbers))),
+            ("column_default", same(None)),
+            ("is_nullable", Arc::new(nullable)),
+            ("data_type", Arc::new(shown)),
+            ("character_maximum_length", no_number()),
+            ("character_octet_length", no_number()),
+            ("numeric_precision", numbers(precision)),
+            ("numeric_precision_radix", numbers(radix)),
+            ("numeric_scale", numbers(scale)),
+            ("datetime_precision", numbers(time_digits)),
+            ("interval_type", same(None)),
+            ("udt_catalog", same(Some("splay"))),
+            ("udt_schema", same(Some("pg_catalog"))),
+            ("udt_name", Arc::new(type_names)),
+            ("is_identity", same(Some("NO"))),
+            ("is_generated", same(Some("NEVER"))),
+            ("is_updatable", same(Some("YES"))),
+        ];
+        Ok(RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)))?)
+    }
+}
+
+/// The digits of a number, to its radix.
+fn precision(held: Type) -> Option<i32> {
+    match held.oid {
+        types::INT2 => Some(16),
+        types::INT4 => Some(32),
+        types::INT8 => Some(64),
+        types::FLOAT4 => Some(24),
+        types::FLOAT8 => Some(53),
+        types::NUMERIC if held.modifier >= 4 => Some((held.modifier - 4) >> 16),
+        _ => None,
+    }
+}
+
+fn radix(held: Type) -> Option<i32> {
+    match held.oid {
+        types::INT2 | types::INT4 | types::INT8 | types::FLOAT4 | types::FLOAT8 => Some(2),
+        types::NUMERIC => Some(10),
+        _ => None,
+    }
+}
+
+/// The digits of a number behind its point.
+fn scale(held: Type) -> Option<i32> {
+    match held.oid {
+        types::INT2 | types::INT4 | types::INT8 => Some(0),
+        types::NUMERIC if held.modifier >= 4 => Some((held.modifier - 4) & 0xffff),
+        _ => None,
+    }
+}
+
+/// The digits of a second.
+fn time_digits(held: Type) -> Option<i32> {
+    match held.oid {
+        types::DATE => Some(0),
+        types::TIME | types::TIMESTAMP | types::TIMESTAMPTZ | types::INTERVAL => Some(6),
+        _ => None,
+    }
+}

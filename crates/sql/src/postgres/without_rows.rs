@@ -1,0 +1,135 @@
+//! Selects from tables of the catalogue that never have rows: they are answered without looking at what they compute, which may have no plan.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, ObjectNamePart, Query, Select, SelectItem, SetExpr,
+    TableFactor, Value, Visitor,
+};
+
+use super::columns::is_empty;
+use super::rewrite::parts;
+use crate::walk::syntax::visit;
+
+/// Whether all selects of a query body are from tables that never have rows; these are simplified.
+pub(super) fn without_rows(body: &mut SetExpr, queries: &[String]) -> bool {
+    match body {
+        SetExpr::Select(select) => {
+            let is_so = never_has_rows(select, queries);
+            if is_so {
+                simplify(select);
+            }
+            is_so
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            // Both, not one after the other.
+            let (left, right) = (without_rows(left, queries), without_rows(right, queries));
+            left && right
+        }
+        _ => false,
+    }
+}
+
+/// Whether rows of a select need rows of a table that never has any.
+fn never_has_rows(select: &Select, queries: &[String]) -> bool {
+    let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
+    let is_aggregate = visit(&select.projection, &mut Aggregates { depth: 0 }).is_break();
+    let is_plain = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+    if is_grouped || is_aggregate || !select.projection.iter().all(is_plain) {
+        return false;
+    }
+    select.from.iter().any(|from| {
+        is_empty_table(&from.relation, queries)
+            || from.joins.iter().any(|join| {
+                let needs = matches!(
+                    join.join_operator,
+                    JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_)
+                );
+                needs && is_empty_table(&join.relation, queries)
+            })
+    }) && select.from.iter().all(|from| {
+        // Outer joins give rows without those of one side.
+        from.joins.iter().all(|join| {
+            !matches!(
+                join.join_operator,
+                JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_)
+            )
+        })
+    })
+}
+
+/// Finds calls of aggregates, but not in queries within.
+struct Aggregates {
+    depth: usize,
+}
+
+impl Visitor for Aggregates {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        let names = ["count", "sum", "min", "max", "avg", "bool_and", "bool_or", "array_agg", "string_agg", "every"];
+        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+        let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
+        let is_one = name.is_some_and(|name| names.iter().any(|known| name.value.eq_ignore_ascii_case(known)));
+        if self.depth == 0 && is_one { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+fn is_empty_table(factor: &TableFactor, queries: &[String]) -> bool {
+    let TableFactor::Table { name, args: None, .. } = factor else { return false };
+    match parts(name).as_slice() {
+        [table] => is_empty(table) && !queries.contains(&table.to_lowercase()),
+        [schema, table] => schema.eq_ignore_ascii_case("pg_catalog") && is_empty(table),
+        _ => false,
+    }
+}
+
+/// The select with the same columns, all null, and no rows.
+fn simplify(select: &mut Select) {
+    let mut names: Vec<String> = Vec::new();
+    for item in &mut select.projection {
+        let alias = match item {
+            SelectItem::ExprWithAlias { alias, .. } => alias.clone(),
+            SelectItem::UnnamedExpr(expr) => Ident::with_quote('"', column_name(expr)),
+            _ => continue,
+        };
+        let mut alias = alias;
+        while names.contains(&alias.value) {
+            alias.value.push('_');
+        }
+        names.push(alias.value.clone());
+        let kind = CastKind::Cast;
+        let null = Box::new(Expr::Value(Value::Null.into()));
+        let expr = Expr::Cast { kind, expr: null, data_type: DataType::Varchar(None), array: false, format: None };
+        *item = SelectItem::ExprWithAlias { expr, alias };
+    }
+    (select.from, select.distinct) = (Vec::new(), None);
+    select.selection = Some(Expr::Value(Value::Boolean(false).into()));
+}
+
+/// The name that PostgreSQL gives to a column.
+fn column_name(expr: &Expr) -> String {
+    match expr {
+        Expr::Identifier(name) => name.value.clone(),
+        Expr::CompoundIdentifier(names) => names.last().map_or_else(String::new, |name| name.value.clone()),
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => column_name(expr),
+        Expr::Function(function) => function
+            .name
+            .0
+            .last()
+            .and_then(ObjectNamePart::as_ident)
+            .map_or_else(String::new, |name| name.value.clone()),
+        Expr::Case { .. } => "case".to_owned(),
+        _ => "?column?".to_owned(),
+    }
+}
