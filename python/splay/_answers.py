@@ -135,7 +135,7 @@ class TableMethods:
         self._change("DROP TABLE")
 
     def drop_column(self, name: str) -> None:
-        """Drop a column. No file is written anew, and its values can't be read any more.
+        """Drop a column. No file is written anew; until files are, undoing the commit brings it back.
 
         Parameters
         ----------

@@ -184,7 +184,8 @@ class Table:
         """
 
     def undo(self, commit: int) -> LoadReport:
-        """Take back what a commit did; rows of later commits stay. The undoing is a commit that can be undone as well.
+        """Take back what a commit did; rows of later commits stay. The undoing is a commit that can be undone as well, unless it brings a
+        dropped column back.
 
         Parameters
         ----------
@@ -194,7 +195,8 @@ class Table:
         Raises
         ------
         CannotUndoError
-            If it changed no rows, was undone before, or files for it are gone: the setting ``history_s`` says how long they are kept.
+            If it changed no rows and dropped no column, was undone before, or files for it are gone: the setting ``history_s`` says how long
+            they are kept.
         """
 
     def rename(self, name: str) -> Table:
@@ -247,7 +249,7 @@ class Table:
         """
 
     def drop_column(self, name: str) -> None:
-        """Drop a column. No file is written anew, and its values can't be read any more.
+        """Drop a column. No file is written anew; until files are, undoing the commit brings it back.
 
         Parameters
         ----------

@@ -480,3 +480,21 @@ def test_tables_of_servers_are_changed_by_methods(tmp_path: Path) -> None:
         renamed = client.table("order").rename("group")
         assert (renamed.name, client.tables()) == ("group", ["group"])
         changed(renamed)
+
+
+def test_a_dropped_column_comes_back(tmp_path: Path) -> None:
+    db = splay.open(tmp_path / "db")
+    db.write("order", ORDERS)
+    before = db.sql('select * from "order"').fetchall()
+    table = db.table("order")
+    table.drop_column("group")
+    commit = table.commits(1)[0].commit
+    assert "schema" in run("loads", tmp_path / "db", "order")
+    assert "the column that it dropped is back" in run("undo", tmp_path / "db", "order", commit)
+    assert db.sql('select * from "order"').fetchall() == before
+    with pytest.raises(splay.CannotUndoError, match="drop them again"):
+        table.undo(commit + 1)
+    table.drop_column("group")
+    db.sql("update \"order\" set x = 7 where sym = 'A'")
+    with pytest.raises(splay.CannotUndoError, match="were written anew since"):
+        table.undo(commit + 2)
