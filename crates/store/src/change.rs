@@ -8,7 +8,7 @@ use crate::load::{Load, LoadOptions, LoadReport, Removal};
 use crate::manifest::{FileEntry, Operation, Source, TableState, Tier};
 use crate::partition::{NS_PER_DAY, Period};
 use crate::rename::refuse_read;
-use crate::schema::{Retention, TierRule};
+use crate::schema::{Lifecycle, Retention, TierRule};
 use crate::select::Selection;
 use crate::undo::why_not;
 use crate::views::View;
@@ -137,18 +137,9 @@ impl Table {
     /// Sets how long rows stay. Nothing goes before [`Table::expire`], which a server calls by itself.
     ///
     /// # Errors
-    /// [`Error::Schema`] for a retention of no days.
+    /// [`Error::Schema`] for a retention of no days, or of a reference table.
     pub fn set_retention(&self, retention: Retention) -> Result<()> {
-        if retention.days == Some(0) {
-            return Err(self
-                .stored()?
-                .spec()
-                .error("a retention of 0 days keeps nothing: delete the rows instead".to_owned()));
-        }
-        self.change_spec(|spec| {
-            spec.retention = retention;
-            Ok(())
-        })
+        self.change_lifecycle(|lifecycle| lifecycle.retention = retention)
     }
 
     /// Sets how rows are kept whose date is some days older than the newest, until the next such age. Loads and compactions follow it;
@@ -157,8 +148,21 @@ impl Table {
     /// # Errors
     /// Those of a commit.
     pub fn set_tier(&self, tier: Tier, after: u32) -> Result<()> {
+        self.change_lifecycle(|lifecycle| lifecycle.tiers.push(TierRule { after, tier }))
+    }
+
+    /// Changes how long rows stay and how they are kept, by one commit. `change` gets both as they are while no other writer is at work.
+    ///
+    /// # Errors
+    /// Those of [`Table::set_retention`].
+    pub fn change_lifecycle(&self, change: impl FnOnce(&mut Lifecycle)) -> Result<()> {
         self.change_spec(|spec| {
-            spec.set_tier(TierRule { after, tier });
+            let mut lifecycle = spec.lifecycle();
+            change(&mut lifecycle);
+            if lifecycle.retention.days == Some(0) {
+                return Err("a retention of 0 days keeps nothing: delete the rows instead".to_owned());
+            }
+            spec.set_lifecycle(lifecycle);
             Ok(())
         })
     }

@@ -12,6 +12,7 @@ pub(crate) mod create_text;
 mod fit;
 mod keyed;
 mod materialized;
+mod options;
 mod placeholders;
 mod queries;
 mod run;

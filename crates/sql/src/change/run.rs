@@ -13,6 +13,7 @@ use splay_store::{
 use super::condition::{self, Matching, OfRows, Values};
 use super::fit::{fitted, fitted_rows, refuse_nulls};
 use super::materialized::{self, Refreshed};
+use super::options;
 use super::queries::{self, LookUp};
 use super::spec::{columns_of, period_of, spec};
 use super::statement::{Alteration, Conflict, Statement};
@@ -591,6 +592,10 @@ fn alter(table: &Table, change: Alteration, stop: Stop<'_>) -> Result<Changed> {
         Alteration::Partition { period } => {
             let period = period_of(&period)?;
             patiently(stop, || table.set_partition(period, LoadOptions::default()))?;
+        }
+        Alteration::Options { options } => {
+            options::refuse_fixed(&options)?;
+            options::change(table, &options::of_lifecycle(&options)?, stop)?;
         }
         Alteration::Rename { to } => {
             let commit = patiently(stop, || rename_table(table, &to))?;
