@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::load::{Load, LoadOptions, LoadReport, Removal};
 use crate::manifest::{FileEntry, Operation, Source, TableState, Tier};
 use crate::partition::{NS_PER_DAY, Period};
-use crate::rename::refuse_read;
+use crate::rename::refuse_drop_of_read;
 use crate::schema::{Lifecycle, Retention, TierRule};
 use crate::select::Selection;
 use crate::undo::why_not;
@@ -108,7 +108,16 @@ impl Table {
     /// [`Error::Refused`] with the names of such views; others as [`Table::drop_table`].
     pub fn drop_unread(&self, reads: impl Fn(&View) -> bool) -> Result<u64> {
         self.database().refuse_of_view(self.name())?;
-        self.drop_if(|name| refuse_read(&self.database().views()?, name, reads, |them| format!("drop {them} first")))
+        self.drop_if(|name| refuse_drop_of_read("table", &self.database().views()?, name, reads))
+    }
+
+    /// Refuses what keeps the table from being dropped, but for views that read it.
+    ///
+    /// # Errors
+    /// As [`Table::drop_table`].
+    pub fn refuse_drop(&self) -> Result<()> {
+        self.database().refuse_of_view(self.name())?;
+        self.refuse_captured()
     }
 
     /// The same, of a table that keeps the rows of a materialized view as well.

@@ -1,4 +1,4 @@
-//! `CREATE MATERIALIZED VIEW`, `REFRESH MATERIALIZED VIEW` and `DROP MATERIALIZED VIEW`.
+//! `CREATE MATERIALIZED VIEW`, `REFRESH MATERIALIZED VIEW` and `ALTER MATERIALIZED VIEW`.
 //!
 //! - A refresh computes the stale parts of a view and keeps them, some at a time, each in one commit. What is live is left to the next one.
 //! - Rows are kept only if the table has stood still from the look at its parts to the plan of their query. If not, it is looked at anew.
@@ -87,7 +87,7 @@ pub(super) fn create(session: &Session, creation: Creation, stop: Stop<'_>) -> R
         Ok(refreshed) => Ok(Changed { what, rows: refreshed.written, commit: refreshed.commit }),
         Err(error) => {
             // As if nothing had been said.
-            patiently(Stop::NEVER, || database.drop_materialized(&view))?;
+            patiently(Stop::NEVER, || database.drop_materialized(&view, |_| false))?;
             Err(error)
         }
     }
@@ -184,20 +184,6 @@ fn rows_of(database: &Database, view: &View) -> Result<Table> {
         }
         found => Ok(found?),
     }
-}
-
-/// Drops a view with its rows.
-pub(super) fn drop_view(database: &Database, name: &str, if_exists: bool, stop: Stop<'_>) -> Result<Changed> {
-    let what = "DROP MATERIALIZED VIEW";
-    match database.view(name)? {
-        Some(view) if view.materialized.is_none() => {
-            return fault(format!("{:?} is a view whose rows aren't kept: DROP VIEW drops it", view.name));
-        }
-        Some(view) => drop(patiently(stop, || database.drop_materialized(&view))?),
-        None if if_exists => {}
-        None => return fault(format!("no materialized view {name:?}")),
-    }
-    Ok(Changed { what, rows: 0, commit: None })
 }
 
 /// A materialized view by its name.

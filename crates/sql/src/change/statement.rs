@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use splay_store::{ColumnType, View};
 
 use super::copy::{Copy, copy};
+use super::drop::{self, DropStatement};
 use super::materialized::{self, Creation};
 use super::options::{self, Options};
 use crate::access::AccessStatement;
@@ -48,24 +49,13 @@ pub(crate) enum Statement {
         query: Option<String>,
         options: Options,
     },
-    Drop {
-        table: String,
-        if_exists: bool,
-    },
+    Drop(DropStatement),
     CreateView {
         view: View,
         replaces: bool,
         if_absent: bool,
     },
-    DropView {
-        view: String,
-        if_exists: bool,
-    },
     CreateMaterialized(Creation),
-    DropMaterialized {
-        view: String,
-        if_exists: bool,
-    },
     RenameView {
         view: String,
         to: String,
@@ -171,6 +161,10 @@ impl Statement {
         if let Some(statement) = AccessStatement::of(&mut words)? {
             return Ok(Some(Statement::Access(statement)));
         }
+        if let Some(statement) = drop::read(&mut words)? {
+            words.end()?;
+            return Ok(Some(Statement::Drop(statement)));
+        }
         let statement = if words.take(&["insert", "into"]) {
             insert(&mut words)?
         } else if words.take(&["delete", "from"]) {
@@ -190,26 +184,10 @@ impl Statement {
             create_view(&mut words, true)?
         } else if words.take(&["create", "materialized", "view"]) {
             materialized::creation(&mut words)?
-        } else if words.take(&["drop", "materialized", "view"]) {
-            let if_exists = words.take(&["if", "exists"]);
-            Statement::DropMaterialized { view: words.table()?, if_exists }
         } else if words.take(&["refresh", "materialized", "view"]) {
             // No reader waits for a refresh in any case.
             words.take(&["concurrently"]);
             Statement::Refresh { view: words.table()? }
-        } else if words.take(&["drop", "view"]) {
-            let if_exists = words.take(&["if", "exists"]);
-            Statement::DropView { view: words.table()?, if_exists }
-        } else if words.take(&["drop", "table"]) {
-            let if_exists = words.take(&["if", "exists"]);
-            let table = words.table()?;
-            if words.take(&["cascade"]) {
-                return fault(
-                    "DROP TABLE … CASCADE is not supported, as views are no part of a table's commit: drop the views that read it first",
-                );
-            }
-            words.take(&["restrict"]);
-            Statement::Drop { table, if_exists }
         } else if words.take(&["alter", "table"]) {
             let table = words.table()?;
             Statement::Alter { table, change: alteration(&mut words)? }
@@ -471,6 +449,7 @@ fn alteration(words: &mut Words<'_>) -> Result<Alteration> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::drop::Kind;
     use super::*;
 
     fn of(text: &str) -> Statement {
@@ -539,6 +518,12 @@ mod tests {
             of("alter view t rename to \"my table\""),
             Statement::RenameView { view: table, to, materialized: false }
         );
+        let dropped = |kind, if_exists, cascades| {
+            Statement::Drop(DropStatement { kind, name: "t".to_owned(), if_exists, cascades })
+        };
+        assert_eq!(of("drop table if exists t cascade"), dropped(Kind::Table, true, true));
+        assert_eq!(of("drop view t restrict;"), dropped(Kind::View, false, false));
+        assert_eq!(of("drop materialized view t cascade"), dropped(Kind::Materialized, false, true));
         let options = vec![("retain_days".to_owned(), String::new()), ("tier".to_owned(), String::new())];
         assert_eq!(
             of("alter table t reset (Retain_Days, tier)"),
@@ -610,7 +595,8 @@ mod tests {
             ("create view v as delete from t", "needs a query"),
             ("create view v as", "needs a query"),
             ("create or replace view if not exists v as select 1", "no IF NOT EXISTS"),
-            ("drop view v cascade", "cascade is not expected"),
+            ("drop view v restrict cascade", "cascade is not expected"),
+            ("drop materialized view v cascade restrict", "restrict is not expected"),
             ("alter view v rename", "RENAME TO"),
             ("alter view v rename to w cascade", "cascade is not expected"),
             ("alter table t rename to", "expected a table"),
@@ -625,7 +611,6 @@ mod tests {
             ),
             ("delete from t where", "needs a condition"),
             ("delete from t; delete from u", "semicolon"),
-            ("drop table t cascade", "CASCADE is not supported"),
             ("drop table t restrict cascade", "cascade is not expected"),
             ("delete from a.t", "no schema"),
             ("create table t (a nonsense)", "not a column type"),
