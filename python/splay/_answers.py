@@ -1,5 +1,6 @@
 """What answers, and tables, of this process and of a server have in common: rows as frames and tuples, ``with``, HTML."""
 
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from splay._html import answer_html
@@ -122,20 +123,28 @@ class TableMethods:
         # The bracket is in a line of its own, behind a comment that the condition may end with.
         return self._change("DELETE FROM", f"WHERE (\n{condition}\n)", params)
 
-    def drop(self) -> None:
+    def drop(self, *, cascade: bool = False) -> list[str]:
         """Drop the table. ``splay undo`` brings it back while its files are kept and no other table has its name.
+
+        Parameters
+        ----------
+        cascade
+            Drop the views that read it as well, and those that read these, for good; their names are given.
 
         Raises
         ------
         NoSuchTableError
             If it is gone already.
+        ExecutionError
+            If views read it.
         BusyError, LockedError
             If rows are captured into it, or others write.
         """
-        self._change("DROP TABLE")
+        told = self._told("DROP TABLE", "CASCADE" if cascade else "")
+        return told[3].split(", ") if cascade and told[3] else []
 
     def drop_column(self, name: str) -> None:
-        """Drop a column. No file is written anew, and its values can't be read any more.
+        """Drop a column. No file is written anew; until files are, undoing the commit brings it back.
 
         Parameters
         ----------
@@ -174,10 +183,38 @@ class TableMethods:
         """
         self._change("ALTER TABLE", f"RENAME COLUMN {_name(name)} TO {_name(to)}")
 
+    def set_options(self, **options: "int | str | None") -> None:
+        """Set options of the table, by one commit; those that aren't named stay as they are.
+
+        Parameters
+        ----------
+        options
+            As behind ``ALTER TABLE … SET``: ``retain_days=90``, ``retain_bytes="200G"``, ``tier="fast, small after 30"``; None takes an
+            option back.
+
+        Raises
+        ------
+        StatementError
+            If there is no such option, or it can't have the value.
+        SchemaError
+            If it is a reference table, which has no retention.
+        """
+        if options:
+            self._change("ALTER TABLE", f"SET ({', '.join(starmap(_option, options.items()))})")
+
     def _change(self, verb: str, what: str = "", params: "Parameters | None" = None) -> int:
         """Run a statement that changes the table, and give how many rows it changed."""
-        told = self.database.sql(f"{verb} {_name(self.name)} {what}", params).fetchall()
-        return int(told[0][1])
+        return int(self._told(verb, what, params)[1])
+
+    def _told(self, verb: str, what: str, params: "Parameters | None" = None) -> tuple[Any, ...]:
+        """Run a statement that changes the table, and give what it tells."""
+        told: list[tuple[Any, ...]] = self.database.sql(f"{verb} {_name(self.name)} {what}", params).fetchall()
+        return told[0]
+
+
+def _option(name: str, value: "int | str | None") -> str:
+    text = "" if value is None else str(value).replace("'", "''")
+    return f"{_name(name)} = '{text}'"
 
 
 def _name(name: str) -> str:
@@ -188,7 +225,7 @@ def _name(name: str) -> str:
 
 TABLE_METHODS = (
     "frame", "head", "to_arrow", "df", "pl", "fetchall", "__arrow_c_stream__",
-    "delete", "drop", "drop_column", "rename_column", "_change",
+    "delete", "drop", "drop_column", "rename_column", "set_options", "_change", "_told",
 )  # fmt: skip
 """Names of the methods that the compiled class of tables gets."""
 

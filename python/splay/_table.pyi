@@ -184,7 +184,8 @@ class Table:
         """
 
     def undo(self, commit: int) -> LoadReport:
-        """Take back what a commit did; rows of later commits stay. The undoing is a commit that can be undone as well.
+        """Take back what a commit did; rows of later commits stay. The undoing is a commit that can be undone as well, unless it brings a
+        dropped column back.
 
         Parameters
         ----------
@@ -194,7 +195,8 @@ class Table:
         Raises
         ------
         CannotUndoError
-            If it changed no rows, was undone before, or files for it are gone: the setting ``history_s`` says how long they are kept.
+            If it changed no rows and dropped no column, was undone before, or files for it are gone: the setting ``history_s`` says how long
+            they are kept.
         """
 
     def rename(self, name: str) -> Table:
@@ -235,19 +237,26 @@ class Table:
             If others write.
         """
 
-    def drop(self) -> None:
+    def drop(self, *, cascade: bool = False) -> list[str]:
         """Drop the table. ``splay undo`` brings it back while its files are kept and no other table has its name.
+
+        Parameters
+        ----------
+        cascade
+            Drop the views that read it as well, and those that read these, for good; their names are given.
 
         Raises
         ------
         NoSuchTableError
             If it is gone already.
+        ExecutionError
+            If views read it.
         BusyError, LockedError
             If rows are captured into it, or others write.
         """
 
     def drop_column(self, name: str) -> None:
-        """Drop a column. No file is written anew, and its values can't be read any more.
+        """Drop a column. No file is written anew; until files are, undoing the commit brings it back.
 
         Parameters
         ----------
@@ -284,7 +293,24 @@ class Table:
             If views name it.
         """
 
-    def retain(self, *, days: int | None = None, bytes: int | None = None) -> None:
+    def set_options(self, **options: int | str | None) -> None:
+        """Set options of the table, by one commit; those that aren't named stay as they are.
+
+        Parameters
+        ----------
+        options
+            As behind ``ALTER TABLE … SET``: ``retain_days=90``, ``retain_bytes="200G"``, ``tier="fast, small after 30"``; None takes an
+            option back.
+
+        Raises
+        ------
+        StatementError
+            If there is no such option, or it can't have the value.
+        SchemaError
+            If it is a reference table, which has no retention.
+        """
+
+    def retain(self, *, days: int | None = None, bytes: int | str | None = None) -> None:
         """Set how long rows stay; without bounds for ever. Whole dates go, by :meth:`expire` or a server; the newest stays.
 
         Parameters
@@ -292,7 +318,7 @@ class Table:
         days
             Days that the table has, the newest date's among them.
         bytes
-            Bytes that its segments and indexes may have.
+            Bytes that its segments and indexes may have: a number, or a size such as ``"2G"``, in powers of 1,024.
         """
 
     def set_tier(self, tier: Literal["mapped", "fast", "small"], *, after: int = 0) -> None:

@@ -302,7 +302,7 @@ class Connection:
 
 _QUERY = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/|\()*(?:select|with|from|values|table|pivot|unpivot|summarize)\b", re.IGNORECASE | re.DOTALL)
 _CHANGE = ["statement", "rows", "commit"]
-"""Columns of the answer to a statement that writes."""
+"""Columns of the answer to a statement that writes. With CASCADE a fourth one names the views that went."""
 
 
 class Cursor:
@@ -343,7 +343,7 @@ class Cursor:
         with _Translation():
             # Some tools pass empty parameters where there are none.
             answer = self.connection.database.sql(operation, parameters if parameters else None)
-            if list(answer.columns) == _CHANGE and not _QUERY.match(operation):
+            if list(answer.columns) in (_CHANGE, [*_CHANGE, "dropped"]) and not _QUERY.match(operation):
                 self._written(answer.fetchall()[0])
                 return self
         schema = pyarrow.schema(answer.schema)

@@ -16,7 +16,7 @@ import json
 import ssl
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow
 import pyarrow.ipc
@@ -429,6 +429,30 @@ class RemoteTable(TableMethods):
 
         self._change("ALTER TABLE", f"RENAME TO {identifier(name)}")
         return self.database.table(name)
+
+    def retain(self, *, days: int | None = None, bytes: int | str | None = None) -> None:
+        """Set how long rows stay; without bounds for ever. The server removes whole dates, within ten minutes; the newest stays.
+
+        Parameters
+        ----------
+        days
+            Days that the table has, the newest date's among them.
+        bytes
+            Bytes that its files may have: a number, or a size such as ``"2G"``, in powers of 1,024.
+        """
+        self.set_options(retain_days=days, retain_bytes=bytes)
+
+    def set_partition(self, period: Literal["day", "month", "year", "all"]) -> None:
+        """Change what a partition spans, by one commit that writes all rows anew. Commits from before can't be undone or read any more.
+
+        Raises
+        ------
+        BusyError
+            If the server captures rows into the table.
+        """
+        from splay.frames.text import identifier
+
+        self._change("ALTER TABLE", f"PARTITION BY {identifier(period)}")
 
     def __repr__(self) -> str:
         return f"<splay.RemoteTable {self.name!r} of {self.rows:,} rows: {', '.join(self.columns)}>"

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use splay_store::{ColumnSpec, ColumnType, CompactOptions, LoadOptions, Observer, Retention, Table, TableSnapshot};
+use splay_store::{
+    ByteSize, ColumnSpec, ColumnType, CompactOptions, LoadOptions, Observer, Retention, Table, TableSnapshot,
+};
 
 use crate::database::PyDatabase;
 use crate::dates;
@@ -53,6 +55,22 @@ fn until_interrupted<T: Send>(
     match raised {
         Some(error) => Err(error.into()),
         None => Ok(done?),
+    }
+}
+
+/// A number of bytes, or a size such as `2G`.
+#[derive(FromPyObject)]
+enum Size {
+    Bytes(u64),
+    Text(String),
+}
+
+impl Size {
+    fn bytes(self) -> PyResult<u64> {
+        match self {
+            Size::Bytes(bytes) => Ok(bytes),
+            Size::Text(text) => text.parse::<ByteSize>().map(|size| size.0 as u64).map_err(PyValueError::new_err),
+        }
     }
 }
 
@@ -226,7 +244,8 @@ impl PyTable {
 
     /// Sets how long rows stay.
     #[pyo3(signature = (*, days=None, bytes=None))]
-    fn retain(&self, py: Python<'_>, days: Option<u32>, bytes: Option<u64>) -> Result<()> {
+    fn retain(&self, py: Python<'_>, days: Option<u32>, bytes: Option<Size>) -> Result<()> {
+        let bytes = bytes.map(Size::bytes).transpose()?;
         Ok(py.detach(|| self.table.set_retention(Retention { days, bytes }))?)
     }
 

@@ -452,7 +452,27 @@ def changed(table: "splay.Table | splay.remote.RemoteTable") -> None:
     table.drop_column("group")
     assert [field.lower() for field in db.sql(f'select * from "{table.name}"').columns] == ["time", "sym", "select", "date"]
     assert table.delete("true") == 2
-    table.drop()
+
+    def shown() -> str:
+        return db.sql(f'show create table "{table.name}"').fetchall()[0][1]
+
+    table.set_options(retain_days=30, retain_bytes="2G", tier="small after 90")
+    table.set_options(tier=None)
+    table.set_options()
+    assert shown().endswith("WITH (retain_days = 30, retain_bytes = 2147483648)")
+    table.retain(bytes="512 MiB")
+    assert shown().endswith("WITH (retain_bytes = 536870912)")
+    table.set_partition("month")
+    table.retain()
+    assert shown().endswith(") PARTITION BY month")
+    for wrong in ({"ttl": 3}, {"retain_bytes": "a lot"}, {"tier": "huge"}):
+        with pytest.raises(splay.StatementError, match=next(iter(wrong))):
+            table.set_options(**wrong)
+    db.sql(f'create view of_it as select sym from "{table.name}"')
+    db.sql("create view of_of_it as select sym from of_it")
+    with pytest.raises(splay.Error, match="read by the view of_it: drop it first"):
+        table.drop()
+    assert table.drop(cascade=True) == ["of_of_it", "of_it"]
     assert table.name not in db.tables()
     with pytest.raises(splay.NoSuchTableError):
         table.drop()
@@ -480,3 +500,21 @@ def test_tables_of_servers_are_changed_by_methods(tmp_path: Path) -> None:
         renamed = client.table("order").rename("group")
         assert (renamed.name, client.tables()) == ("group", ["group"])
         changed(renamed)
+
+
+def test_a_dropped_column_comes_back(tmp_path: Path) -> None:
+    db = splay.open(tmp_path / "db")
+    db.write("order", ORDERS)
+    before = db.sql('select * from "order"').fetchall()
+    table = db.table("order")
+    table.drop_column("group")
+    commit = table.commits(1)[0].commit
+    assert "schema" in run("loads", tmp_path / "db", "order")
+    assert "the column that it dropped is back" in run("undo", tmp_path / "db", "order", commit)
+    assert db.sql('select * from "order"').fetchall() == before
+    with pytest.raises(splay.CannotUndoError, match="drop them again"):
+        table.undo(commit + 1)
+    table.drop_column("group")
+    db.sql("update \"order\" set x = 7 where sym = 'A'")
+    with pytest.raises(splay.CannotUndoError, match="were written anew since"):
+        table.undo(commit + 2)

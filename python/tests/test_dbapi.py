@@ -161,6 +161,9 @@ def test_changes_count_rows_and_are_not_rolled_back(tmp_path):
         assert connection.execute("select sum(size) from trade where symbol = 'C'").fetchall() == [(3,)]
         with pytest.raises(dbapi.ProgrammingError, match="executemany"):
             cursor.executemany("select ?", [[1], [2]])
+        connection.execute("create view sizes as select size from trade")
+        cursor.execute("drop table trade cascade")
+        assert cursor.description is None and cursor.lastcommit is not None
         # Columns of these names alone are no change.
         assert connection.execute("select 'x' as statement, 1 as rows, 2 as commit").fetchall() == [("x", 1, 2)]
         cursor.execute("create table new (time timestamptz, x double precision)")

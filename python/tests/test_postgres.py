@@ -136,6 +136,7 @@ def test_failures_have_the_classes_that_programs_catch(server: Postgres) -> None
             ("insert into ranked values (null, 2)", psycopg.errors.NotNullViolation),
             ("insert into ranks values (2)", psycopg.errors.WrongObjectType),
             ("alter table ranked drop column rank", psycopg.errors.DependentObjectsStillExist),
+            ("drop table ranked", psycopg.errors.DependentObjectsStillExist),
             ("selec 1", psycopg.errors.SyntaxError),
             ("select * from nowhere", psycopg.errors.UndefinedTable),
             ("select nothing from trade", psycopg.errors.UndefinedColumn),
@@ -152,6 +153,25 @@ def test_failures_have_the_classes_that_programs_catch(server: Postgres) -> None
         connection.execute("set statement_timeout = '100ms'")
         with pytest.raises(psycopg.errors.QueryCanceled):
             connection.execute("select sum(a.price * b.price * c.price) from trade a, trade b, trade c, trade d")
+
+
+def test_what_cascade_drops_is_told_by_a_notice(server: Postgres) -> None:
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        connection.execute("create table dropped (time timestamp, x int)")
+        connection.execute("create view of_dropped as select x from dropped")
+        connection.execute("create view of_of_dropped as select x from of_dropped")
+        with pytest.raises(psycopg.errors.DependentObjectsStillExist, match="of_of_dropped"):
+            connection.execute("drop view of_dropped")
+        told: list[tuple[str | None, str | None]] = []
+        connection.add_notice_handler(lambda notice: told.append((notice.severity, notice.message_primary)))
+        assert connection.execute("drop table dropped cascade").statusmessage == "DROP TABLE"
+        assert told == [("NOTICE", "drop cascades to views: of_of_dropped, of_dropped")]
+        connection.execute("drop table if exists dropped cascade")
+        connection.execute("create table dropped (time timestamp, x int)")
+        connection.execute("create view of_dropped as select x from dropped")
+        connection.execute("set client_min_messages = warning")
+        connection.execute("drop table dropped cascade")
+        assert len(told) == 1
 
 
 def test_a_statement_is_cancelled(server: Postgres) -> None:

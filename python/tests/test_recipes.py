@@ -371,6 +371,134 @@ def markout(trade, quote):
         yield pd.DateOffset(months=0, days=0, nanoseconds=seconds * 1_000_000_000), len(moves), sum(moves) / len(moves)
 
 
+def with_mids(trade, quote):
+    """Trades with the mid at their time (None before the first quote), their side from it, and the mids of their symbol."""
+    mids = standing_mids(quote)
+    for row in trade.itertuples():
+        found = mids[row.Symbol](row.Time)
+        mid = found[0] if found else None
+        yield row, mid, None if mid is None else sign(row.Trade_Price - mid), mids[row.Symbol]
+
+
+def mid_at(mids, instant):
+    found = mids(instant)
+    return found[0] if found else None
+
+
+def weighted(pairs):
+    """The mean of values by weight, or None without any."""
+    pairs = [(weight, value) for weight, value in pairs if value is not None]
+    total = sum(weight for weight, _ in pairs)
+    return sum(weight * value for weight, value in pairs) / total if total else None
+
+
+def slippage_by_hour(trade, quote):
+    mids, hours = standing_mids(quote), {}
+    for row in trade.itertuples():
+        mid = mids[row.Symbol](row.Time)
+        stands = mid is not None and row.Time - mid[1] <= 60_000_000_000
+        points = 10000 * abs(row.Trade_Price / mid[0] - 1) if stands else None
+        hours.setdefault((row.Symbol, row.Time // HOUR * HOUR), []).append((row.Trade_Volume, points))
+    for (symbol, hour), pairs in sorted(hours.items()):
+        known = [points for _, points in pairs if points is not None]
+        yield symbol, hour, len(known), weighted(pairs), max(known, default=None)
+
+
+HOUR = 3_600_000_000_000
+MIDNIGHT = 1_570_406_400_000_000_000
+ORDERS = [
+    (1, "AAPL", 1, MIDNIGHT + 14 * HOUR, 8000),
+    (2, "MSFT", -1, MIDNIGHT + 15 * HOUR + HOUR // 2, 5000),
+    (3, "SPY", 1, MIDNIGHT + 17 * HOUR, 9000),
+]
+
+
+def fills_of(trade, symbol, decided, quantity):
+    rows = trade[(trade.Symbol == symbol) & (trade.Exchange == "N") & (trade.Time >= decided) & (trade.Time < decided + HOUR)]
+    filled = 0
+    for row in rows.sort_values(["Time", "Sequence_Number"], kind="stable").itertuples():
+        filled += row.Trade_Volume
+        if filled <= quantity:
+            yield row
+
+
+def shortfall_by_fill(trade, quote):
+    mids = standing_mids(quote)
+    for number, symbol, side, decided, quantity in ORDERS:
+        arrival = mid_at(mids[symbol], decided)
+        for row in fills_of(trade, symbol, decided, quantity):
+            moved = side * (row.Trade_Price - arrival)
+            yield number, row.Time, row.Sequence_Number, row.Trade_Volume * moved, 10000 * moved / arrival
+
+
+def shortfall_by_order(trade, quote):
+    mids = standing_mids(quote)
+    for number, symbol, side, decided, quantity in ORDERS:
+        fills = list(fills_of(trade, symbol, decided, quantity))
+        filled = sum(row.Trade_Volume for row in fills)
+        paid = sum(row.Trade_Volume * row.Trade_Price for row in fills)
+        arrival, beginning, ending = (mid_at(mids[symbol], at) for at in (decided, fills[0].Time, decided + HOUR))
+        parts = (
+            side * filled * (beginning - arrival),
+            side * (paid - filled * beginning),
+            side * (quantity - filled) * (ending - arrival),
+        )
+        yield number, filled, *parts, 10000 * sum(parts) / (quantity * arrival)
+
+
+def post_trade(trade, quote):
+    found = {}
+    for row, mid, side, mids in with_mids(trade, quote):
+        later = mid_at(mids, row.Time + 60_000_000_000)
+        effective = None if mid is None else 20000 * side * (row.Trade_Price - mid) / mid
+        realised = None if mid is None or later is None else 20000 * side * (row.Trade_Price - later) / mid
+        impact = None if realised is None else effective - realised
+        found.setdefault(row.Symbol, []).append((row.Trade_Volume, row.Trade_Price, effective, realised, impact))
+    for symbol, rows in sorted(found.items()):
+        means = [weighted([(row[0], row[place]) for row in rows]) for place in range(1, 5)]
+        yield symbol, len(rows), sum(row[0] for row in rows), *means
+
+
+def venue_scorecard(trade, quote):
+    found, volume = {}, trade.Trade_Volume.sum()
+    for row, mid, side, mids in with_mids(trade, quote):
+        laters = [mid_at(mids, row.Time + seconds * 1_000_000_000) for seconds in (1, 60)]
+        marks = [None if side is None or later is None else 10000 * side * (later / row.Trade_Price - 1) for later in laters]
+        spread = None if mid is None else 20000 * abs(row.Trade_Price / mid - 1)
+        found.setdefault(row.Exchange, []).append((row.Trade_Volume, spread, *marks))
+    for venue, rows in sorted(found.items()):
+        marks = [weighted([(1, row[place]) for row in rows]) for place in (2, 3)]
+        size = sum(row[0] for row in rows)
+        yield venue, size / volume, size / len(rows), weighted([row[:2] for row in rows]), *marks
+
+
+def last_look(trade, quote):
+    found = {}
+    for row, mid, side, mids in with_mids(trade, quote):
+        for milliseconds in (-100, -10, 10, 100):
+            later = mid_at(mids, row.Time + milliseconds * 1_000_000)
+            moved = None if mid is None or later is None else 10000 * side * (later / mid - 1)
+            found.setdefault((row.Exchange, milliseconds), []).append((later is not None, moved))
+    for (venue, milliseconds), moves in sorted(found.items()):
+        known = [(1, moved) for _, moved in moves]
+        offset = pd.DateOffset(months=0, days=0, nanoseconds=milliseconds * 1_000_000)
+        yield venue, offset, sum(has_quote for has_quote, _ in moves), weighted(known)
+
+
+def gamma_scalping(trade, quote):
+    quote = quote.sort_values(["Symbol", "Time", "Sequence_Number"], kind="stable")
+    mids = 0.5 * (quote.Bid_Price + quote.Offer_Price)
+    closing = mids.groupby([quote.Symbol, quote.Time // 300_000_000_000 * 300_000_000_000]).last()
+    for symbol, bars_of_symbol in closing.groupby(level=0):
+        before, net = None, 0
+        for (_, start), mid in bars_of_symbol.items():
+            if before is not None:
+                gain, decay = 50 * (mid - before) ** 2, 50 * (0.25 * before) ** 2 * 5 / (252 * 390)
+                net += gain - decay
+                yield symbol, start, gain, decay, net
+            before = mid
+
+
 def weighted_mid(trade, quote):
     width = 600_000_000_000
     mids = (quote.Bid_Price * quote.Offer_Size + quote.Offer_Price * quote.Bid_Size) / (quote.Bid_Size + quote.Offer_Size)
@@ -495,6 +623,13 @@ EXPECTED = {
     "Liquidity-weighted mid": weighted_mid,
     "Order-flow imbalance": order_flow_imbalance,
     "Venue liquidity": venue_liquidity,
+    "Slippage by hour": slippage_by_hour,
+    "Implementation shortfall by fill": shortfall_by_fill,
+    "Implementation shortfall by order": shortfall_by_order,
+    "Post-trade overview": post_trade,
+    "Venue scorecard": venue_scorecard,
+    "Last look": last_look,
+    "Gamma scalping": gamma_scalping,
     "TICK and TRIN": tick_and_trin,
     "Days of an exchange": exchange_days,
     "Sessions by a list of bounds": sessions,

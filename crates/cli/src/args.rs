@@ -11,10 +11,9 @@ use splay_lab::compression::BufferCodec;
 use splay_lab::formats::{FileFormat, TextCodec};
 use splay_server::ingest::Speed;
 use splay_server::settings::Address;
-use splay_store::{ColumnType, DayStart, Dedupe, Period, Reference, Tier};
+use splay_store::{ByteSize, ColumnType, DayStart, Dedupe, Period, Reference, Tier};
 
 use crate::lab_args::LabCommand;
-use crate::size::Bytes;
 
 /// An open tick database: loads, stores and queries high-frequency market data.
 #[derive(Debug, Parser)]
@@ -191,7 +190,7 @@ pub struct LoadArguments {
     pub on_duplicate: OnDuplicateArgument,
     /// Memory limit of the load
     #[arg(long, default_value = "2G")]
-    pub memory: Bytes,
+    pub memory: ByteSize,
     /// Number of threads; default: one per core
     #[arg(long)]
     pub threads: Option<usize>,
@@ -394,7 +393,7 @@ pub struct JournalArguments {
     pub no_journal: bool,
     /// Memory for rows that only the journal has
     #[arg(long, default_value = "2G", value_name = "BYTES")]
-    pub journal_memory: Bytes,
+    pub journal_memory: ByteSize,
 }
 
 /// Where statements run, and how their rows are shown.
@@ -404,7 +403,7 @@ pub struct AskArguments {
     pub place: PlaceArguments,
     /// Memory limit for sorts, joins and groups; default: 4G
     #[arg(long)]
-    pub memory: Option<Bytes>,
+    pub memory: Option<ByteSize>,
     /// Number of threads; default: one per core
     #[arg(long)]
     pub threads: Option<usize>,
@@ -746,7 +745,7 @@ pub struct CompactArguments {
     pub before: Option<chrono::NaiveDate>,
     /// Memory limit
     #[arg(long, default_value = "1G")]
-    pub memory: Bytes,
+    pub memory: ByteSize,
 }
 
 #[derive(Debug, Args)]
@@ -783,7 +782,7 @@ pub enum AlterCommand {
         days: Option<u32>,
         /// Bytes that its files may have
         #[arg(long)]
-        bytes: Option<Bytes>,
+        bytes: Option<ByteSize>,
     },
 }
 

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use splay_lab::compression::{Kind, Metric, Order};
-
-use crate::size::Bytes;
+use splay_store::ByteSize;
 
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
@@ -108,7 +107,7 @@ pub struct ChoiceArguments {
     pub max_block_us: Option<f64>,
     /// Choose schemes that need at most this memory
     #[arg(long, value_name = "BYTES")]
-    pub max_memory: Option<Bytes>,
+    pub max_memory: Option<ByteSize>,
     /// Choose schemes that read and run the statement within this time
     #[arg(long, value_name = "MS")]
     pub max_query_ms: Option<f64>,

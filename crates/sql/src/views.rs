@@ -102,22 +102,10 @@ impl<'a, 'q> Needed<'a, 'q> {
         Ok(())
     }
 
-    /// Where the names of views are, by the view's number. One look at each token.
+    /// Where the names of views are, by the view's number.
     fn mentions(&self, tokens: &[Token]) -> BTreeMap<usize, Mentions> {
         let numbers = self.views.iter().enumerate().map(|(number, view)| (view.name.to_lowercase(), number));
-        let numbers: HashMap<String, usize> = numbers.collect();
-        let before_relations = before_relations(tokens);
-        let is_relation =
-            |place: &Range<usize>| before(tokens, place.start).is_some_and(|(at, _)| before_relations[at]);
-        let mut found: BTreeMap<usize, Mentions> = BTreeMap::new();
-        for (at, token) in tokens.iter().enumerate() {
-            let Token::Word(word) = token else { continue };
-            let Some(number) = numbers.get(&word.value.to_lowercase()) else { continue };
-            let mentions = found.entry(*number).or_default();
-            mentions.is_defined |= is_defined(tokens, at);
-            mentions.places.extend(relation(tokens, at).filter(is_relation));
-        }
-        found
+        mentions(tokens, &numbers.collect())
     }
 
     fn add(&mut self, view: &'a View) -> Result<()> {
@@ -147,6 +135,21 @@ impl<'a, 'q> Needed<'a, 'q> {
     fn text(&self) -> String {
         self.queries.iter().map(|(_, query)| query.as_str()).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Where names in small letters are, by their numbers. One look at each token.
+fn mentions(tokens: &[Token], numbers: &HashMap<String, usize>) -> BTreeMap<usize, Mentions> {
+    let before_relations = before_relations(tokens);
+    let is_relation = |place: &Range<usize>| before(tokens, place.start).is_some_and(|(at, _)| before_relations[at]);
+    let mut found: BTreeMap<usize, Mentions> = BTreeMap::new();
+    for (at, token) in tokens.iter().enumerate() {
+        let Token::Word(word) = token else { continue };
+        let Some(number) = numbers.get(&word.value.to_lowercase()) else { continue };
+        let mentions = found.entry(*number).or_default();
+        mentions.is_defined |= is_defined(tokens, at);
+        mentions.places.extend(relation(tokens, at).filter(is_relation));
+    }
+    found
 }
 
 /// What a view is as a query of a `WITH`.
@@ -179,6 +182,14 @@ pub(crate) fn reads(query: &str, name: &str) -> bool {
     let Some(tokens) = tokens(query) else { return true };
     let mut named = tokens.iter().enumerate().filter(|(_, token)| is_name(token, name)).map(|(at, _)| at);
     named.any(|at| relation(&tokens, at).is_some())
+}
+
+/// Whether a query reads a table or a view of a name where relations stand, and has no query of the name in a `WITH`: what a view that is read
+/// is put before.
+pub(crate) fn reads_relation(query: &str, name: &str) -> bool {
+    let Some(tokens) = tokens(query) else { return true };
+    let found = mentions(&tokens, &HashMap::from([(name.to_lowercase(), 0)]));
+    found.values().any(|mentions| !mentions.is_defined && !mentions.places.is_empty())
 }
 
 /// Whether a name is among the words of a query.

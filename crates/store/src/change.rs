@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::load::{Load, LoadOptions, LoadReport, Removal};
 use crate::manifest::{FileEntry, Operation, Source, TableState, Tier};
 use crate::partition::{NS_PER_DAY, Period};
-use crate::rename::refuse_read;
-use crate::schema::{Retention, TierRule};
+use crate::rename::refuse_drop_of_read;
+use crate::schema::{Lifecycle, Retention, TierRule};
 use crate::select::Selection;
 use crate::undo::why_not;
 use crate::views::View;
@@ -108,7 +108,16 @@ impl Table {
     /// [`Error::Refused`] with the names of such views; others as [`Table::drop_table`].
     pub fn drop_unread(&self, reads: impl Fn(&View) -> bool) -> Result<u64> {
         self.database().refuse_of_view(self.name())?;
-        self.drop_if(|name| refuse_read(&self.database().views()?, name, reads, |them| format!("drop {them} first")))
+        self.drop_if(|name| refuse_drop_of_read("table", &self.database().views()?, name, reads))
+    }
+
+    /// Refuses what keeps the table from being dropped, but for views that read it.
+    ///
+    /// # Errors
+    /// As [`Table::drop_table`].
+    pub fn refuse_drop(&self) -> Result<()> {
+        self.database().refuse_of_view(self.name())?;
+        self.refuse_captured()
     }
 
     /// The same, of a table that keeps the rows of a materialized view as well.
@@ -137,18 +146,9 @@ impl Table {
     /// Sets how long rows stay. Nothing goes before [`Table::expire`], which a server calls by itself.
     ///
     /// # Errors
-    /// [`Error::Schema`] for a retention of no days.
+    /// [`Error::Schema`] for a retention of no days, or of a reference table.
     pub fn set_retention(&self, retention: Retention) -> Result<()> {
-        if retention.days == Some(0) {
-            return Err(self
-                .stored()?
-                .spec()
-                .error("a retention of 0 days keeps nothing: delete the rows instead".to_owned()));
-        }
-        self.change_spec(|spec| {
-            spec.retention = retention;
-            Ok(())
-        })
+        self.change_lifecycle(|lifecycle| lifecycle.retention = retention)
     }
 
     /// Sets how rows are kept whose date is some days older than the newest, until the next such age. Loads and compactions follow it;
@@ -157,8 +157,21 @@ impl Table {
     /// # Errors
     /// Those of a commit.
     pub fn set_tier(&self, tier: Tier, after: u32) -> Result<()> {
+        self.change_lifecycle(|lifecycle| lifecycle.tiers.push(TierRule { after, tier }))
+    }
+
+    /// Changes how long rows stay and how they are kept, by one commit. `change` gets both as they are while no other writer is at work.
+    ///
+    /// # Errors
+    /// Those of [`Table::set_retention`].
+    pub fn change_lifecycle(&self, change: impl FnOnce(&mut Lifecycle)) -> Result<()> {
         self.change_spec(|spec| {
-            spec.set_tier(TierRule { after, tier });
+            let mut lifecycle = spec.lifecycle();
+            change(&mut lifecycle);
+            if lifecycle.retention.days == Some(0) {
+                return Err("a retention of 0 days keeps nothing: delete the rows instead".to_owned());
+            }
+            spec.set_lifecycle(lifecycle);
             Ok(())
         })
     }

@@ -48,6 +48,7 @@
 mod access;
 pub mod background;
 mod backup;
+mod byte_size;
 mod change;
 mod database;
 mod dates;
@@ -82,6 +83,7 @@ pub use access::{
     RoleChange, RowCondition, Secret, USER_WORDS, WRITE_ALL,
 };
 pub use backup::{Backup, BackupFile, BackupReport, BackupWriter, RESTORE, TableCommit};
+pub use byte_size::ByteSize;
 pub use change::{CommitReport, ExpireReport, of_dates};
 pub use chrono_tz::Tz;
 pub use database::{Database, Partition, Table, TableSnapshot};
@@ -97,8 +99,8 @@ pub use partition::{DayStart, Period, date, days};
 pub use reference::{REFERENCE_ROWS_MAX, Reference};
 pub use row_key::{Dedupe, RowDigest, RowDigests};
 pub use schema::{
-    COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, QUARANTINE, Retention, TableSpec, TierRule,
-    refuse_quarantine_name, validate_name,
+    COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, Lifecycle, NAME_BYTES_MAX, QUARANTINE, Retention, TableSpec,
+    TierRule, refuse_quarantine_name, validate_name,
 };
 pub use segment::{ColumnReader, ColumnStorage, FileFormat, RowList, Segment, SegmentBatches};
 pub use select::{BlocksRead, Bounds, ColumnBounds, Kept, Piece, Selection, SelectionStats, blocks_of};

@@ -164,12 +164,15 @@ impl Table {
         })
     }
 
-    /// Drops a column. No file is written anew: older ones have it still, unseen.
+    /// Drops a column. No file is written anew: older ones have it still, unseen, so that [`Table::undo`] of this commit brings it back until
+    /// they are.
     ///
     /// # Errors
     /// [`Error::NoSuchColumn`]; [`Error::Schema`] for the columns that order the rows.
     pub fn drop_column(&self, name: &str) -> Result<()> {
         let position = self.column_position(name)?;
+        // Rows that are written down later would be without it.
+        self.settle()?;
         self.change_spec(|spec| {
             if spec.has_role(position) {
                 return Err(format!("{name:?} orders the rows; it can't be dropped"));

@@ -179,9 +179,11 @@ impl Database {
     /// A table that was dropped, whose commits can be listed and undone: of several of the name the last one.
     ///
     /// # Errors
-    /// [`Error::NoSuchTable`] if there is no such dropped table.
+    /// [`Error::NoSuchTable`] if there is no such dropped table; [`Error::Io`] if a table couldn't be read, which may be the one.
     pub fn dropped_table(&self, name: &str) -> Result<Table> {
-        match self.last_dropped(&self.table_folders()?, name) {
+        let folders = self.table_folders()?;
+        refuse_unread(&folders)?;
+        match self.last_dropped(&folders, name) {
             Some(place) => Ok(self.table_at(place)),
             None => Err(Error::NoSuchTable { table: name.to_owned(), existing: self.tables()? }),
         }

@@ -32,7 +32,7 @@ impl Table {
         };
         let name = &state.spec.name;
         let views = database.views()?;
-        refuse_read(&views, name, reads, |them| format!("drop {them}, and create {them} again over {to:?}"))?;
+        refuse_read("table", &views, name, reads, |them| format!("drop {them}, and create {them} again over {to:?}"))?;
         let taken = |reason| Err(Error::Name { what: "table", name: to.to_owned(), reason });
         if database.place_of(to)?.is_some_and(|place| place.folder != writer.folder() || *name == to) {
             return taken("a table has this name");
@@ -47,22 +47,30 @@ impl Table {
     }
 }
 
-/// Refuses a change of a table that views read, as `reads` says of their queries, and names them. `way` says what to do about them first.
+/// Refuses a change of a table or view that other views read, as `reads` says of their queries, and names these. `way` says what to do about
+/// them first.
 pub(crate) fn refuse_read(
+    what: &str,
     views: &[View],
-    table: &str,
+    name: &str,
     reads: impl Fn(&View) -> bool,
     way: impl Fn(&str) -> String,
 ) -> Result<()> {
-    let of_table = |view: &&View| {
-        reads(view) || view.materialized.as_ref().is_some_and(|source| source.eq_ignore_ascii_case(table))
+    let is_reader = |view: &&View| {
+        let is_of_table = view.materialized.as_ref().is_some_and(|source| source.eq_ignore_ascii_case(name));
+        !view.name.eq_ignore_ascii_case(name) && (reads(view) || is_of_table)
     };
-    let readers: Vec<&str> = views.iter().filter(of_table).map(|view| view.name.as_str()).collect();
-    let (what, them) = match readers.len() {
+    let readers: Vec<&str> = views.iter().filter(is_reader).map(|view| view.name.as_str()).collect();
+    let (of, them) = match readers.len() {
         0 => return Ok(()),
         1 => ("the view", "it"),
         _ => ("the views", "them"),
     };
-    let reason = format!("table {table:?} is read by {what} {}: {}", readers.join(", "), way(them));
+    let reason = format!("{what} {name:?} is read by {of} {}: {}", readers.join(", "), way(them));
     Err(Error::Refused { reason })
+}
+
+/// Refuses to drop what other views read.
+pub(crate) fn refuse_drop_of_read(what: &str, views: &[View], name: &str, reads: impl Fn(&View) -> bool) -> Result<()> {
+    refuse_read(what, views, name, reads, |them| format!("drop {them} first, or all by CASCADE"))
 }

@@ -4,6 +4,7 @@
 //! - Names are kept as written and matched without regard to case; two columns may not differ in case alone.
 //! - The time column holds no nulls; every other column may.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -357,7 +358,30 @@ impl Retention {
     }
 }
 
+/// What becomes of rows as they grow older: how long they stay, and how they are kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lifecycle {
+    /// How long rows stay.
+    pub retention: Retention,
+    /// How rows are kept, by the age of their date, in any order. Of two rules for an age the later one counts.
+    pub tiers: Vec<TierRule>,
+}
+
 impl TableSpec {
+    /// The table's [`Lifecycle`].
+    #[must_use]
+    pub fn lifecycle(&self) -> Lifecycle {
+        Lifecycle { retention: self.retention, tiers: self.tiers.clone() }
+    }
+
+    /// Gives the table another one. Rules of tiers that say nothing new are left out.
+    pub fn set_lifecycle(&mut self, lifecycle: Lifecycle) {
+        let by_age: BTreeMap<u32, TierRule> = lifecycle.tiers.into_iter().map(|rule| (rule.after, rule)).collect();
+        self.retention = lifecycle.retention;
+        self.tiers = by_age.into_values().collect();
+        self.tiers.dedup_by_key(|rule| rule.tier);
+    }
+
     /// The tier of a partition by the age of its last date, if the table has one for it. Partitions are given by their first dates.
     #[must_use]
     pub fn tier_of(&self, partition: i32, newest: i32) -> Option<Tier> {
@@ -367,10 +391,9 @@ impl TableSpec {
 
     /// Sets the tier from an age on. Rules that say nothing new are left out.
     pub fn set_tier(&mut self, rule: TierRule) {
-        self.tiers.retain(|other| other.after != rule.after);
-        self.tiers.push(rule);
-        self.tiers.sort_by_key(|rule| rule.after);
-        self.tiers.dedup_by_key(|rule| rule.tier);
+        let mut lifecycle = self.lifecycle();
+        lifecycle.tiers.push(rule);
+        self.set_lifecycle(lifecycle);
     }
 
     /// A table with dates in UTC. Call [`TableSpec::validate`] before use; every store call does.
@@ -625,6 +648,19 @@ mod tests {
         let mut name = trade();
         name.name = "../etc".to_owned();
         assert!(name.validate().is_err());
+    }
+
+    #[test]
+    fn the_last_rule_of_an_age_counts_and_equal_neighbours_are_one() {
+        let rule = |after, tier| TierRule { after, tier };
+        let mut spec = trade();
+        let tiers = [(90, Tier::Small), (10, Tier::Small), (50, Tier::Mapped), (50, Tier::Fast), (0, Tier::Fast)];
+        let tiers = tiers.map(|(after, tier)| rule(after, tier)).to_vec();
+        spec.set_lifecycle(Lifecycle { tiers, ..Lifecycle::default() });
+        let kept = [rule(0, Tier::Fast), rule(10, Tier::Small), rule(50, Tier::Fast), rule(90, Tier::Small)];
+        assert_eq!(spec.tiers, kept);
+        spec.set_tier(rule(50, Tier::Small));
+        assert_eq!(spec.tiers, kept[..2]);
     }
 
     #[test]

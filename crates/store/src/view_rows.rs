@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::load::{Load, LoadOptions, Removal};
 use crate::manifest::Source;
 use crate::partition;
+use crate::rename::refuse_drop_of_read;
 use crate::schema::TableSpec;
 use crate::segment::Segment;
 use crate::select::Selection;
@@ -288,11 +289,12 @@ impl Database {
         Ok(Some(load))
     }
 
-    /// Drops a materialized view with its rows; whether there was one.
+    /// Drops a materialized view with its rows; whether there was one. `reads` says whether the query of another one reads it, or its rows.
     ///
     /// # Errors
     /// As [`Table::drop_table`] and [`Database::drop_view`].
-    pub fn drop_materialized(&self, view: &View) -> Result<bool> {
+    pub fn drop_materialized(&self, view: &View, reads: impl Fn(&View) -> bool) -> Result<bool> {
+        refuse_drop_of_read("view", &self.views()?, &view.name, &reads)?;
         // Rows first: a view without them gives what its query does.
         if let Some(rows) = view.rows_table() {
             match self.table(&rows).and_then(|table| Table::drop_rows(&table)) {
@@ -300,7 +302,7 @@ impl Database {
                 Err(error) => return Err(error),
             }
         }
-        self.drop_view(&view.name)
+        self.drop_view(&view.name, reads)
     }
 }
 

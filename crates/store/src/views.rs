@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::database::{Database, WRITER_LOCK};
 use crate::error::{Error, Result};
+use crate::rename::refuse_drop_of_read;
 use crate::schema::{refuse_quarantine_name, validate_name};
 use crate::storage::{self, LockMode};
 
@@ -255,13 +256,16 @@ impl Database {
         .map(drop)
     }
 
-    /// Removes a view; whether there was one.
+    /// Removes a view; whether there was one. `reads` says whether the query of another one reads it.
     ///
     /// # Errors
-    /// As [`Database::create_view`].
-    pub fn drop_view(&self, name: &str) -> Result<bool> {
+    /// As [`Database::create_view`]; [`Error::Refused`] with the names of the views that read it.
+    pub fn drop_view(&self, name: &str, reads: impl Fn(&View) -> bool) -> Result<bool> {
         self.change_views(|views| {
             let before = views.len();
+            if views.iter().any(|view| view.name.eq_ignore_ascii_case(name)) {
+                refuse_drop_of_read("view", views, name, reads)?;
+            }
             views.retain(|view| !view.name.eq_ignore_ascii_case(name));
             Ok(views.len() < before)
         })

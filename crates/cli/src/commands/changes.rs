@@ -41,7 +41,9 @@ pub fn loads(arguments: &LoadsArguments) -> Result<()> {
     let read = if arguments.all { arguments.count } else { usize::MAX };
     let routine = ["capture", "compact", "schema", "forget", "snapshot"];
     let commits = table.commits(read)?.into_iter();
-    let shown = commits.filter(|commit| arguments.all || !routine.contains(&commit.operation));
+    // A commit of the schema that can be undone has dropped a column.
+    let is_shown = |commit: &CommitReport| !routine.contains(&commit.operation) || commit.cannot_undo.is_none();
+    let shown = commits.filter(|commit| arguments.all || is_shown(commit));
     let commits: Vec<CommitReport> = shown.take(arguments.count).collect();
     let mut rows: Vec<Vec<String>> = commits.iter().map(line).collect();
     let mut titles = vec!["commit", "at (UTC)", "what", "added", "removed", "dates", "from", "undo"];
@@ -96,6 +98,10 @@ fn line(commit: &CommitReport) -> Vec<String> {
 pub fn undo(arguments: &UndoArguments) -> Result<()> {
     let database = changeable(&arguments.database)?;
     let report = of_name(&database, &arguments.table)?.undo(arguments.commit)?;
+    if report.partitions == 0 && report.rows + report.removed == 0 {
+        say!("commit {} undone by commit {}: the column that it dropped is back", arguments.commit, report.epoch)?;
+        return Ok(());
+    }
     say!(
         "commit {} undone by commit {}: {} rows came back, {} went, on {} dates",
         arguments.commit,

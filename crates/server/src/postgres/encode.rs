@@ -25,8 +25,8 @@ pub(super) enum Piece {
     Columns(SchemaRef),
     /// Messages of so many rows.
     Rows { bytes: Bytes, rows: u64 },
-    /// What a statement changed, and in how many rows.
-    Changed { what: String, rows: u64 },
+    /// What a statement changed, in how many rows, and the views that it dropped by `CASCADE`.
+    Changed { what: String, rows: u64, dropped: Option<String> },
 }
 
 /// Columns of an answer: messages count them in 16 bits.
@@ -168,7 +168,14 @@ impl Encode for Change {
         let (what, rows) = (batch.column_by_name("statement"), batch.column_by_name("rows"));
         let what = what.and_then(|column| column.as_string_opt::<i32>()).ok_or_else(other)?;
         let rows = rows.and_then(|column| column.as_primitive_opt::<UInt64Type>()).ok_or_else(other)?;
-        let of_row = |row: usize| Piece::Changed { what: what.value(row).to_owned(), rows: rows.value(row) };
+        let dropped = batch.column_by_name("dropped").and_then(|column| column.as_string_opt::<i32>());
+        let dropped_of =
+            |row: usize| dropped.filter(|names| names.is_valid(row)).map(|names| names.value(row).to_owned());
+        let of_row = |row: usize| Piece::Changed {
+            what: what.value(row).to_owned(),
+            rows: rows.value(row),
+            dropped: dropped_of(row),
+        };
         Ok((0..what.len().min(rows.len())).map(of_row).collect())
     }
 

@@ -113,6 +113,11 @@ impl Parameters {
             .any(|name| self.get(name).is_ok_and(|value| value == "on"))
     }
 
+    /// Whether the client wants to be told what isn't a failure.
+    pub(super) fn wants_notices(&self) -> bool {
+        !self.get("client_min_messages").is_ok_and(|least| ["warning", "error", "fatal", "panic"].contains(&least))
+    }
+
     /// How long a statement may run, if the client has said it.
     pub(super) fn statement_timeout(&self) -> Option<Duration> {
         let value = self.get("statement_timeout").ok().and_then(milliseconds)?;
@@ -310,6 +315,9 @@ mod tests {
         }
         parameters.reset();
         assert_eq!(parameters.statement_timeout(), None);
+        assert!(parameters.wants_notices());
+        parameters.set("client_min_messages", Some("WARNING")).unwrap();
+        assert!(!parameters.wants_notices());
     }
 
     #[test]

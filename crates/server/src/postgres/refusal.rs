@@ -76,7 +76,7 @@ fn of_rule(message: &str) -> Option<&'static str> {
         Some("42P07")
     } else if has(" is a view: ") {
         Some("42809")
-    } else if has("is named by the view") {
+    } else if has("is named by the view") || has("is read by the view") {
         Some("2BP01")
     } else if has("are being captured: ") {
         Some("55006")

@@ -126,10 +126,20 @@ impl Replies {
     pub(super) fn refusal(&mut self, refusal: &Refusal, statement: &str, before: usize) {
         let severity = if refusal.is_fatal { "FATAL" } else { "ERROR" };
         let position = refusal.position(statement).map(|position| (before + position).to_string());
-        self.message(b'E', |body| {
-            let fields = [(b'S', severity), (b'V', severity), (b'C', refusal.code), (b'M', refusal.message.as_str())];
-            let position = position.iter().map(|position| (b'P', position.as_str()));
-            for (kind, value) in fields.into_iter().chain(position) {
+        let fields = [(b'S', severity), (b'V', severity), (b'C', refusal.code), (b'M', refusal.message.as_str())];
+        let position = position.iter().map(|position| (b'P', position.as_str()));
+        self.fields(b'E', fields.into_iter().chain(position));
+    }
+
+    /// What a statement did besides, which is no failure.
+    pub(super) fn notice(&mut self, message: &str) {
+        self.fields(b'N', [(b'S', "NOTICE"), (b'V', "NOTICE"), (b'C', "00000"), (b'M', message)].into_iter());
+    }
+
+    /// A message of fields, each with its kind.
+    fn fields<'t>(&mut self, kind: u8, fields: impl Iterator<Item = (u8, &'t str)>) {
+        self.message(kind, |body| {
+            for (kind, value) in fields {
                 body.put_u8(kind);
                 text(body, value);
             }

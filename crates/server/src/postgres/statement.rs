@@ -172,13 +172,16 @@ impl Connection {
         let mut done = None;
         loop {
             match self.next_piece(&mut started).await? {
-                Ok(Some(Piece::Changed { what, rows })) => done = Some((what, rows)),
+                Ok(Some(Piece::Changed { what, rows, dropped })) => done = Some((what, rows, dropped)),
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(refusal) => return Ok(Err(refusal)),
             }
         }
-        let (what, rows) = done.unwrap_or_default();
+        let (what, rows, dropped) = done.unwrap_or_default();
+        if let Some(views) = dropped.filter(|_| self.parameters.wants_notices()) {
+            self.replies.notice(&format!("drop cascades to views: {views}"));
+        }
         self.replies.complete(&match what.as_str() {
             "INSERT" => format!("INSERT 0 {rows}"),
             "DELETE" | "UPDATE" | "COPY" => format!("{what} {rows}"),

@@ -3,7 +3,7 @@
 use splay_store::{Permission, Privilege, Rights};
 
 use super::{Guard, denied};
-use crate::change::Statement;
+use crate::change::{DropStatement, Statement};
 use crate::error::{Error, Result};
 use crate::session::Session;
 
@@ -53,10 +53,8 @@ pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
         }
         Statement::CreateView { .. } => Err(denied("to replace a view: that is for superusers")),
         Statement::CreateMaterialized(_) => Err(denied("to create a materialized view: that is for superusers")),
-        Statement::Drop { table: name, .. }
+        Statement::Drop(DropStatement { name, .. })
         | Statement::Alter { table: name, .. }
-        | Statement::DropView { view: name, .. }
-        | Statement::DropMaterialized { view: name, .. }
         | Statement::RenameView { view: name, .. }
         | Statement::SetView { view: name, .. } => match guard.rights().sees(name) {
             true => Err(denied(format!("to alter or drop {name}: that is for superusers"))),

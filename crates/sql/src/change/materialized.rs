@@ -1,15 +1,16 @@
-//! `CREATE MATERIALIZED VIEW`, `REFRESH MATERIALIZED VIEW` and `DROP MATERIALIZED VIEW`.
+//! `CREATE MATERIALIZED VIEW`, `REFRESH MATERIALIZED VIEW` and `ALTER MATERIALIZED VIEW`.
 //!
 //! - A refresh computes the stale parts of a view and keeps them, some at a time, each in one commit. What is live is left to the next one.
 //! - Rows are kept only if the table has stood still from the look at its parts to the plan of their query. If not, it is looked at anew.
 
 use splay_engine::Stop;
-use splay_store::{Database, TableSpec, View, ViewPart};
+use splay_store::{Database, Table, TableSpec, View, ViewPart};
 
 use super::fit::fitted_rows;
+use super::options::{self, LIFECYCLE, Options, option};
 use super::run::{patiently, refuse_repeated};
-use super::spec::{KEEPING, option, period_of, spec};
-use super::statement::{Statement, begins, with_options};
+use super::spec::{period_of, spec};
+use super::statement::{Statement, begins};
 use super::{Changed, of_store};
 use crate::error::{Error, Result, fault};
 use crate::materialized::{Query, ViewState};
@@ -44,7 +45,7 @@ pub struct Refreshed {
 pub(crate) struct Creation {
     view: View,
     if_absent: bool,
-    options: Vec<(String, String)>,
+    options: Options,
     with_data: bool,
 }
 
@@ -53,13 +54,7 @@ pub(super) fn creation(words: &mut Words<'_>) -> Result<Statement> {
     let if_absent = words.take(&["if", "not", "exists"]);
     let name = words.table()?;
     let columns = if words.peek_bracket() { words.names()? } else { Vec::new() };
-    let mut options = Vec::new();
-    if words.take(&["partition", "by"]) {
-        options.push(("partition".to_owned(), words.name("a period")?));
-    }
-    if words.take(&["with"]) {
-        options.extend(with_options(words)?);
-    }
+    let options = options::of_creation(words)?;
     if !words.take(&["as"]) {
         return fault("CREATE MATERIALIZED VIEW needs AS and a query");
     }
@@ -92,7 +87,7 @@ pub(super) fn create(session: &Session, creation: Creation, stop: Stop<'_>) -> R
         Ok(refreshed) => Ok(Changed { what, rows: refreshed.written, commit: refreshed.commit }),
         Err(error) => {
             // As if nothing had been said.
-            patiently(Stop::NEVER, || database.drop_materialized(&view))?;
+            patiently(Stop::NEVER, || database.drop_materialized(&view, |_| false))?;
             Err(error)
         }
     }
@@ -126,9 +121,10 @@ fn fill(
 
 /// The table that keeps the rows of a view.
 fn rows_spec(view: &View, query: &Query, source: &TableSpec, options: &[(String, String)]) -> Result<TableSpec> {
-    refuse_unknown(options, &[&["symbol", "partition", QUERY_REWRITE][..], &KEEPING].concat())?;
+    let known = [&["symbol", "partition", QUERY_REWRITE][..], &LIFECYCLE].concat();
+    refuse_unknown(options, &known, "of a materialized view; there is")?;
     let mut all = vec![("time".to_owned(), query.time().to_owned())];
-    let is_of_rows = |name: &str| name == "symbol" || KEEPING.contains(&name);
+    let is_of_rows = |name: &str| name == "symbol" || LIFECYCLE.contains(&name);
     all.extend(options.iter().filter(|(name, _)| is_of_rows(name)).cloned());
     let name = view.rows_table().unwrap_or_default();
     let mut spec = spec(&name, query.columns().to_vec(), splay_store::Reference::default(), &all)?
@@ -146,45 +142,48 @@ fn query_rewrite(options: &[(String, String)]) -> Result<Option<bool>> {
     match option(options, QUERY_REWRITE).map(str::to_lowercase).as_deref() {
         None => Ok(None),
         Some("true" | "on") => Ok(Some(true)),
-        Some("false" | "off") => Ok(Some(false)),
+        Some("false" | "off" | "") => Ok(Some(false)),
         Some(other) => fault(format!("{QUERY_REWRITE} is true or false, not {other}")),
     }
 }
 
-fn refuse_unknown(options: &[(String, String)], known: &[&str]) -> Result<()> {
+fn refuse_unknown(options: &[(String, String)], known: &[&str], of: &str) -> Result<()> {
     match options.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-        Some((name, _)) => fault(format!("{name} is no option of a materialized view; there is {}", known.join(", "))),
+        Some((name, _)) => fault(format!("{name} is no option {of} {}", known.join(", "))),
         None => Ok(()),
     }
 }
 
-/// Changes what can be changed of a view that is there.
+/// Changes what can be changed of a view that is there: of its rows first, then of the view.
 pub(super) fn set_options(
     database: &Database,
     name: &str,
     options: &[(String, String)],
     stop: Stop<'_>,
 ) -> Result<Changed> {
-    refuse_unknown(options, &[QUERY_REWRITE])?;
+    let known = [&[QUERY_REWRITE][..], &LIFECYCLE].concat();
+    refuse_unknown(options, &known, "that ALTER MATERIALIZED VIEW changes; there are")?;
     let view = found(database, name)?;
-    if let Some(query_rewrite) = query_rewrite(options)? {
+    let query_rewrite = query_rewrite(options)?;
+    let of_rows = options::of_lifecycle(options)?;
+    let commit = match of_rows.is_empty() {
+        true => None,
+        false => Some(options::change(&rows_of(database, &view)?, &of_rows, stop)?),
+    };
+    if let Some(query_rewrite) = query_rewrite {
         patiently(stop, || database.set_query_rewrite(&view.name, query_rewrite))?;
     }
-    Ok(Changed { what: "ALTER MATERIALIZED VIEW", rows: 0, commit: None })
+    Ok(Changed { what: "ALTER MATERIALIZED VIEW", rows: 0, commit })
 }
 
-/// Drops a view with its rows.
-pub(super) fn drop_view(database: &Database, name: &str, if_exists: bool, stop: Stop<'_>) -> Result<Changed> {
-    let what = "DROP MATERIALIZED VIEW";
-    match database.view(name)? {
-        Some(view) if view.materialized.is_none() => {
-            return fault(format!("{:?} is a view whose rows aren't kept: DROP VIEW drops it", view.name));
+/// The table that keeps the rows of a view.
+fn rows_of(database: &Database, view: &View) -> Result<Table> {
+    match database.table(&view.rows_table().unwrap_or_default()) {
+        Err(splay_store::Error::NoSuchTable { .. }) => {
+            fault(format!("no rows of {:?} are kept yet: REFRESH MATERIALIZED VIEW keeps them", view.name))
         }
-        Some(view) => drop(patiently(stop, || database.drop_materialized(&view))?),
-        None if if_exists => {}
-        None => return fault(format!("no materialized view {name:?}")),
+        found => Ok(found?),
     }
-    Ok(Changed { what, rows: 0, commit: None })
 }
 
 /// A materialized view by its name.

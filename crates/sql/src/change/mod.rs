@@ -9,9 +9,11 @@ mod condition;
 mod copy;
 mod copy_stream;
 pub(crate) mod create_text;
+mod drop;
 mod fit;
 mod keyed;
 mod materialized;
+mod options;
 mod placeholders;
 mod queries;
 mod run;
@@ -28,6 +30,7 @@ use splay_store::{Database, LoadOptions, Permission, Privilege, Table, TableSpec
 pub(crate) use self::condition::filtered_scan;
 pub use self::copy::{CopyTo, copy_to};
 pub use self::copy_stream::{CopyStream, StreamFormat, StreamKind, copy_stream};
+pub(crate) use self::drop::DropStatement;
 pub use self::materialized::Refreshed;
 pub use self::run::rename_table;
 pub(crate) use self::run::{patiently, positions};
@@ -141,7 +144,8 @@ pub fn is_change(text: &str) -> bool {
 }
 
 impl Session {
-    /// Runs a statement that changes tables, and gives one row: `statement`, `rows`, `commit`. A statement that only reads is run as by
+    /// Runs a statement that changes tables, and gives one row: `statement`, `rows`, `commit`, and of one with `CASCADE` the views that went as
+    /// well, as `dropped`. A statement that only reads is run as by
     /// [`Session::sql_until`].
     ///
     /// # Errors
@@ -161,6 +165,10 @@ impl Session {
         access::check(self, &statement)?;
         if let Statement::Access(statement) = &statement {
             return self.answer_of_users(statement, start, stop);
+        }
+        if let Statement::Drop(statement) = &statement {
+            let dropped = drop::run(self.database(), statement, stop).map_err(|error| self.told(error))?;
+            return Ok(self.answer_of(vec![dropped.row()?], start));
         }
         let changed = run::run(self, statement, &parameters, stop, insert).map_err(|error| self.told(error))?;
         Ok(self.answer_of(vec![changed.row()?], start))

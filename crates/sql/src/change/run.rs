@@ -11,8 +11,10 @@ use splay_store::{
 };
 
 use super::condition::{self, Matching, OfRows, Values};
+use super::drop;
 use super::fit::{fitted, fitted_rows, refuse_nulls};
 use super::materialized::{self, Refreshed};
+use super::options;
 use super::queries::{self, LookUp};
 use super::spec::{columns_of, period_of, spec};
 use super::statement::{Alteration, Conflict, Statement};
@@ -88,9 +90,7 @@ pub(super) fn run(
             Ok(created)
         }
         Statement::CreateView { view, replaces, if_absent } => create_view(session, &view, (replaces, if_absent), stop),
-        Statement::DropView { view, if_exists } => drop_view(database, &view, if_exists, stop),
         Statement::CreateMaterialized(creation) => materialized::create(session, creation, stop),
-        Statement::DropMaterialized { view, if_exists } => materialized::drop_view(database, &view, if_exists, stop),
         Statement::Refresh { view } => {
             let what = "REFRESH MATERIALIZED VIEW";
             // What is kept is what the query gives over all rows, whoever asks for it; how many those are isn't for him.
@@ -101,7 +101,7 @@ pub(super) fn run(
             let Refreshed { written, commit, .. } = materialized::refresh(session, &view, stop)?;
             Ok(Changed { what, rows: written, commit })
         }
-        Statement::Drop { table, if_exists } => drop_table(database, &table, if_exists),
+        Statement::Drop(statement) => Ok(drop::run(database, &statement, stop)?.changed),
         Statement::Alter { table, change } => {
             refuse_granted_column(database, &table, &change)?;
             alter(&table_to_change(database, &table)?, change, stop)
@@ -463,19 +463,6 @@ fn create_as(
     Ok(Changed { what: "CREATE TABLE", rows: report.rows, commit: Some(report.epoch) })
 }
 
-fn drop_table(database: &Database, table: &str, if_exists: bool) -> Result<Changed> {
-    let what = "DROP TABLE";
-    let table = match table_to_change(database, table) {
-        Err(Error::Store(splay_store::Error::NoSuchTable { .. })) if if_exists => {
-            return Ok(Changed { what, rows: 0, commit: None });
-        }
-        found => found?,
-    };
-    let rows = table.stored()?.rows();
-    let commit = patiently(Stop::NEVER, || table.drop_unread(|view| views::reads(&view.query, table.name())))?;
-    Ok(Changed { what, rows, commit: Some(commit) })
-}
-
 /// Keeps the query of a view, if it can be planned as one.
 fn create_view(session: &Session, view: &View, (replaces, if_absent): (bool, bool), stop: Stop<'_>) -> Result<Changed> {
     let (what, database) = ("CREATE VIEW", session.database());
@@ -512,19 +499,6 @@ pub(super) fn refuse_repeated(mut names: Vec<String>) -> Result<()> {
         }
         None => Ok(()),
     }
-}
-
-fn drop_view(database: &Database, view: &str, if_exists: bool, stop: Stop<'_>) -> Result<Changed> {
-    if let Some(view) = database.view(view)?.filter(|view| view.materialized.is_some()) {
-        return fault(format!("{:?} is a materialized view: DROP MATERIALIZED VIEW drops it", view.name));
-    }
-    if !patiently(stop, || database.drop_view(view))? && !if_exists {
-        let views = database.views()?;
-        let names: Vec<&str> = views.iter().map(|view| view.name.as_str()).collect();
-        let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        return fault(format!("no view {view:?}; this database has {there}"));
-    }
-    Ok(Changed { what: "DROP VIEW", rows: 0, commit: None })
 }
 
 /// Gives a table another name, unless views read it.
@@ -591,6 +565,10 @@ fn alter(table: &Table, change: Alteration, stop: Stop<'_>) -> Result<Changed> {
         Alteration::Partition { period } => {
             let period = period_of(&period)?;
             patiently(stop, || table.set_partition(period, LoadOptions::default()))?;
+        }
+        Alteration::Options { options } => {
+            options::refuse_fixed(&options)?;
+            options::change(table, &options::of_lifecycle(&options)?, stop)?;
         }
         Alteration::Rename { to } => {
             let commit = patiently(stop, || rename_table(table, &to))?;

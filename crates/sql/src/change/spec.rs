@@ -1,15 +1,13 @@
 //! What a table is by the columns and options of the statement that creates it.
 
 use arrow::datatypes::{DataType, Schema};
-use splay_store::{ColumnSpec, ColumnType, DayStart, Period, Reference, TableSpec, TierRule};
+use splay_store::{ColumnSpec, ColumnType, DayStart, Lifecycle, Period, Reference, TableSpec};
 
+use super::options::{LIFECYCLE, of_lifecycle, option};
 use crate::error::{Result, fault};
 
 /// Names by which a symbol column is known, where the statement names none.
 const SYMBOL_NAMES: [&str; 4] = ["sym", "symbol", "ticker", "instrument"];
-
-/// Options of what becomes of rows with time, which can be changed later.
-pub(super) const KEEPING: [&str; 3] = ["retain_days", "retain_bytes", "tier"];
 
 /// The columns of a query's answer. A column of text that is to be the symbol becomes one.
 pub(crate) fn columns_of(schema: &Schema, options: &[(String, String)]) -> Result<Vec<ColumnSpec>> {
@@ -41,10 +39,6 @@ pub(crate) fn columns_of(schema: &Schema, options: &[(String, String)]) -> Resul
         .collect()
 }
 
-pub(super) fn option<'a>(options: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    options.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-}
-
 /// The table that a statement describes. With a key, an effective date, or no time, it is a reference table.
 pub(super) fn spec(
     table: &str,
@@ -52,7 +46,7 @@ pub(super) fn spec(
     reference: Reference,
     options: &[(String, String)],
 ) -> Result<TableSpec> {
-    let known = [&["time", "symbol", "time_zone", "day_start", "partition"][..], &KEEPING].concat();
+    let known = [&["time", "symbol", "time_zone", "day_start", "partition"][..], &LIFECYCLE].concat();
     if let Some((name, _)) = options.iter().find(|(name, _)| !known.contains(&name.as_str())) {
         return fault(format!("{name} is no option of a table; there are {}, key and effective", known.join(", ")));
     }
@@ -95,42 +89,10 @@ pub(super) fn spec(
 
 /// Sets how long rows stay and how they are kept.
 fn keep(spec: &mut TableSpec, options: &[(String, String)]) -> Result<()> {
-    spec.retention.days = number(options, "retain_days", "days")?;
-    spec.retention.bytes = number(options, "retain_bytes", "bytes")?;
-    for rule in option(options, "tier").into_iter().flat_map(|rules| rules.split(',')) {
-        spec.set_tier(tier_rule(rule)?);
-    }
+    let mut lifecycle = Lifecycle::default();
+    of_lifecycle(options)?.into_iter().for_each(|option| option.put(&mut lifecycle));
+    spec.set_lifecycle(lifecycle);
     Ok(())
-}
-
-/// A whole number above zero that an option gives.
-fn number<T: std::str::FromStr + Default + PartialEq>(
-    options: &[(String, String)],
-    name: &str,
-    of: &str,
-) -> Result<Option<T>> {
-    let Some(text) = option(options, name) else { return Ok(None) };
-    match text.trim().parse::<T>() {
-        Ok(number) if number != T::default() => Ok(Some(number)),
-        _ => fault(format!("{name} is a whole number of {of} above 0, not {text:?}")),
-    }
-}
-
-/// A tier, and from which age on, such as `small after 90`; without one from the beginning.
-fn tier_rule(text: &str) -> Result<TierRule> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let (tier, after) = match words[..] {
-        [tier] => (tier, Ok(0)),
-        [tier, after, days] if after.eq_ignore_ascii_case("after") => (tier, days.parse()),
-        _ => {
-            return fault(format!("tier is one such as 'small', or some such as 'fast, small after 90', not {text:?}"));
-        }
-    };
-    match (tier.parse(), after) {
-        (Ok(tier), Ok(after)) => Ok(TierRule { after, tier }),
-        (Err(reason), _) => fault(reason),
-        (_, Err(_)) => fault(format!("tier: AFTER is followed by a number of days, not as in {text:?}")),
-    }
 }
 
 /// A period by name. Without one, as QuestDB says, there is one partition.

@@ -7,7 +7,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use splay_store::{ColumnType, View};
 
 use super::copy::{Copy, copy};
+use super::drop::{self, DropStatement};
 use super::materialized::{self, Creation};
+use super::options::{self, Options};
 use crate::access::AccessStatement;
 use crate::error::{Result, fault};
 use crate::syntax::is_word;
@@ -45,35 +47,24 @@ pub(crate) enum Statement {
         key: Vec<String>,
         effective: Option<String>,
         query: Option<String>,
-        options: Vec<(String, String)>,
+        options: Options,
     },
-    Drop {
-        table: String,
-        if_exists: bool,
-    },
+    Drop(DropStatement),
     CreateView {
         view: View,
         replaces: bool,
         if_absent: bool,
     },
-    DropView {
-        view: String,
-        if_exists: bool,
-    },
     CreateMaterialized(Creation),
-    DropMaterialized {
-        view: String,
-        if_exists: bool,
-    },
     RenameView {
         view: String,
         to: String,
         materialized: bool,
     },
-    /// `ALTER MATERIALIZED VIEW … SET (…)`.
+    /// `ALTER MATERIALIZED VIEW … SET (…)` and `RESET (…)`.
     SetView {
         view: String,
-        options: Vec<(String, String)>,
+        options: Options,
     },
     Refresh {
         view: String,
@@ -111,12 +102,31 @@ pub(crate) enum Target {
 /// What `ALTER TABLE` changes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Alteration {
-    Add { column: String, column_type: ColumnType },
-    Widen { column: String, column_type: ColumnType },
-    DropColumn { column: String },
-    RenameColumn { column: String, to: String },
-    Rename { to: String },
-    Partition { period: String },
+    Add {
+        column: String,
+        column_type: ColumnType,
+    },
+    Widen {
+        column: String,
+        column_type: ColumnType,
+    },
+    DropColumn {
+        column: String,
+    },
+    RenameColumn {
+        column: String,
+        to: String,
+    },
+    Rename {
+        to: String,
+    },
+    Partition {
+        period: String,
+    },
+    /// `SET (…)` and `RESET (…)`.
+    Options {
+        options: Options,
+    },
 }
 
 /// Whether a text begins as such a statement does.
@@ -151,6 +161,10 @@ impl Statement {
         if let Some(statement) = AccessStatement::of(&mut words)? {
             return Ok(Some(Statement::Access(statement)));
         }
+        if let Some(statement) = drop::read(&mut words)? {
+            words.end()?;
+            return Ok(Some(Statement::Drop(statement)));
+        }
         let statement = if words.take(&["insert", "into"]) {
             insert(&mut words)?
         } else if words.take(&["delete", "from"]) {
@@ -170,26 +184,10 @@ impl Statement {
             create_view(&mut words, true)?
         } else if words.take(&["create", "materialized", "view"]) {
             materialized::creation(&mut words)?
-        } else if words.take(&["drop", "materialized", "view"]) {
-            let if_exists = words.take(&["if", "exists"]);
-            Statement::DropMaterialized { view: words.table()?, if_exists }
         } else if words.take(&["refresh", "materialized", "view"]) {
             // No reader waits for a refresh in any case.
             words.take(&["concurrently"]);
             Statement::Refresh { view: words.table()? }
-        } else if words.take(&["drop", "view"]) {
-            let if_exists = words.take(&["if", "exists"]);
-            Statement::DropView { view: words.table()?, if_exists }
-        } else if words.take(&["drop", "table"]) {
-            let if_exists = words.take(&["if", "exists"]);
-            let table = words.table()?;
-            if words.take(&["cascade"]) {
-                return fault(
-                    "DROP TABLE … CASCADE is not supported, as views are no part of a table's commit: drop the views that read it first",
-                );
-            }
-            words.take(&["restrict"]);
-            Statement::Drop { table, if_exists }
         } else if words.take(&["alter", "table"]) {
             let table = words.table()?;
             Statement::Alter { table, change: alteration(&mut words)? }
@@ -292,19 +290,14 @@ fn create(words: &mut Words<'_>) -> Result<Statement> {
     let if_absent = words.take(&["if", "not", "exists"]);
     let table = words.table()?;
     let (columns, mut key) = table_elements(words)?;
-    let (mut effective, mut options) = (None, Vec::new());
+    let mut effective = None;
     if words.take(&["effective"]) {
         if !words.take(&["from"]) {
             return fault("EFFECTIVE needs FROM and a column");
         }
         effective = Some(words.name("a column")?);
     }
-    if words.take(&["partition", "by"]) {
-        options.push(("partition".to_owned(), words.name("a period")?));
-    }
-    if words.take(&["with"]) {
-        options.extend(with_options(words)?);
-    }
+    let mut options = options::of_creation(words)?;
     // The only form where a query gives the columns.
     let mut of_option = |name: &str| {
         let place = options.iter().position(|(known, _)| known == name);
@@ -352,13 +345,13 @@ fn create_view(words: &mut Words<'_>, replaces: bool) -> Result<Statement> {
 /// What `ALTER VIEW` says.
 fn alter_view(words: &mut Words<'_>, materialized: bool) -> Result<Statement> {
     let view = words.table()?;
-    if materialized && words.take(&["set"]) {
-        return Ok(Statement::SetView { view, options: options_behind(words, "SET")? });
+    if materialized && let Some(options) = options::of_change(words)? {
+        return Ok(Statement::SetView { view, options });
     }
     if !words.take(&["rename", "to"]) {
         return fault(match materialized {
             false => "ALTER VIEW has RENAME TO; CREATE OR REPLACE VIEW gives a view another query",
-            true => "ALTER MATERIALIZED VIEW has SET (query_rewrite = …)",
+            true => "ALTER MATERIALIZED VIEW has SET (…) and RESET (…)",
         });
     }
     Ok(Statement::RenameView { view, to: words.table()?, materialized })
@@ -401,27 +394,6 @@ fn table_elements(words: &mut Words<'_>) -> Result<(Vec<(String, ColumnType)>, V
     Ok((columns, key))
 }
 
-/// Options with their values, in brackets.
-pub(super) fn with_options(words: &mut Words<'_>) -> Result<Vec<(String, String)>> {
-    options_behind(words, "WITH")
-}
-
-fn options_behind(words: &mut Words<'_>, word: &str) -> Result<Vec<(String, String)>> {
-    let mut options = Vec::new();
-    words.expect(&Token::LParen, &format!("( behind {word}"))?;
-    loop {
-        let name = words.name("an option")?.to_lowercase();
-        words.expect(&Token::Eq, "= behind the option")?;
-        options.push((name, words.name("a value")?));
-        match words.peek() {
-            Some(Token::Comma) => words.step(),
-            _ => break,
-        }
-    }
-    words.expect(&Token::RParen, ") behind the options")?;
-    Ok(options)
-}
-
 fn alteration(words: &mut Words<'_>) -> Result<Alteration> {
     for switch in ["enable", "disable", "force"] {
         if words.take(&[switch, "row"]) {
@@ -437,6 +409,9 @@ fn alteration(words: &mut Words<'_>) -> Result<Alteration> {
         words.take(&["column"]);
         let column = words.name("a column")?;
         return Ok(Alteration::Add { column, column_type: words.column_type()? });
+    }
+    if let Some(options) = options::of_change(words)? {
+        return Ok(Alteration::Options { options });
     }
     if words.take(&["partition", "by"]) {
         return Ok(Alteration::Partition { period: words.name("a period")? });
@@ -466,13 +441,15 @@ fn alteration(words: &mut Words<'_>) -> Result<Alteration> {
         return Ok(Alteration::Widen { column, column_type: words.column_type()? });
     }
     fault(
-        "ALTER TABLE has ADD COLUMN, ALTER COLUMN … TYPE, RENAME COLUMN … TO, DROP COLUMN, PARTITION BY and RENAME TO",
+        "ALTER TABLE has ADD COLUMN, ALTER COLUMN … TYPE, RENAME COLUMN … TO, DROP COLUMN, PARTITION BY, RENAME TO, SET (…) and \
+         RESET (…)",
     )
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::drop::Kind;
     use super::*;
 
     fn of(text: &str) -> Statement {
@@ -541,6 +518,21 @@ mod tests {
             of("alter view t rename to \"my table\""),
             Statement::RenameView { view: table, to, materialized: false }
         );
+        let dropped = |kind, if_exists, cascades| {
+            Statement::Drop(DropStatement { kind, name: "t".to_owned(), if_exists, cascades })
+        };
+        assert_eq!(of("drop table if exists t cascade"), dropped(Kind::Table, true, true));
+        assert_eq!(of("drop view t restrict;"), dropped(Kind::View, false, false));
+        assert_eq!(of("drop materialized view t cascade"), dropped(Kind::Materialized, false, true));
+        let options = vec![("retain_days".to_owned(), String::new()), ("tier".to_owned(), String::new())];
+        assert_eq!(
+            of("alter table t reset (Retain_Days, tier)"),
+            Statement::Alter { table: "t".to_owned(), change: Alteration::Options { options: options.clone() } }
+        );
+        assert_eq!(
+            of("alter materialized view t reset (retain_days, tier)"),
+            Statement::SetView { view: "t".to_owned(), options }
+        );
         assert_eq!(Statement::of("select 1").unwrap(), None);
         assert!(!begins("\"delete\"") && begins("/* c */ DELETE"));
     }
@@ -603,14 +595,22 @@ mod tests {
             ("create view v as delete from t", "needs a query"),
             ("create view v as", "needs a query"),
             ("create or replace view if not exists v as select 1", "no IF NOT EXISTS"),
-            ("drop view v cascade", "cascade is not expected"),
+            ("drop view v restrict cascade", "cascade is not expected"),
+            ("drop materialized view v cascade restrict", "restrict is not expected"),
             ("alter view v rename", "RENAME TO"),
             ("alter view v rename to w cascade", "cascade is not expected"),
             ("alter table t rename to", "expected a table"),
             ("alter table t rename to a.b", "no schema"),
+            ("alter table t set (tier = small, tier = fast)", "the option tier is given twice"),
+            ("alter table t set retain_days = 1", "expected ( behind SET"),
+            ("create table t (a int) with (symbol = '', symbol = '')", "the option symbol is given twice"),
+            ("create table t (a int) partition by day with (partition = month)", "the option partition is given twice"),
+            (
+                "create materialized view v with (tier = small, tier = fast) as select 1",
+                "the option tier is given twice",
+            ),
             ("delete from t where", "needs a condition"),
             ("delete from t; delete from u", "semicolon"),
-            ("drop table t cascade", "CASCADE is not supported"),
             ("drop table t restrict cascade", "cascade is not expected"),
             ("delete from a.t", "no schema"),
             ("create table t (a nonsense)", "not a column type"),

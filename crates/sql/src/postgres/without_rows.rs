@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::columns::is_empty;
 use super::rewrite::parts;
-use crate::walk::syntax::visit;
+use crate::walk::visit;
 
 /// Whether all selects of a query body are from tables that never have rows; these are simplified.
 pub(super) fn without_rows(body: &mut SetExpr, queries: &[String]) -> bool {

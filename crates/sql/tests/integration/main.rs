@@ -3,6 +3,7 @@
 
 mod access;
 mod both;
+mod cascade;
 mod changes;
 mod first_and_last;
 mod generated;

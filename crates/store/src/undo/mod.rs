@@ -6,8 +6,11 @@
 //! | no rows have changed | it gets the files that it had, under new names |
 //! | rows have changed | its rows before the commit, after it and now are compared (`rows.rs`) |
 //!
+//! A commit that dropped columns changed no date: the columns come back by name (`columns.rs`).
+//!
 //! Files that are gone hinder: those that captured rows replaced, and those of changes that are longer ago than the history goes.
 
+mod columns;
 mod rows;
 
 use arrow::array::RecordBatch;
@@ -37,7 +40,8 @@ enum Return {
 /// Why a commit can't be undone; `None` if it can.
 pub(crate) fn why_not(state: &TableState, epoch: u64) -> Result<Option<String>> {
     let Some(note) = state.history.commits().get(&epoch) else { return Ok(Some("it isn't known any more".to_owned())) };
-    if !note.operation.changes_rows() {
+    let drops_columns = !columns::dropped_by(state, epoch).is_empty();
+    if !note.operation.changes_rows() && !drops_columns {
         return Ok(Some(match note.operation {
             Operation::Capture => "captured rows are deleted by a condition".to_owned(),
             other => format!("a commit of the kind {} leaves the rows as they are", other.word()),
@@ -58,8 +62,14 @@ pub(crate) fn why_not(state: &TableState, epoch: u64) -> Result<Option<String>> 
             return Ok(Some(format!("commit {drop} dropped the table: undo that one first")));
         }
     }
+    if note.undoes.is_some_and(|undone| !columns::dropped_by(state, undone).is_empty()) {
+        return Ok(Some("it brought columns back: drop them again".to_owned()));
+    }
     if let Some(by) = partitioned_since(state, epoch) {
         return Ok(Some(format!("commit {by} changed what a partition spans")));
+    }
+    if drops_columns {
+        return columns::why_not(state, epoch);
     }
     for date in note.dates.keys() {
         if way_back(state, epoch, *date)?.is_none() {
@@ -121,7 +131,7 @@ fn has_changed(state: &TableState, epoch: u64, date: i32) -> Result<bool> {
 
 impl Table {
     /// Takes back what a commit did, by a commit of its own, which can be undone as well. Rows of later commits stay. What the commit had
-    /// loaded can be loaded again.
+    /// loaded can be loaded again. Columns that it dropped come back, null in rows that came since, by a commit that can't be undone.
     ///
     /// # Errors
     /// [`Error::CannotUndo`] with the reason; those of reading and writing the table. Nothing has changed then.
@@ -151,8 +161,10 @@ impl Table {
         let note = &state.history.commits()[&epoch];
         let mut change = Change::new(Operation::Undo);
         (change.undoes, change.rows) = (Some(epoch), (note.rows.1, note.rows.0));
-        // A table that was dropped is there again.
-        change.spec = state.dropped.then(|| state.spec.clone());
+        // A table that was dropped is there again, and so are columns.
+        let returning = columns::dropped_by(state, epoch);
+        let is_changed = state.dropped || !returning.is_empty();
+        change.spec = is_changed.then(|| columns::with(&state.spec, returning));
         change.unload = state.sources.values().filter(|(_, by)| *by == epoch).map(|(s, _)| s.digest.clone()).collect();
         for date in note.dates.keys() {
             match way_back(state, epoch, *date)? {

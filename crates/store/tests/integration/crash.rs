@@ -3,6 +3,7 @@
 use rand::Rng;
 use splay_store::storage::fault::FaultStorage;
 
+use crate::definitions;
 use crate::model::{Model, rng};
 use crate::scenario::{self, Scenario, assert_usable, held, next_load};
 
@@ -22,7 +23,7 @@ pub(crate) fn image(storage: &FaultStorage, seed: u64) -> FaultStorage {
 /// Cuts the power at every operation, and checks `images` possible remains of each.
 fn survives(scenario: &Scenario, images: u64) {
     let (total, _) = scenario.operations();
-    let (old, new) = (scenario.old.as_ref(), Some(&scenario.new));
+    let (old, new) = (scenario.old.as_ref(), scenario.new.as_ref());
     for n in 0..=total {
         let storage = scenario.base.copy();
         storage.stop_after(Some(n));
@@ -94,6 +95,11 @@ fn changes_of_rows_survive_a_power_cut() {
 }
 
 #[test]
+fn drops_and_new_partitions_survive_a_power_cut() {
+    definitions::all().iter().for_each(|scenario| survives(scenario, 32));
+}
+
+#[test]
 fn changes_of_reference_tables_survive_a_power_cut() {
     scenario::of_reference().iter().for_each(|scenario| survives(scenario, 48));
 }
@@ -118,7 +124,7 @@ fn the_replacement_of_the_log_survives_a_power_cut() {
 #[test]
 fn a_dead_writer_and_a_power_cut_together_lose_nothing() {
     let plain = [scenario::creation(), scenario::merge(), scenario::compaction()];
-    for scenario in plain.into_iter().chain(scenario::names()) {
+    for scenario in plain.into_iter().chain(scenario::names()).chain(definitions::all()) {
         let (total, _) = scenario.operations();
         let mut images = 0;
         for n in 0..=total {
@@ -129,10 +135,10 @@ fn a_dead_writer_and_a_power_cut_together_lose_nothing() {
                 storage.stop_after(Some(m));
                 let (rows, second) = next_load(&storage);
                 storage.stop_after(None);
-                let followed = |model: &Model| model.plus(&rows);
-                let (old, new) = (scenario.old.as_ref(), Some(&scenario.new));
-                let (old_next, new_next) =
-                    (old.map_or_else(|| Model::new(rows.clone()), followed), followed(&scenario.new));
+                let followed =
+                    |model: Option<&Model>| model.map_or_else(|| Model::new(rows.clone()), |model| model.plus(&rows));
+                let (old, new) = (scenario.old.as_ref(), scenario.new.as_ref());
+                let (old_next, new_next) = (followed(old), followed(new));
                 let candidates = match (done, second.is_ok()) {
                     (true, true) => vec![Some(&new_next)],
                     (false, true) => vec![Some(&old_next), Some(&new_next)],

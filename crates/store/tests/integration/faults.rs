@@ -9,7 +9,7 @@ use crate::scenario::{self, Scenario, assert_usable, held};
 
 fn survives_each_fault(scenario: &Scenario) {
     let (total, stands) = scenario.operations();
-    let (old, new) = (scenario.old.as_ref(), Some(&scenario.new));
+    let (old, new) = (scenario.old.as_ref(), scenario.new.as_ref());
     for n in 0..total {
         let what = format!("{}, operation {n} of {total} fails", scenario.name);
         let storage = scenario.base.copy();
@@ -45,7 +45,7 @@ fn each_look_may_fail_once() {
         let before = counted.reads();
         scenario.run(&counted).unwrap();
         let total = counted.reads() - before;
-        let (old, new) = (scenario.old.as_ref(), Some(&scenario.new));
+        let (old, new) = (scenario.old.as_ref(), scenario.new.as_ref());
         for n in 0..total {
             let what = format!("{}, look {n} of {total} fails", scenario.name);
             let storage = scenario.base.copy();
@@ -81,7 +81,7 @@ fn a_full_disk_is_named_and_nothing_is_lost() {
             storage.capacity(Some(before + room));
             let result = scenario.run(&storage);
             let candidates = match result {
-                Ok(()) => vec![Some(&scenario.new)],
+                Ok(()) => vec![scenario.new.as_ref()],
                 Err(Error::Io { source, .. }) if source.kind() == ErrorKind::StorageFull => {
                     refused += 1;
                     vec![scenario.old.as_ref()]

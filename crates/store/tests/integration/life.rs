@@ -381,3 +381,59 @@ fn columns_are_renamed_and_dropped_without_a_file_written_anew() {
     assert_eq!(read_snapshot(&table.at_commit(1).unwrap(), &Selection::default()).unwrap(), before);
     assert!(table.verify(&mut go_on).unwrap().is_empty());
 }
+
+#[test]
+fn a_dropped_column_comes_back_while_its_values_are_there() {
+    let rows = model::rows(7, 80, 0..3, 4);
+    let storage = loaded(&rows);
+    let database = model::open(&storage).unwrap();
+    let table = database.table("trade").unwrap();
+    table.rename_column("size", "volume").unwrap();
+    let before = stored(&table);
+    table.drop_column("volume").unwrap();
+    let commit = table.stored().unwrap().epoch();
+    // Rows that go hinder nothing, nor do such that come on another date, or behind others in a file of their own.
+    table.delete(Removal::of(table.stored().unwrap().spec(), of_dates(2, 2)).unwrap()).unwrap();
+    let mut later = model::rows(8, 20, 7..8, 4);
+    model::load(&database, &later, LoadOptions::default()).unwrap();
+    let report = table.undo(commit).unwrap();
+    assert_eq!((report.rows, report.removed, report.partitions), (0, 0, 0));
+    let spec = table.stored().unwrap().spec().clone();
+    assert_eq!(spec.columns[3].name, "volume");
+    assert!(spec.dropped.is_empty());
+    later.iter_mut().for_each(|row| row.size = None);
+    let kept = Model { spec: spec.clone(), rows: Vec::new() };
+    let old: Vec<Row> = rows.iter().filter(|row| row.date() != 2).cloned().collect();
+    let mut expected = model::batch(&kept.plus(&old).plus(&later).rows);
+    expected = RecordBatch::try_new(spec.arrow(), expected.columns().to_vec()).unwrap();
+    assert_eq!(lines(&stored(&table)), lines(&expected));
+    // What the deletion removed has it, too, when it comes back.
+    table.undo(commit + 1).unwrap();
+    table.undo(commit + 2).unwrap();
+    assert_eq!(stored(&table), before);
+    let refused = |commit: u64| match table.undo(commit) {
+        Err(Error::CannotUndo { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    };
+    assert!(refused(commit).contains("has undone it"));
+    assert!(refused(commit + 3).contains("drop them again"));
+    assert!(refused(commit - 1).contains("leaves the rows as they are"), "a column that was renamed");
+    // Files that are written anew lose it.
+    table.drop_column("volume").unwrap();
+    let commit = table.stored().unwrap().epoch();
+    assert!(table.commits(1).unwrap()[0].cannot_undo.is_none());
+    table.update(Removal::of(table.stored().unwrap().spec(), of_dates(1, 1)).unwrap(), &mut Ok).unwrap();
+    assert!(refused(commit).contains("date=1970-01-02 were written anew since"));
+    table.undo(commit + 1).unwrap();
+    table.undo(commit).unwrap();
+    assert_eq!(stored(&table), before, "the files of before are there again");
+    table.drop_column("volume").unwrap();
+    let commit = table.stored().unwrap().epoch();
+    table
+        .compact(&CompactOptions { tier: Some(splay_store::Tier::Small), ..CompactOptions::default() }, &mut go_on)
+        .unwrap();
+    assert!(refused(commit).contains("were written anew since"));
+    table.forget(true).unwrap();
+    assert!(refused(commit).contains("were written anew since"));
+    assert_eq!(table.stored().unwrap().spec().columns.len(), 4);
+}

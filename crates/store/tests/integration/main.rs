@@ -8,6 +8,7 @@ mod access;
 mod crash;
 mod damage;
 mod day_start;
+mod definitions;
 mod duplicates;
 mod faults;
 mod golden;

@@ -185,7 +185,7 @@ fn names_that_are_taken_are_refused() {
     assert_eq!(database.tables().unwrap(), ["other.rows", "quote", "trade"], "nothing has changed");
     assert_eq!(database.table("trade").unwrap().stored().unwrap().epoch(), 1);
     rename(&database, "other.rows", "plain").unwrap();
-    database.drop_view("kept").unwrap();
+    database.drop_view("kept", |_| false).unwrap();
     rename(&database, "trade", "kept.rows").unwrap();
     // And the other way round.
     let taken = database.create_view(view("kept", "select price from quote", Some("quote")), false);
@@ -203,7 +203,7 @@ fn rows_of_a_materialized_view_keep_their_name() {
     let spec = TableSpec { name: "kept.rows".to_owned(), ..model::trade() };
     database.keep_view(&kept, &spec, None, &[]).unwrap().unwrap().commit().unwrap();
     assert!(told(rename(&database, "kept.rows", "mine")).contains("keeps the rows of the materialized view"));
-    database.drop_materialized(&kept).unwrap();
+    database.drop_materialized(&kept, |_| false).unwrap();
     assert_eq!(database.tables().unwrap(), ["other", "trade"]);
 }
 

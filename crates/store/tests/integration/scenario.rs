@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Int32Type;
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{
     ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, OnConflict, Removal, Replace, Result, Retention,
-    Tier, of_dates,
+    Selection, Table, Tier, of_dates,
 };
 
+use crate::definitions;
 use crate::duplicates;
 use crate::model::{self, Model, Row, go_on, open};
 
@@ -18,7 +21,8 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) base: FaultStorage,
     pub(crate) old: Option<Model>,
-    pub(crate) new: Model,
+    /// None if there is no table then.
+    pub(crate) new: Option<Model>,
     change: Change,
 }
 
@@ -32,13 +36,14 @@ impl Scenario {
     pub(crate) fn operations(&self) -> (u64, u64) {
         let storage = self.base.copy();
         self.run(&storage).unwrap();
-        assert_eq!(model::read(&storage).unwrap(), Some(self.new.batch()), "{}", self.name);
+        let new = self.new.as_ref().map(Model::batch);
+        assert_eq!(model::read(&storage).unwrap(), new, "{}", self.name);
         let total = storage.operations();
         let stands = |n: &u64| {
             let storage = self.base.copy();
             storage.stop_after(Some(*n));
             let _ = self.run(&storage);
-            model::read(&storage).unwrap() == Some(self.new.batch())
+            model::read(&storage).unwrap() == new
         };
         (total, (0..=total).find(stands).unwrap())
     }
@@ -49,7 +54,7 @@ fn loading(rows: &[Row], options: LoadOptions) -> Change {
     Box::new(move |database| model::load(database, &rows, options.clone()).map(|_| ()))
 }
 
-fn options() -> LoadOptions {
+pub(crate) fn options() -> LoadOptions {
     LoadOptions { threads: 1, ..LoadOptions::default() }
 }
 
@@ -63,13 +68,13 @@ pub(crate) fn loaded(rows: &[Row]) -> FaultStorage {
 fn load(name: &'static str, before: Vec<Row>, incoming: Vec<Row>, options: LoadOptions) -> Scenario {
     let old = Model::new(before);
     let (base, new) = (loaded(&old.rows), old.plus(&incoming));
-    Scenario { name, base, old: Some(old), new, change: loading(&incoming, options) }
+    Scenario { name, base, old: Some(old), new: Some(new), change: loading(&incoming, options) }
 }
 
 /// The database and its first table.
 pub(crate) fn creation() -> Scenario {
     let rows = model::rows(1, 60, 0..2, 4);
-    let (base, new) = (FaultStorage::new(), Model::new(rows.clone()));
+    let (base, new) = (FaultStorage::new(), Some(Model::new(rows.clone())));
     Scenario { name: "creation", base, old: None, new, change: loading(&rows, options()) }
 }
 
@@ -115,7 +120,7 @@ fn compacting(name: &'static str, format: Option<Tier>) -> Scenario {
             .compact(&CompactOptions { tier: format, ..CompactOptions::default() }, &mut go_on)
             .map(|_| ())
     };
-    Scenario { name, base, old: Some(model.clone()), new: model, change: Box::new(change) }
+    Scenario { name, base, old: Some(model.clone()), new: Some(model), change: Box::new(change) }
 }
 
 pub(crate) fn compaction() -> Scenario {
@@ -136,7 +141,7 @@ pub(crate) fn add_column() -> Scenario {
     new.spec.columns.push(ColumnSpec::new("venue", ColumnType::Symbol));
     let change =
         |database: &Database| database.table("trade")?.add_column(ColumnSpec::new("venue", ColumnType::Symbol));
-    Scenario { name: "add column", base: loaded(&old.rows), old: Some(old), new, change: Box::new(change) }
+    Scenario { name: "add column", base: loaded(&old.rows), old: Some(old), new: Some(new), change: Box::new(change) }
 }
 
 pub(crate) fn widen_column() -> Scenario {
@@ -144,29 +149,42 @@ pub(crate) fn widen_column() -> Scenario {
     let mut new = old.clone();
     new.spec.columns[3].column_type = ColumnType::Int64;
     let change = |database: &Database| database.table("trade")?.widen_column("size", ColumnType::Int64);
-    Scenario { name: "widen column", base: loaded(&old.rows), old: Some(old), new, change: Box::new(change) }
+    Scenario { name: "widen column", base: loaded(&old.rows), old: Some(old), new: Some(new), change: Box::new(change) }
 }
 
-fn changing(
+/// A change of the table `trade`.
+pub(crate) fn changing(
     name: &'static str,
     old: Model,
-    new: Model,
-    change: impl Fn(&splay_store::Table) -> Result<()> + 'static,
+    new: Option<Model>,
+    change: impl Fn(&Table) -> Result<()> + 'static,
 ) -> Scenario {
     let base = loaded(&old.rows);
     Scenario { name, base, old: Some(old), new, change: Box::new(move |database| change(&database.table("trade")?)) }
 }
 
+impl Scenario {
+    /// A change of a database that has a history.
+    pub(crate) fn of(
+        name: &'static str,
+        base: &FaultStorage,
+        (old, new): (Option<Model>, Option<Model>),
+        change: impl Fn(&Database) -> Result<()> + 'static,
+    ) -> Scenario {
+        Scenario { name, base: base.copy(), old, new, change: Box::new(change) }
+    }
+}
+
 pub(crate) fn delete() -> Scenario {
     let old = Model::new(model::rows(30, 90, 0..3, 4));
     let new = old.without(|row| row.is_smaller(300));
-    changing("delete", old, new, |table| table.delete(model::smaller(300)).map(drop))
+    changing("delete", old, Some(new), |table| table.delete(model::smaller(300)).map(drop))
 }
 
 pub(crate) fn delete_a_date() -> Scenario {
     let old = Model::new(model::rows(31, 90, 0..3, 4));
     let new = old.without(|row| row.date() == 1);
-    changing("delete a date", old, new, |table| {
+    changing("delete a date", old, Some(new), |table| {
         let removal = Removal::of(table.snapshot()?.spec(), of_dates(1, 1))?;
         table.delete(removal).map(drop)
     })
@@ -184,7 +202,7 @@ pub(crate) fn replace(by: Replace) -> Scenario {
         name: if by == Replace::Dates { "replace dates" } else { "replace symbols" },
         base,
         old: Some(old),
-        new,
+        new: Some(new),
         change,
     }
 }
@@ -197,13 +215,13 @@ pub(crate) fn dedupe(name: &'static str, note_bytes: usize, memory_bytes: usize)
     let dedupe = duplicates::by("exact");
     let (new, base) = (old.plus(&duplicates::fresh(&old.rows, &incoming, &dedupe)), loaded(&old.rows));
     let options = LoadOptions { memory_bytes, dedupe: Some(dedupe), ..options() };
-    Scenario { name, base, old: Some(old), new, change: loading(&incoming, options) }
+    Scenario { name, base, old: Some(old), new: Some(new), change: loading(&incoming, options) }
 }
 
 pub(crate) fn expire() -> Scenario {
     let old = Model::new(model::rows(34, 90, 0..4, 4));
     let new = old.without(|row| row.date() < 2);
-    changing("expire", old, new, |table| table.expire(Retention { days: Some(2), bytes: None }, false).map(drop))
+    changing("expire", old, Some(new), |table| table.expire(Retention { days: Some(2), bytes: None }, false).map(drop))
 }
 
 /// Files that a deletion removed come back, and what a later load brought stays.
@@ -216,7 +234,7 @@ pub(crate) fn undo() -> Scenario {
     let old = Model::new(first.clone()).without(|row| row.is_smaller(300)).plus(&later);
     let new = Model::new(first).plus(&later);
     let change = |database: &Database| database.table("trade")?.undo(2).map(drop);
-    Scenario { name: "undo", base: base.copy(), old: Some(old), new, change: Box::new(change) }
+    Scenario { name: "undo", base: base.copy(), old: Some(old), new: Some(new), change: Box::new(change) }
 }
 
 /// The files that a deletion kept go.
@@ -226,7 +244,7 @@ pub(crate) fn forget() -> Scenario {
     open(&base).unwrap().table("trade").unwrap().delete(model::smaller(300)).unwrap();
     let new = old.without(|row| row.is_smaller(300));
     let change = |database: &Database| database.table("trade")?.forget(true).map(drop);
-    Scenario { name: "forget", base: base.copy(), old: Some(new.clone()), new, change: Box::new(change) }
+    Scenario { name: "forget", base: base.copy(), old: Some(new.clone()), new: Some(new), change: Box::new(change) }
 }
 
 /// A database whose one table was called `trade` and isn't any more.
@@ -243,12 +261,12 @@ pub(crate) fn names() -> Vec<Scenario> {
     let (of_first, of_second) = (Model::new(first.clone()), Model::new(second.clone()));
     let base = renamed(&first);
     vec![
-        Scenario { name: "rename", base: base.copy(), old: None, new: of_first, change: Box::new(rename) },
+        Scenario { name: "rename", base: base.copy(), old: None, new: Some(of_first), change: Box::new(rename) },
         Scenario {
             name: "creation beside a renamed table",
             base,
             old: None,
-            new: of_second,
+            new: Some(of_second),
             change: loading(&second, options()),
         },
     ]
@@ -258,7 +276,37 @@ pub(crate) fn names() -> Vec<Scenario> {
 pub(crate) fn changes() -> Vec<Scenario> {
     let replaces = [Replace::Dates, Replace::Symbols].map(replace);
     let deduped = [dedupe("dedupe", 0, 1 << 30), dedupe("dedupe with runs", 900, 1 << 20)];
-    [delete(), delete_a_date(), expire(), undo()].into_iter().chain(deduped).chain(replaces).collect()
+    [delete(), delete_a_date(), truncate(), update(), expire(), undo()]
+        .into_iter()
+        .chain(deduped)
+        .chain(replaces)
+        .collect()
+}
+
+/// The rows with twice their size.
+fn doubled(rows: RecordBatch) -> Result<RecordBatch> {
+    let size = rows.column(3).as_primitive::<Int32Type>();
+    let mut columns = rows.columns().to_vec();
+    columns[3] = Arc::new(size.unary::<_, Int32Type>(|size| size * 2));
+    Ok(RecordBatch::try_new(rows.schema(), columns)?)
+}
+
+/// Rows that are changed are behind others of their symbol and time.
+pub(crate) fn update() -> Scenario {
+    let old = Model::new(model::rows(47, 90, 0..3, 4));
+    let mut changed = old.without(|row| !row.is_smaller(300)).rows;
+    changed.iter_mut().for_each(|row| row.size = row.size.map(|size| size * 2));
+    let new = old.without(|row| row.is_smaller(300)).plus(&changed);
+    changing("update", old, Some(new), |table| table.update(model::smaller(300), &mut doubled).map(drop))
+}
+
+/// All rows go.
+pub(crate) fn truncate() -> Scenario {
+    let old = Model::new(model::rows(48, 90, 0..3, 4));
+    changing("truncate", old, Some(Model::new(Vec::new())), |table| {
+        let removal = Removal::of(table.snapshot()?.spec(), Selection::default())?;
+        table.delete(removal).map(drop)
+    })
 }
 
 fn keyed_base(rows: &[Row]) -> FaultStorage {
@@ -279,7 +327,7 @@ pub(crate) fn of_reference() -> Vec<Scenario> {
         name,
         base: base.copy(),
         old: Some(old.clone()),
-        new: new.clone(),
+        new: Some(new.clone()),
         change,
     };
     let update = |options: LoadOptions| LoadOptions { on_conflict: OnConflict::Replace, ..options };
@@ -289,8 +337,13 @@ pub(crate) fn of_reference() -> Vec<Scenario> {
         load.append(&model::batch(&rows))?;
         load.commit().map(drop)
     });
-    let creation =
-        Scenario { name: "reference table", base: FaultStorage::new(), old: None, new: old.clone(), change: create };
+    let creation = Scenario {
+        name: "reference table",
+        base: FaultStorage::new(),
+        old: None,
+        new: Some(old.clone()),
+        change: create,
+    };
     let upserted = old.upserted(&meeting);
     let after = base.copy();
     model::load(&open(&after).unwrap(), &meeting, update(options())).unwrap();
@@ -299,14 +352,8 @@ pub(crate) fn of_reference() -> Vec<Scenario> {
         name: "undo of new rows in the place of others",
         base: after.copy(),
         old: Some(upserted.plus(&fresh)),
-        new: old.plus(&fresh),
+        new: Some(old.plus(&fresh)),
         change: Box::new(|database| database.table("trade")?.undo(2).map(drop)),
-    };
-    let doubled = |rows: arrow::array::RecordBatch| {
-        let size = arrow::array::AsArray::as_primitive::<arrow::datatypes::Int32Type>(rows.column(3).as_ref());
-        let mut columns = rows.columns().to_vec();
-        columns[3] = Arc::new(size.unary::<_, arrow::datatypes::Int32Type>(|size| size * 2));
-        Ok(arrow::array::RecordBatch::try_new(rows.schema(), columns)?)
     };
     let mut changed = old.clone();
     changed.rows.iter_mut().filter(|row| row.is_smaller(300)).for_each(|row| row.size = row.size.map(|size| size * 2));
@@ -319,7 +366,7 @@ pub(crate) fn of_reference() -> Vec<Scenario> {
         scenario(
             "update of keyed rows",
             &changed,
-            Box::new(move |database| database.table("trade")?.update(model::smaller(300), &mut { doubled }).map(drop)),
+            Box::new(|database| database.table("trade")?.update(model::smaller(300), &mut doubled).map(drop)),
         ),
         scenario("deletion of keyed rows", &old.without(|row| row.is_smaller(300)), Box::new(delete)),
         scenario("all rows replaced", &Model::keyed(fresh.clone()), loading(&fresh, whole)),
@@ -338,7 +385,13 @@ pub(crate) fn log_replacement() -> Scenario {
         open(&storage).unwrap().table("trade").unwrap().add_column(column.clone()).unwrap();
         if storage.paths().iter().any(|path| path.ends_with("000002.log")) {
             let change = move |database: &Database| database.table("trade")?.add_column(column.clone());
-            return Scenario { name: "log replacement", base, old: Some(old), new, change: Box::new(change) };
+            return Scenario {
+                name: "log replacement",
+                base,
+                old: Some(old),
+                new: Some(new),
+                change: Box::new(change),
+            };
         }
         old = new;
     }
@@ -360,7 +413,8 @@ pub(crate) fn all() -> Vec<Scenario> {
         retype_column,
     ];
     let others = [spill(), log_replacement()];
-    quick.iter().map(|make| make()).chain(others).chain(changes()).chain(of_reference()).chain(names()).collect()
+    let made = quick.iter().map(|make| make()).chain(others).chain(definitions::all());
+    made.chain(changes()).chain(of_reference()).chain(names()).collect()
 }
 
 /// A load that follows on a scenario, on any state of the database.
@@ -408,5 +462,11 @@ pub(crate) fn retype_column() -> Scenario {
     let mut new = old.clone();
     new.spec.columns[4].column_type = ColumnType::Symbol;
     let change = |database: &Database| database.table("trade")?.widen_column("note", ColumnType::Symbol);
-    Scenario { name: "retype column", base: loaded(&old.rows), old: Some(old), new, change: Box::new(change) }
+    Scenario {
+        name: "retype column",
+        base: loaded(&old.rows),
+        old: Some(old),
+        new: Some(new),
+        change: Box::new(change),
+    }
 }

@@ -30,7 +30,7 @@ type Change = fn(&Database) -> Result<(), Error>;
 const CHANGES: [Change; 4] = [
     |database| database.create_view(view("bars", "select 2"), true),
     |database| database.create_view(view("quotes", "select 3"), false),
-    |database| database.drop_view("BARS").map(|_| ()),
+    |database| database.drop_view("BARS", |_| false).map(|_| ()),
     |database| database.rename_view("BARS", "candles", |_| false),
 ];
 
@@ -113,13 +113,14 @@ fn names_are_those_of_one_thing() {
     other.name = "BARS".to_owned();
     assert!(told(database.load(&other, LoadOptions::default()).unwrap_err()).contains("a view has this name"));
     assert_eq!(database.tables().unwrap(), [table]);
-    assert!(database.drop_view("bars").unwrap() && !database.drop_view("bars").unwrap());
+    let none = |_: &View| false;
+    assert!(database.drop_view("bars", none).unwrap() && !database.drop_view("bars", none).unwrap());
     // A dropped table doesn't come back under the name of a view.
     let commit = database.table("trade").unwrap().drop_table().unwrap();
     database.create_view(view("trade", "select 1"), false).unwrap();
     let dropped = database.dropped_table("trade").unwrap();
     assert!(told(dropped.undo(commit).unwrap_err()).contains("a view has the table's name"));
-    database.drop_view("trade").unwrap();
+    database.drop_view("trade", none).unwrap();
     dropped.undo(commit).unwrap();
     assert_eq!(database.table("trade").unwrap().snapshot().unwrap().rows(), 10);
 }
@@ -135,14 +136,35 @@ fn a_table_that_views_read_is_not_dropped() {
     let reads = |view: &View| view.query.contains("trade");
     let refused = table.drop_unread(reads).unwrap_err().to_string();
     assert!(refused.contains("table \"trade\" is read by the views bars, kept: drop them first"), "{refused}");
-    database.drop_view("bars").unwrap();
+    database.drop_view("bars", reads).unwrap();
     let refused = table.drop_unread(reads).unwrap_err().to_string();
     assert!(refused.contains("is read by the view kept: drop it first"), "{refused}");
     assert_eq!(table.snapshot().unwrap().rows(), 10);
-    database.drop_view("kept").unwrap();
+    database.drop_view("kept", reads).unwrap();
     let commit = table.drop_unread(reads).unwrap();
     database.dropped_table("trade").unwrap().undo(commit).unwrap();
     assert_eq!(database.table("trade").unwrap().snapshot().unwrap().rows(), 10);
+}
+
+#[test]
+fn a_view_that_views_read_is_not_dropped() {
+    let storage = database();
+    let database = open(&storage);
+    database.create_view(view("bars", "select 1"), false).unwrap();
+    database.create_view(view("days", "select * from bars"), false).unwrap();
+    let kept = View { materialized: Some("trade".to_owned()), ..view("kept", "select 2") };
+    database.create_view(kept.clone(), false).unwrap();
+    let reads = |view: &View| view.query.contains("bars");
+    let refused = database.drop_view("BARS", reads).unwrap_err().to_string();
+    assert!(refused.contains("view \"BARS\" is read by the view days: drop it first"), "{refused}");
+    let refused = database.drop_materialized(&kept, reads).unwrap_err().to_string();
+    assert!(refused.contains("view \"kept\" is read by the view days: drop it first"), "{refused}");
+    assert_eq!(database.views().unwrap().len(), 3);
+    assert!(!database.drop_view("other", reads).unwrap());
+    assert!(database.drop_view("days", reads).unwrap(), "its own query is no other's");
+    assert!(database.drop_materialized(&kept, reads).unwrap());
+    assert!(database.drop_view("bars", reads).unwrap());
+    assert!(database.views().unwrap().is_empty());
 }
 
 #[test]
