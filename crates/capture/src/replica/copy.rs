@@ -16,6 +16,9 @@ use crate::error::{Error, Result};
 use crate::follow::{FollowSettings, follow};
 use crate::journal::{self, FOLDER};
 
+/// How often a request is sent once more while files are fetched: for about a second.
+const REQUESTS_MAX: usize = 9;
+
 /// A database that follows another one. Its process holds the locks of capture and of writers.
 #[derive(Debug)]
 pub struct Replica {
@@ -52,6 +55,13 @@ pub(super) struct Seen {
     /// What this copy has.
     pub(super) position: Position,
     bytes_max: usize,
+}
+
+impl Seen {
+    /// Whether this copy had all that the leader had when it was last asked.
+    fn has_all(&self) -> bool {
+        self.current.is_some() && self.position == self.end
+    }
 }
 
 /// What a step along the journal did.
@@ -266,7 +276,7 @@ impl Replica {
 
     /// Brings tables to the leader's commits, and lets go of journal files that nobody needs. Gives whether all commits are there.
     pub(super) fn follow_tables(&self) -> Result<bool> {
-        let leader = self.leader.state(&self.asker())?;
+        let leader = self.ask(|leader| leader.state(&self.asker()))?;
         self.check_leader(&leader)?;
         let are_there = self.copy_tables(&leader)?;
         let mut journal = self.journal();
@@ -290,20 +300,33 @@ impl Replica {
                 Step::Took(_) => {}
                 Step::Idle => break,
             }
-            if self.seen().current.is_some() && self.seen().position == self.seen().end {
+            if self.has_seen().has_all() {
                 // Said once more, so that the leader knows.
                 self.say_position()?;
                 break;
             }
         }
         let are_there = self.follow_tables()?;
-        Ok(are_there && self.seen().position == self.seen().end)
+        Ok(are_there && self.has_seen().has_all())
     }
 
     /// Tells the leader what is here, without waiting for more.
     fn say_position(&self) -> Result<()> {
         let position = self.journal().position().unwrap_or_default();
         self.leader.journal(&self.asker(), position, 0).map(drop)
+    }
+
+    /// Asks the leader, and once more where no answer comes: what is fetched takes many requests, and one that is lost isn't the end of it.
+    pub(super) fn ask<T>(&self, request: impl Fn(&dyn Leader) -> Result<T>) -> Result<T> {
+        let mut pause = Duration::from_millis(1);
+        for _ in 0..REQUESTS_MAX {
+            match request(self.leader.as_ref()) {
+                Err(Error::Leader { .. }) if !self.is_stopped() => std::thread::sleep(pause),
+                answered => return answered,
+            }
+            pause *= 2;
+        }
+        request(self.leader.as_ref())
     }
 
     pub(super) fn check_leader(&self, leader: &LeaderState) -> Result<()> {

@@ -30,7 +30,7 @@ impl Replica {
         tracing::info!("fetching the leader's files, then its journal from its oldest file on");
         for _ in 0..TRIES {
             self.clear_staged()?;
-            let leader = self.leader.state(&self.asker())?;
+            let leader = self.ask(|leader| leader.state(&self.asker()))?;
             self.check_leader(&leader)?;
             let mut commits = Vec::new();
             for head in &leader.heads {
@@ -67,7 +67,7 @@ impl Replica {
             if self.is_stopped() {
                 return Err(Error::Closed);
             }
-            let part = self.leader.journal(&asker, position, bytes_max)?;
+            let part = self.ask(|leader| leader.journal(&asker, position, bytes_max))?;
             match part.kind {
                 PartKind::Bytes => {
                     let appended = staged.append(&part.bytes)?;

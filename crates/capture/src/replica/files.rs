@@ -75,7 +75,7 @@ impl Replica {
                 if self.is_stopped() {
                     return Err(Error::Closed);
                 }
-                let part = self.leader.file(&self.asker(), path, offset, PART_BYTES)?;
+                let part = self.ask(|leader| leader.file(&self.asker(), path, offset, PART_BYTES))?;
                 self.count_fetched(part.len());
                 Ok(part)
             })?;
@@ -89,7 +89,7 @@ impl Replica {
         while from + (bytes.len() as u64) < head.length {
             let at = from + bytes.len() as u64;
             let left = usize::try_from(head.length - at).unwrap_or(usize::MAX);
-            let part = self.leader.file(&self.asker(), &path, at, left.min(PART_BYTES))?;
+            let part = self.ask(|leader| leader.file(&self.asker(), &path, at, left.min(PART_BYTES)))?;
             if part.is_empty() || part.len() > left {
                 return Err(Error::Leader {
                     reason: format!("it sent {} bytes of {path} in the place of {left}", part.len()),

@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use splay_capture::{
     AckClass, Append, Asker, Capture, CaptureSettings, Error, FollowSettings, Follower, FollowerSettings, JournalPart,
-    Leader, LeaderState, Position, Replica, Result, promote,
+    Leader, LeaderState, PartKind, Position, Replica, Result, promote,
 };
 use splay_store::storage::Storage;
 use splay_store::storage::fault::FaultStorage;
@@ -169,6 +169,7 @@ fn a_copy_has_each_row_once_while_rows_move_to_files_and_after_days_away() {
 #[test]
 fn rows_acknowledged_as_replica_are_there_after_any_power_cut_and_promotion() {
     let mut random = ChaCha8Rng::seed_from_u64(7);
+    let mut confirmed = 0;
     for history in 0..25 {
         let (_, leader) = new_leader();
         let copy = new_copy();
@@ -215,6 +216,7 @@ fn rows_acknowledged_as_replica_are_there_after_any_power_cut_and_promotion() {
         let mut once = there.clone();
         once.dedup();
         assert_eq!(there, once, "history {history}");
+        confirmed += acknowledged.len();
         for number in &acknowledged {
             for row in rows_of(*number) {
                 assert!(there.contains(&row.id), "history {history}: batch {number} of {sent} is lost");
@@ -228,6 +230,7 @@ fn rows_acknowledged_as_replica_are_there_after_any_power_cut_and_promotion() {
         drop(leader.close());
         drop(promoted.close());
     }
+    assert!(confirmed > 100, "{confirmed} batches alone were acknowledged");
 }
 
 #[test]
