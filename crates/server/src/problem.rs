@@ -222,7 +222,9 @@ impl From<IngestError> for Problem {
     fn from(error: IngestError) -> Problem {
         let code = match &error {
             IngestError::Full { .. } => Code::Full,
-            IngestError::Closed => Code::Closed,
+            IngestError::Unreplicated { .. } => Code::Busy,
+            IngestError::Unconfirmed => Code::Execution,
+            IngestError::Closed | IngestError::Fenced { .. } | IngestError::Following { .. } => Code::Closed,
             IngestError::Rejected { .. } => Code::Rejected,
             IngestError::NoSuchTable { .. } => Code::NotFound,
             IngestError::Gone { .. } => Code::Gone,
