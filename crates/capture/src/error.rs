@@ -99,6 +99,13 @@ pub enum Error {
         than: String,
     },
 
+    /// A leader isn't this database's: it leads another one, or an earlier epoch of it.
+    #[error("this database can't follow that leader: {reason}")]
+    OtherLeader {
+        /// Why.
+        reason: String,
+    },
+
     /// A leader can't be asked, or doesn't answer as one. It is asked again.
     #[error("the leader can't be followed now: {reason}")]
     Leader {

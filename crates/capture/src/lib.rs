@@ -90,8 +90,8 @@ pub use receipt::ClockStatus;
 pub use refusals::Rejected;
 pub use replay::{Pace, Replay, ReplayRequest, ReplaySource, ReplayView, Speed};
 pub use replica::{
-    Asker, Follower, FollowerSeen, FollowerSettings, FollowerStatus, Fork, JournalPart, Leader, LeaderState, PartKind,
-    Position, Replica, ReplicationStatus, Role, State as ReplicaState, promote, role,
+    Asker, Follower, FollowerSeen, FollowerSettings, FollowerStatus, Fork, JournalEnd, JournalPart, Leader,
+    LeaderState, PartKind, Position, Replica, ReplicationStatus, Role, State as ReplicaState, promote, role,
 };
 pub use report::{Report, TableReport};
 pub use set_aside::{LeftOut, SetAsideReport};

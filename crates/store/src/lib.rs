@@ -96,7 +96,7 @@ pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
 pub use manifest::{Captured, FileEntry, Source, Tier};
 pub use partition::{DayStart, Period, date, days};
 pub use reference::{REFERENCE_ROWS_MAX, Reference};
-pub use replica::{NewCommit, NewSegment, ReplicaWriter, TableHead};
+pub use replica::{HeadCache, NewCommit, NewSegment, ReplicaWriter, TableHead};
 pub use row_key::{Dedupe, RowDigest, RowDigests};
 pub use schema::{
     COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, QUARANTINE, Retention, TableSpec, TierRule,

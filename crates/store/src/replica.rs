@@ -5,26 +5,32 @@
 //! - Files are fetched and checked first, under their names, which no commit of this database names yet. Then the log is written, and replacing HEAD
 //!   installs the commit: readers have the old one or the new one.
 //! - A log that isn't a continuation gets a number that HEAD doesn't name now, so that it is in nobody's way until HEAD is replaced.
-//! - One process holds the writer's lock for as long as it follows: nobody else commits.
+//! - Files that the table keeps for undo are fetched as well, so that a copy can be read as it was, and its commits undone once it leads.
+//! - One process holds the locks of whoever writes tables, views, users and roles for as long as it follows: nobody else changes anything.
 //!
 //! Reasons: docs/adr/0067-followers-copy-the-journals-bytes.md.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::access;
 use crate::database::{Database, WRITER_LOCK};
 use crate::error::{Error, Result};
 use crate::manifest::{self, Captured, FileEntry, Head, HeadFile, TableState};
 use crate::names::{Place, validate_folder};
 use crate::segment::{BlockChecksums, Segment, digest};
 use crate::settings::{self, Settings};
-use crate::storage::{self, ByteObserver, LockMode, Storage, StorageFile, parent};
+use crate::storage::{self, ByteObserver, LocalStorage, LockMode, Storage, StorageFile, parent};
 use crate::views::Views;
 use crate::write::Writer;
 
 /// How often a table is looked at while it changes.
 const TRIES: usize = 100;
+
+/// Bytes of a log, which is replaced long before it has as many.
+const LOG_BYTES_MAX: u64 = 1 << 32;
 
 /// A commit of a table, as its HEAD says it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +60,27 @@ impl TableHead {
         let name = self.name.as_deref().map(Arc::from);
         Head { log: self.log, length: self.length, epoch: self.epoch, dropped: self.dropped, name }
     }
+
+    /// Refuses what can be no table's, before any path is made of it.
+    ///
+    /// # Errors
+    /// [`Error::Name`] for the folder; [`Error::Refused`] for the log.
+    pub fn check(&self) -> Result<()> {
+        validate_folder(&self.folder)?;
+        match self.log < u64::MAX && self.length <= LOG_BYTES_MAX {
+            true => Ok(()),
+            false => {
+                let reason =
+                    format!("no log of table {:?} has number {} and {} bytes", self.folder, self.log, self.length);
+                Err(Error::Refused { reason })
+            }
+        }
+    }
 }
+
+/// Commits of tables as they were last read, by folder, so that no log is read again for the same commit.
+#[derive(Debug, Default)]
+pub struct HeadCache(HashMap<String, TableHead>);
 
 impl Database {
     /// The commits of all tables as they are now, those of dropped ones as well. A table that is damaged isn't among them.
@@ -62,14 +88,29 @@ impl Database {
     /// # Errors
     /// [`Error::Io`].
     pub fn table_heads(&self) -> Result<Vec<TableHead>> {
+        self.table_heads_with(&mut HeadCache::default())
+    }
+
+    /// The same, by what was read before.
+    ///
+    /// # Errors
+    /// As [`Database::table_heads`].
+    pub fn table_heads_with(&self, cache: &mut HeadCache) -> Result<Vec<TableHead>> {
+        let before = std::mem::take(&mut cache.0);
         let mut heads = Vec::new();
         for place in self.places()? {
-            match self.table_head(&place) {
-                Ok(head) => heads.push(head),
+            let known = before.get(&place.folder);
+            let found = match HeadFile::read(self.storage().as_ref(), &place.folder) {
+                Ok(file) if known.is_some_and(|head| head.head() == file.head) => Ok(known.cloned()),
+                _ => self.table_head(&place).map(Some),
+            };
+            match found {
+                Ok(head) => heads.extend(head),
                 Err(error) if error.is_damage() || error.is_not_found() => {}
                 Err(error) => return Err(error),
             }
         }
+        cache.0 = heads.iter().map(|head| (head.folder.clone(), head.clone())).collect();
         Ok(heads)
     }
 
@@ -103,7 +144,7 @@ impl Database {
         Err(Error::Locked { path: storage.display_path(&place.folder) })
     }
 
-    /// A part of a file that a follower may have: of a table's log, segments and indexes, or of the views. At most `bytes_max` bytes.
+    /// A part of a file that a follower may have: of a table's log, segments and indexes. At most `bytes_max` bytes.
     ///
     /// # Errors
     /// [`Error::Refused`] for another path; [`Error::Io`] for a file that has gone, which isn't of the newest commit then.
@@ -117,6 +158,34 @@ impl Database {
         storage.read_at(path, offset.min(length), rest.min(bytes_max))
     }
 
+    /// The list of views as its file has it; none if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for one that isn't sound; [`Error::Io`].
+    pub fn views_text(&self) -> Result<Option<String>> {
+        self.sound_text(crate::views::FILE, |bytes, path| Views::parse(bytes, path).map(drop))
+    }
+
+    /// Users and roles as their file has them; none if there is none. They are as confidential as the database.
+    ///
+    /// # Errors
+    /// As [`Database::views_text`].
+    pub fn access_text(&self) -> Result<Option<String>> {
+        self.sound_text(access::FILE, |bytes, path| access::parse(bytes, path).map(drop))
+    }
+
+    fn sound_text(&self, file: &str, check: impl Fn(&[u8], &std::path::Path) -> Result<()>) -> Result<Option<String>> {
+        let storage = self.storage();
+        match storage.read(file) {
+            Ok(bytes) => {
+                check(&bytes, &storage.display_path(file))?;
+                Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+            }
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The settings as their file has them.
     ///
     /// # Errors
@@ -128,10 +197,12 @@ impl Database {
     /// Creates a database with the settings of another one.
     ///
     /// # Errors
-    /// As [`Database::create_on`].
-    pub fn create_like(storage: Arc<dyn Storage>, settings: &str) -> Result<Database> {
-        let settings = Settings::parse(settings.as_bytes(), &storage.display_path(settings::FILE))?;
-        Database::create_on(storage, &settings)
+    /// As [`Database::create`].
+    pub fn create_like(path: impl AsRef<std::path::Path>, settings: &str) -> Result<Database> {
+        let path = path.as_ref();
+        let settings = Settings::parse(settings.as_bytes(), &path.join(settings::FILE))?;
+        storage::create_folder(path)?;
+        Database::create_on(Arc::new(LocalStorage::new(path)), &settings)
     }
 
     /// What the commits of a table behind `epoch` did to rows that aren't captured ones up to `sequence`; `None` if nothing. For people.
@@ -167,7 +238,6 @@ fn is_for_followers(path: &str) -> bool {
     let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.contains(['\0', '\\']);
     let ends = |name: &str, of: &[&str]| of.iter().any(|end| name.ends_with(end));
     match parts[..] {
-        [crate::views::FILE] => true,
         [table, folder, name] if [table, folder, name].into_iter().all(is_plain) => match folder {
             manifest::FOLDER => ends(name, &[".log"]),
             _ => folder.starts_with("date=") && ends(name, &[".arrow", ".parquet", ".index"]),
@@ -226,19 +296,27 @@ impl NewSegment {
 #[derive(Debug)]
 pub struct ReplicaWriter {
     database: Database,
-    _lock: Box<dyn std::fmt::Debug + Send + Sync>,
+    locks: Mutex<Vec<Box<dyn std::fmt::Debug + Send + Sync>>>,
 }
 
 impl ReplicaWriter {
-    /// Takes the writer's lock.
+    /// Takes the locks of whoever writes.
     ///
     /// # Errors
     /// [`Error::Locked`].
     pub fn begin(database: &Database) -> Result<ReplicaWriter> {
         let storage = database.storage();
-        let lock = storage.try_lock(WRITER_LOCK, LockMode::Exclusive)?;
-        let lock = lock.ok_or_else(|| Error::Locked { path: storage.display_path(WRITER_LOCK) })?;
-        Ok(ReplicaWriter { database: database.clone(), _lock: lock })
+        let lock = |path: &str| {
+            let lock = storage.try_lock(path, LockMode::Exclusive)?;
+            lock.ok_or_else(|| Error::Locked { path: storage.display_path(path) })
+        };
+        let locks = Mutex::new(vec![lock(WRITER_LOCK)?, lock(access::LOCK)?]);
+        Ok(ReplicaWriter { database: database.clone(), locks })
+    }
+
+    /// Lets others write. Nothing is installed after it.
+    pub fn release(&self) {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn storage(&self) -> &dyn Storage {
@@ -305,13 +383,14 @@ impl ReplicaWriter {
         Ok(Some(NewCommit { head: head.clone(), log, from, state }))
     }
 
-    /// Segments of a commit that aren't there. With `all` those that are there are checked first, and fetched anew unless they are the commit's.
+    /// Segments of a commit that aren't there, those among them that the table keeps for undo. With `all` those that are there are checked first, and fetched anew unless they are the commit's.
     ///
     /// # Errors
     /// Those of reading.
     pub fn lacking(&self, commit: &NewCommit, all: bool) -> Result<Vec<NewSegment>> {
         let mut lacking = Vec::new();
-        for entry in commit.state.files.values() {
+        let kept = commit.state.history.retired().values().map(|retired| &retired.entry);
+        for entry in commit.state.files.values().chain(kept) {
             let segment = NewSegment { folder: commit.head.folder.clone(), entry: entry.clone() };
             if !self.is_there(&segment, all)? {
                 lacking.push(segment);
@@ -452,7 +531,24 @@ impl ReplicaWriter {
     /// # Errors
     /// [`Error::Corrupt`] for bytes that are none.
     pub fn put_views(&self, bytes: Option<&[u8]>) -> Result<()> {
-        let (storage, path) = (self.storage(), crate::views::FILE);
+        self.put_text(crate::views::FILE, bytes, |bytes, path| Views::parse(bytes, path).map(drop))
+    }
+
+    /// Replaces users and roles; `None` for none.
+    ///
+    /// # Errors
+    /// As [`ReplicaWriter::put_views`].
+    pub fn put_access(&self, bytes: Option<&[u8]>) -> Result<()> {
+        self.put_text(access::FILE, bytes, |bytes, path| access::parse(bytes, path).map(drop))
+    }
+
+    fn put_text(
+        &self,
+        path: &str,
+        bytes: Option<&[u8]>,
+        check: impl Fn(&[u8], &std::path::Path) -> Result<()>,
+    ) -> Result<()> {
+        let storage = self.storage();
         let own = match storage.read(path) {
             Ok(own) => Some(own),
             Err(error) if error.is_not_found() => None,
@@ -461,7 +557,7 @@ impl ReplicaWriter {
         match bytes {
             same if same == own.as_deref() => Ok(()),
             Some(bytes) => {
-                Views::parse(bytes, &storage.display_path(path))?;
+                check(bytes, &storage.display_path(path))?;
                 storage::replace(storage, path, bytes)
             }
             None => {

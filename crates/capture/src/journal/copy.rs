@@ -118,7 +118,9 @@ pub(crate) fn others(storage: &dyn Storage) -> Result<BTreeMap<String, Vec<u8>>>
     for entry in storage.list(FOLDER)?.into_iter().filter(|entry| !entry.is_dir) {
         let path = format!("{FOLDER}/{}", entry.name);
         let ends = [".jnl", ".torn", ".damaged", ".log", ".tmp"];
-        if path == LOCK || entry.name == RESERVE_FILE || ends.iter().any(|end| entry.name.contains(end)) {
+        // What a database is among its copies isn't for a database that is made of the backup, which goes its own way.
+        let is_ours = path == LOCK || entry.name == RESERVE_FILE || entry.name == crate::replica::STATE_FILE;
+        if is_ours || ends.iter().any(|end| entry.name.contains(end)) {
             continue;
         }
         match storage.read(&path) {

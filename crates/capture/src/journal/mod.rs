@@ -68,7 +68,7 @@ pub(crate) const FOLDER: &str = ".journal";
 pub(crate) const LOCK: &str = ".journal/lock";
 
 /// No file has this number: others can follow each one.
-const NUMBER_MAX: u64 = u64::MAX >> 1;
+pub(crate) const NUMBER_MAX: u64 = u64::MAX >> 1;
 
 /// One file of the journal.
 #[derive(Debug, Clone)]

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use splay_store::{Database, HeadCache, TableHead};
 
 use super::Position;
 use crate::error::{Error, Result};
@@ -27,6 +28,7 @@ pub(crate) struct Replicas {
     needed: usize,
     patience: Duration,
     lag: Histogram,
+    heads: Mutex<HeadCache>,
 }
 
 #[derive(Default)]
@@ -94,7 +96,14 @@ impl std::fmt::Debug for Replicas {
 impl Replicas {
     pub(crate) fn new(needed: usize, patience: Duration) -> Arc<Replicas> {
         let (state, moved) = (Mutex::default(), Condvar::new());
-        Arc::new(Replicas { state, moved, needed: needed.max(1), patience, lag: Histogram::default() })
+        let (lag, heads) = (Histogram::default(), Mutex::default());
+        Arc::new(Replicas { state, moved, needed: needed.max(1), patience, lag, heads })
+    }
+
+    /// Commits of all tables.
+    pub(crate) fn heads(&self, database: &Database) -> Result<Vec<TableHead>> {
+        let mut cache = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(database.table_heads_with(&mut cache)?)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

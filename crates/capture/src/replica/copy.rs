@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use splay_store::storage::Storage;
 use splay_store::{Database, Followed, ReplicaWriter, Table, TableHead, TableSnapshot};
 
-use super::exchange::{PART_BYTES, next_bytes_max};
+use super::exchange::{PART_BYTES, finish_exchange, next_bytes_max};
+use super::join::other_history;
 use super::journal::FollowedJournal;
-use super::{Asker, Leader, LeaderState, PartKind, Position, ReplicaState};
+use super::{Asker, JournalPart, Leader, LeaderState, PartKind, Position, ReplicaState};
 use crate::capture::{captured_of, take_lock};
 use crate::error::{Error, Result};
 use crate::follow::{FollowSettings, follow};
@@ -40,7 +41,7 @@ pub struct Replica {
     joined: AtomicBool,
     /// Whether another thread adds to the journal.
     runs: AtomicBool,
-    _lock: Box<dyn std::fmt::Debug + Send + Sync>,
+    lock: Mutex<Option<Box<dyn std::fmt::Debug + Send + Sync>>>,
 }
 
 /// What was seen of the leader.
@@ -48,6 +49,8 @@ pub struct Replica {
 pub(super) struct Seen {
     /// When this copy last had all that the leader had.
     pub(super) current: Option<Instant>,
+    /// The same of tables, views, users and roles.
+    pub(super) tables_current: Option<Instant>,
     /// Where the leader's journal ended, and its last batch.
     pub(super) end: Position,
     pub(super) sequence: u64,
@@ -106,6 +109,7 @@ impl Replica {
         let lock = take_lock(storage.as_ref())?;
         let writer = ReplicaWriter::begin(&database)?;
         let mut state = ReplicaState::load(storage.as_ref())?.unwrap_or_default();
+        finish_exchange(&database, &mut state)?;
         state.leader = Some(url.to_owned());
         let journal = FollowedJournal::open(&storage, FOLDER)?;
         let gate = Arc::new(RwLock::new(()));
@@ -132,7 +136,7 @@ impl Replica {
             stopped: AtomicBool::new(false),
             joined: AtomicBool::new(false),
             runs: AtomicBool::new(false),
-            _lock: lock,
+            lock: Mutex::new(Some(lock)),
         };
         Ok(replica)
     }
@@ -182,7 +186,7 @@ impl Replica {
     pub(super) fn asker(&self) -> Asker {
         let state = self.state();
         let follower = if state.is_whole { state.follower.clone() } else { String::new() };
-        Asker { follower, database: state.database.clone(), epoch: state.epoch }
+        Asker { follower, database: state.database.clone(), epoch: state.epoch, end: None }
     }
 
     pub(super) fn sequence(&self) -> u64 {
@@ -200,6 +204,14 @@ impl Replica {
     /// Steps that are under way end soon, with an error.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
+        self.leader.cancel();
+    }
+
+    /// Lets another part of this process capture and write. No step is made after it.
+    pub fn release(&self) {
+        self.stop();
+        self.writer.release();
+        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -247,7 +259,24 @@ impl Replica {
         if journal.position().unwrap_or_default() != position || self.is_stopped() {
             return Ok(Step::Idle);
         }
-        let step = match part.kind {
+        let step = self.take_part(&mut journal, &part, bytes_max).inspect_err(|error| {
+            if matches!(error, Error::OtherLeader { .. } | Error::Damaged { .. }) {
+                // Nothing is confirmed until the leader has said that what is here is its own.
+                self.set_joined(false);
+            }
+        })?;
+        self.note_position(&journal);
+        let mut seen = self.seen();
+        (seen.end, seen.sequence, seen.oldest) = (part.end, part.sequence, part.oldest);
+        if seen.position == part.end {
+            // It was all when the leader answered, which was no earlier.
+            seen.current = Some(sent + Duration::from_nanos(part.waited_ns).min(sent.elapsed()));
+        }
+        Ok(step)
+    }
+
+    fn take_part(&self, journal: &mut FollowedJournal, part: &JournalPart, bytes_max: usize) -> Result<Step> {
+        Ok(match part.kind {
             PartKind::Bytes if part.bytes.is_empty() => Step::Idle,
             PartKind::Bytes => {
                 let appended = journal.append(&part.bytes)?;
@@ -259,26 +288,19 @@ impl Replica {
                 Step::Took(false)
             }
             PartKind::Gone(_) => Step::Gone,
-            PartKind::Ahead => {
-                let what = format!("its journal reaches to byte {} of file {}", position.offset, position.file);
-                return Err(Error::Diverged { what, than: "the leader's".to_owned() });
-            }
-        };
-        self.note_position(&journal);
-        let mut seen = self.seen();
-        (seen.end, seen.sequence, seen.oldest) = (part.end, part.sequence, part.oldest);
-        if seen.position == part.end {
-            // It was all when the leader answered, which was no earlier.
-            seen.current = Some(sent + Duration::from_nanos(part.waited_ns).min(sent.elapsed()));
-        }
-        Ok(step)
+            PartKind::Ahead => return Err(other_history(journal.position().unwrap_or_default())),
+        })
     }
 
     /// Brings tables to the leader's commits, and lets go of journal files that nobody needs. Gives whether all commits are there.
     pub(super) fn follow_tables(&self) -> Result<bool> {
+        let asked = Instant::now();
         let leader = self.ask(|leader| leader.state(&self.asker()))?;
         self.check_leader(&leader)?;
         let are_there = self.copy_tables(&leader)?;
+        if are_there {
+            self.seen().tables_current = Some(asked);
+        }
         let mut journal = self.journal();
         journal.list(&leader.catalog);
         journal.release(leader.oldest, |table, sequence, latest| is_stored(&self.database, table, sequence, latest))?;
@@ -330,6 +352,7 @@ impl Replica {
     }
 
     pub(super) fn check_leader(&self, leader: &LeaderState) -> Result<()> {
+        leader.heads.iter().try_for_each(TableHead::check)?;
         let state = self.state();
         if leader.database == state.database && leader.epoch == state.epoch {
             return Ok(());

@@ -1,17 +1,18 @@
 //! How a copy begins, and how one catches up that has been away for so long that the leader's journal doesn't reach back to it: files first, then
 //! the journal from its oldest file on, beside the one that is there, whose place it then takes.
 //!
-//! - Commits are installed before the new files of the journal get their names, and the old ones go last, each only if the tables' own files have
-//!   all its rows. So whatever is cut short, all rows that were here before are in files or in the journal.
+//! - Commits are installed before the new files of the journal get their names, and the old ones go last: the leader has removed them, so that the
+//!   tables' own files have all their rows. So whatever is cut short, all rows that were here before are in files or in the journal.
+//! - From the first name on what is left to do is noted, and a start does it without the leader.
 //! - Statements of this process wait for the moment in which one takes the place of the other.
 
 use std::sync::PoisonError;
 
-use splay_store::NewCommit;
-use splay_store::TableHead;
+use splay_store::{Database, NewCommit, TableHead};
 
+use super::copy::is_stored;
 use super::journal::{FollowedJournal, STAGED};
-use super::{Asker, LeaderState, PartKind, Replica};
+use super::{Asker, LeaderState, PartKind, Replica, ReplicaState};
 use crate::error::{Error, Result};
 use crate::journal::{self, FOLDER};
 
@@ -27,6 +28,10 @@ impl Replica {
     /// # Errors
     /// Those of the leader, and of the writes.
     pub(super) fn exchange(&self) -> Result<()> {
+        if self.state().exchange.is_some() {
+            // It broke off among the names: what is there is finished, and followed from there.
+            return self.give_names(None);
+        }
         tracing::info!("fetching the leader's files, then its journal from its oldest file on");
         for _ in 0..TRIES {
             self.clear_staged()?;
@@ -82,29 +87,59 @@ impl Replica {
 
     fn take_place(&self, leader: &LeaderState, commits: &[(TableHead, NewCommit)]) -> Result<()> {
         let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
-        let mut journal = self.journal();
         let storage = self.storage.as_ref();
-        self.writer.put_views(leader.views.as_deref().map(str::as_bytes))?;
+        self.put_texts(leader)?;
         for (head, commit) in commits {
             self.install(head, commit)?;
         }
-        for number in journal::numbers_in(storage, STAGED)? {
-            let name = journal::name(number);
-            storage.rename(&format!("{STAGED}/{name}"), &format!("{FOLDER}/{name}"))?;
+        {
+            // Losses that the leader has told are told of the new files before these have their names.
+            let mut journal = self.journal();
+            journal.list(&leader.catalog);
+            journal.note()?;
         }
-        storage.sync_dir(STAGED)?;
-        storage.sync_dir(FOLDER)?;
+        let first = journal::numbers_in(storage, STAGED)?.first().copied();
+        if first.is_none() {
+            return self.change_state(|state| state.is_whole = true);
+        }
+        self.change_state(|state| state.exchange = first)?;
+        self.give_names(Some(leader))
+    }
+
+    fn give_names(&self, leader: Option<&LeaderState>) -> Result<()> {
+        let mut journal = self.journal();
+        finish_exchange(&self.database, &mut self.state())?;
         *journal = FollowedJournal::open(&self.storage, FOLDER)?;
-        journal.list(&leader.catalog);
-        let database = &self.database;
-        journal.release(leader.oldest, |table, sequence, latest| {
-            super::copy::is_stored(database, table, sequence, latest)
-        })?;
+        if let Some(leader) = leader {
+            journal.list(&leader.catalog);
+        }
         journal.note()?;
         self.note_position(&journal);
-        drop(journal);
-        self.change_state(|state| state.is_whole = true)
+        Ok(())
     }
+}
+
+/// Gives the files that were put together beside the journal their names, and removes those before, if that was begun. Done again it does nothing.
+///
+/// # Errors
+/// Those of the writes.
+pub(super) fn finish_exchange(database: &Database, state: &mut ReplicaState) -> Result<()> {
+    let Some(first) = state.exchange else { return Ok(()) };
+    let storage = database.raw_storage();
+    for number in journal::numbers_in(storage.as_ref(), STAGED)? {
+        let name = journal::name(number);
+        storage.rename(&format!("{STAGED}/{name}"), &format!("{FOLDER}/{name}"))?;
+    }
+    storage.sync_dir(STAGED)?;
+    storage.sync_dir(FOLDER)?;
+    let mut journal = FollowedJournal::open(&storage, FOLDER)?;
+    journal.forget_before(first, |table, sequence, latest| is_stored(database, table, sequence, latest))?;
+    let mut next = state.clone();
+    // Its commits are there.
+    (next.exchange, next.is_whole) = (None, true);
+    next.store(storage.as_ref())?;
+    *state = next;
+    Ok(())
 }
 
 /// More, if no frame was whole; less again once they are.

@@ -23,7 +23,7 @@ impl Replica {
     /// Those of the leader, and of the writes. What is installed then stays.
     pub(super) fn copy_tables(&self, leader: &LeaderState) -> Result<bool> {
         let mut are_there = true;
-        self.writer.put_views(leader.views.as_deref().map(str::as_bytes))?;
+        self.put_texts(leader)?;
         for head in &leader.heads {
             if self.is_installed(head) {
                 continue;
@@ -40,6 +40,12 @@ impl Replica {
             self.forget_others(leader)?;
         }
         Ok(are_there)
+    }
+
+    /// Users and roles first: who was to see no table that comes sees none.
+    pub(super) fn put_texts(&self, leader: &LeaderState) -> Result<()> {
+        self.writer.put_access(leader.access.as_deref().map(str::as_bytes))?;
+        Ok(self.writer.put_views(leader.views.as_deref().map(str::as_bytes))?)
     }
 
     fn is_installed(&self, head: &TableHead) -> bool {

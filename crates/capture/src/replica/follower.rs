@@ -40,6 +40,8 @@ pub struct FollowerStatus {
     pub epoch: u64,
     /// Nanoseconds since it last had all that the leader had; none if it never had since the start.
     pub lag_ns: Option<u64>,
+    /// The same of tables, views, users and roles, which the leader is asked for from time to time.
+    pub tables_lag_ns: Option<u64>,
     /// Where its journal ends, and the leader's when it was last asked.
     pub position: Position,
     /// See `position`.
@@ -118,7 +120,8 @@ impl Follower {
         FollowerStatus {
             leader: known.leader.unwrap_or_default(),
             epoch: known.epoch,
-            lag_ns: self.replica.lag().map(|lag| u64::try_from(lag.as_nanos()).unwrap_or(u64::MAX)),
+            lag_ns: seen.current.map(since),
+            tables_lag_ns: seen.tables_current.map(since),
             position: seen.position,
             leader_position: seen.end,
             sequence: self.replica.sequence(),
@@ -152,6 +155,10 @@ impl Follower {
         self.stop();
         self.replica.promote()
     }
+}
+
+fn since(instant: Instant) -> u64 {
+    u64::try_from(instant.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Drop for Follower {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use splay_store::TableHead;
 use splay_store::storage::Storage;
 
 use super::copy::batches_behind;
 use super::journal::FollowedJournal;
 use super::promote::Role;
 use super::state::{Fork, random};
-use super::{LeaderState, Replica, ReplicaState};
+use super::{Asker, LeaderState, Position, Replica, ReplicaState};
 use crate::backup::back_up_with;
 use crate::error::{Error, Result};
 use crate::journal::{self, Catalog, FOLDER};
@@ -17,34 +18,54 @@ impl Replica {
     /// Asks the leader whether this is a copy of its database, and makes it one if it can be. What would be lost is put `aside` first.
     ///
     /// # Errors
-    /// [`Error::Diverged`] if something would be lost, and there is no place for it; [`Error::Leader`] if it is no copy of the leader's.
+    /// [`Error::Diverged`] if something would be lost, and there is no place for it; [`Error::OtherLeader`] if it is no copy of the leader's.
     pub fn join(&self, aside: Option<&Arc<dyn Storage>>) -> Result<()> {
         let leader = self.leader.state(&self.asker())?;
+        leader.heads.iter().try_for_each(TableHead::check)?;
         let state = self.state().clone();
         if state.database.is_empty() {
             self.adopt(&leader)?;
         } else if state.database != leader.database {
             let reason = "it leads another database than the one that is here".to_owned();
-            return Err(Error::Leader { reason });
+            return Err(Error::OtherLeader { reason });
         } else if leader.epoch < state.epoch {
             let reason = format!("it is in epoch {}, and this copy in epoch {}", leader.epoch, state.epoch);
-            return Err(Error::Leader { reason });
+            return Err(Error::OtherLeader { reason });
         } else if leader.epoch > state.epoch {
             self.enter(&leader, &state, aside)?;
         } else if state.role == Role::Leader {
             let reason = format!("it leads in epoch {}, as this database does", leader.epoch);
-            return Err(Error::Leader { reason });
+            return Err(Error::OtherLeader { reason });
         }
         self.cut()?;
+        self.check_journal()?;
+        self.journal().list(&leader.catalog);
+        // Nobody is served before it is known who may see what.
+        self.writer.put_access(leader.access.as_deref().map(str::as_bytes))?;
         self.set_joined(true);
         Ok(())
     }
 
+    /// Whether the journal is a beginning of the leader's: one of a leader that was restored or set back isn't, whatever its numbers say.
+    fn check_journal(&self) -> Result<()> {
+        let Some(end) = self.journal().end() else { return Ok(()) };
+        let asker = Asker { follower: String::new(), end: Some(end), ..self.asker() };
+        if self.leader.state(&asker)?.is_beginning {
+            return Ok(());
+        }
+        Err(other_history(end.position))
+    }
+
     /// Becomes a copy, which it is once all is fetched.
     fn adopt(&self, leader: &LeaderState) -> Result<()> {
-        if !self.database.table_heads()?.is_empty() || !journal::numbers(self.storage.as_ref())?.is_empty() {
-            let what = "it is a database of its own, with tables or a journal".to_owned();
-            return Err(Error::Diverged { what, than: "the leader's".to_owned() });
+        let database = &self.database;
+        let is_empty = database.table_heads()?.is_empty()
+            && journal::numbers(self.storage.as_ref())?.is_empty()
+            && database.views_text()?.is_none()
+            && database.access_text()?.is_none();
+        if !is_empty {
+            let reason = "this one is a database of its own, with tables, a journal, views or users: follow into an empty folder";
+            return Err(Error::OtherLeader { reason: reason.to_owned() });
         }
         self.change_state(|state| {
             (state.database, state.epoch) = (leader.database.clone(), leader.epoch);
@@ -119,4 +140,13 @@ impl Replica {
         drop(journal);
         self.change_state(|state| state.cut = None)
     }
+}
+
+/// A leader whose journal doesn't go on where a copy's ends.
+pub(super) fn other_history(end: Position) -> Error {
+    let Position { file, offset } = end;
+    let reason = format!(
+        "its journal has other bytes than this copy's up to byte {offset} of file {file}, or fewer, as after a restore: follow it into an empty folder"
+    );
+    Error::OtherLeader { reason }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use splay_store::storage::{Storage, StorageFile};
 
-use super::Position;
+use super::{JournalEnd, Position};
 use crate::error::{Error, Result};
 use crate::journal::{self, Catalog, FOLDER, Frame, Link, format};
 
@@ -103,6 +103,11 @@ impl FollowedJournal {
         (self.position.file > 0).then_some(self.position)
     }
 
+    /// The same, with what the leader's file has to have before; none where nothing of a file is here.
+    pub(super) fn end(&self) -> Option<JournalEnd> {
+        (self.position.offset > 0).then_some(JournalEnd { position: self.position, crc: self.crc })
+    }
+
     /// Number of the last batch, and when it came in.
     pub(super) fn last(&self) -> (u64, i64) {
         (self.sequence, self.received)
@@ -120,7 +125,7 @@ impl FollowedJournal {
 
     /// The file is whole, and this one follows.
     pub(super) fn next(&mut self, number: u64) -> Result<()> {
-        if number <= self.position.file {
+        if number <= self.position.file || number >= journal::NUMBER_MAX {
             return Err(Error::Leader { reason: format!("it names file {number} behind file {}", self.position.file) });
         }
         if self.file.take().is_some() {
@@ -164,7 +169,9 @@ impl FollowedJournal {
     fn begin(&mut self) -> Result<()> {
         let path = self.path(self.position.file);
         if self.position.offset > 0 {
-            return Err(Error::Failed { reason: "a write to the follower's journal failed".to_owned() });
+            return Err(Error::Failed {
+                reason: "a write to the follower's journal failed: start it again".to_owned(),
+            });
         }
         if self.numbers()?.contains(&self.position.file) {
             self.storage.remove(&path)?;
@@ -258,6 +265,26 @@ impl FollowedJournal {
             }
             gone.push(number);
         }
+        self.remove(&gone)
+    }
+
+    /// Removes the files before one, which others took the place of. Rows of theirs that no file of a table has are told: the leader had removed
+    /// them, so there are none.
+    pub(super) fn forget_before(&mut self, first: u64, is_stored: impl Fn(&str, u64, i64) -> bool) -> Result<()> {
+        let gone: Vec<u64> = self.numbers()?.into_iter().take_while(|number| *number < first).collect();
+        for number in &gone {
+            if !journal::is_stored(self.storage.as_ref(), *number, &is_stored)? {
+                tracing::warn!(
+                    number,
+                    "rows of a journal file that the leader has removed are in no file of this copy: their table is gone"
+                );
+            }
+        }
+        self.remove(&gone)
+    }
+
+    fn remove(&mut self, gone: &[u64]) -> Result<()> {
+        let storage = Arc::clone(&self.storage);
         let Some(last) = gone.last().copied() else { return Ok(()) };
         // First the catalog, so that none that it names is missing.
         let next = self.numbers()?.into_iter().find(|number| *number > last).unwrap_or(self.position.file);
@@ -268,7 +295,7 @@ impl FollowedJournal {
         self.catalog.sequence = self.sequence;
         self.catalog.forget();
         self.catalog.store(storage.as_ref())?;
-        gone.into_iter().try_for_each(|number| storage.remove(&self.path(number)).map_err(Error::from))
+        gone.iter().try_for_each(|number| storage.remove(&self.path(*number)).map_err(Error::from))
     }
 }
 

@@ -6,6 +6,7 @@
 //!   journal as beside any process that captures: each row once, at every moment.
 //! - The epoch of a database says who may take rows. Promotion raises it; who hears of a higher one takes nothing more.
 //! - A database whose epoch has ended has to lack nothing of what it would lose before it follows.
+//! - Nothing of a leader makes a path before its form was checked, and nothing is kept before its digest or checksum was.
 //!
 //! Reasons: docs/adr/0067-followers-copy-the-journals-bytes.md. Bytes: docs/format/replica.md.
 
@@ -33,8 +34,8 @@ pub use copy::Replica;
 pub use follower::{Follower, FollowerSettings, FollowerStatus};
 pub use part::{JournalPart, PartKind};
 pub use promote::{Role, promote, role};
-pub(crate) use state::ReplicaState;
 pub use state::{Fork, State};
+pub(crate) use state::{NAME as STATE_FILE, ReplicaState};
 
 /// A place in a journal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -54,6 +55,18 @@ pub struct Asker {
     pub database: String,
     /// The epoch that it knows of.
     pub epoch: u64,
+    /// Where its journal ends, from one that wants to know whether that is a beginning of the leader's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<JournalEnd>,
+}
+
+/// Where a journal ends, and what its last file has up to there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalEnd {
+    /// Behind its last byte.
+    pub position: Position,
+    /// CRC32C of the file's bytes before.
+    pub crc: u32,
 }
 
 /// What a leader says of its database.
@@ -67,8 +80,10 @@ pub struct LeaderState {
     pub(crate) heads: Vec<TableHead>,
     /// Its views' file, if there is one.
     pub(crate) views: Option<String>,
+    /// Its file of users and roles, if there is one.
+    pub(crate) access: Option<String>,
     /// Its settings' file.
-    pub(crate) settings: String,
+    pub settings: String,
     /// How far its journal was synced, after the commits were taken.
     pub(crate) durable: Position,
     /// Oldest file of its journal.
@@ -77,6 +92,8 @@ pub struct LeaderState {
     pub(crate) catalog: Catalog,
     /// Where earlier epochs ended.
     pub(crate) forks: Vec<Fork>,
+    /// Whether the asker's journal is a beginning of this one, as far as its end can still be compared.
+    pub(crate) is_beginning: bool,
 }
 
 /// A leader, as its followers reach it. Calls block.
@@ -99,4 +116,7 @@ pub trait Leader: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// As [`Leader::state`]; those of the store for a file that there isn't any more.
     fn file(&self, asker: &Asker, path: &str, offset: u64, bytes_max: usize) -> Result<Vec<u8>>;
+
+    /// Requests under way end soon, with an error, and so do later ones.
+    fn cancel(&self) {}
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use splay_store::Database;
 use splay_store::storage::Storage;
 
+use super::exchange::finish_exchange;
 use super::state::Fork;
 use super::{Position, Replica, ReplicaState};
 use crate::capture::take_lock;
@@ -56,6 +57,7 @@ impl Replica {
 }
 
 fn raise(database: &Database, storage: &Arc<dyn Storage>, mut state: ReplicaState) -> Result<u64> {
+    finish_exchange(database, &mut state)?;
     if state.role != Role::Follower {
         return Err(Error::rejected("", "this database follows none, and takes rows already"));
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use splay_store::storage::Storage;
 
-use super::{Asker, JournalPart, Leader, LeaderState, PartKind, Position, ReplicaState, ReplicationStatus};
+use super::{Asker, JournalEnd, JournalPart, Leader, LeaderState, PartKind, Position, ReplicaState, ReplicationStatus};
 use crate::capture::Capture;
 use crate::error::{Error, Result};
 use crate::journal::{self, Catalog};
@@ -30,6 +30,33 @@ impl Capture {
         self.replica().as_ref().and_then(|state| state.fenced)
     }
 
+    /// Refuses changes of tables, views, users and roles once another copy was promoted.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`].
+    pub fn check_changes(&self) -> Result<()> {
+        self.fenced().map_or(Ok(()), |epoch| Err(Error::Fenced { epoch }))
+    }
+
+    /// As whom the leader before is told that this copy was promoted, until it has heard.
+    #[must_use]
+    pub fn successor(&self) -> Option<Asker> {
+        let known = self.replica();
+        let state = known.as_ref().filter(|state| state.leader.is_some() && !state.is_told && state.epoch > 1)?;
+        Some(Asker { database: state.database.clone(), epoch: state.epoch, ..Asker::default() })
+    }
+
+    /// The leader before has heard.
+    ///
+    /// # Errors
+    /// Those of the write.
+    pub fn note_told(&self) -> Result<()> {
+        let mut known = self.replica();
+        let Some(state) = known.as_mut() else { return Ok(()) };
+        state.is_told = true;
+        state.store(self.shared.database.raw_storage().as_ref())
+    }
+
     /// Says who this database is to an asker who may know of it, and hears from it which epoch there is.
     fn answer(&self, asker: &Asker) -> Result<ReplicaState> {
         let mut known = self.replica();
@@ -42,7 +69,9 @@ impl Capture {
             }
         };
         if !asker.database.is_empty() && asker.database != state.database {
-            return Err(Error::Leader { reason: "it is another database than the one that was followed".to_owned() });
+            return Err(Error::OtherLeader {
+                reason: "it is another database than the one that was followed".to_owned(),
+            });
         }
         let highest = asker.epoch.max(state.fenced.unwrap_or(0));
         if asker.epoch > state.epoch && !asker.database.is_empty() && state.fenced != Some(highest) {
@@ -78,6 +107,19 @@ impl Capture {
     }
 }
 
+/// Whether a file of the journal has the bytes that another copy's has up to its end. One that has gone isn't compared.
+fn is_beginning(storage: &dyn Storage, end: JournalEnd, durable: Position) -> Result<bool> {
+    if end.position > durable {
+        return Ok(false);
+    }
+    let bytes = match storage.read(&journal::path(end.position.file)) {
+        Err(error) if error.is_not_found() => return Ok(true),
+        read => read?,
+    };
+    let before = bytes.get(..usize::try_from(end.position.offset).unwrap_or(usize::MAX));
+    Ok(before.is_some_and(|before| crc32c::crc32c(before) == end.crc))
+}
+
 /// What stands behind a place of a journal that is synced up to `end`.
 fn read(storage: &dyn Storage, after: Position, end: Position, bytes_max: usize) -> Result<(PartKind, Vec<u8>)> {
     if after > end {
@@ -109,12 +151,9 @@ impl Leader for Capture {
     fn state(&self, asker: &Asker) -> Result<LeaderState> {
         let state = self.answer(asker)?;
         let (database, storage) = (&self.shared.database, self.shared.database.raw_storage());
-        let heads = database.table_heads()?;
-        let views = match database.read_for_follower("views.json", 0, usize::MAX) {
-            Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(error) if error.is_not_found() => None,
-            Err(error) => return Err(error.into()),
-        };
+        let heads = self.shared.replicas.heads(database)?;
+        // Behind the commits: who was to see no table that these have sees none in a copy either.
+        let (views, access) = (database.views_text()?, database.access_text()?);
         // Behind the commits: what these name is in the journal up to there.
         let durable = self.shared.replicas.durable();
         let catalog = match Catalog::load(storage.as_ref())? {
@@ -127,11 +166,13 @@ impl Leader for Capture {
             epoch: state.epoch,
             heads,
             views,
+            access,
             settings: database.settings_text()?,
             durable,
             oldest,
             catalog,
             forks: state.forks,
+            is_beginning: asker.end.map_or(Ok(true), |end| is_beginning(storage.as_ref(), end, durable))?,
         })
     }
 

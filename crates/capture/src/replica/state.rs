@@ -16,7 +16,8 @@ use crate::journal::{self, FOLDER};
 
 const MAGIC: &[u8; 8] = b"SPLAYREP";
 const VERSION: u32 = 1;
-const NAME: &str = "replica";
+/// Its name in the journal's folder.
+pub(crate) const NAME: &str = "replica";
 
 /// Ends of epochs that are noted.
 const FORKS_MAX: usize = 100;
@@ -60,6 +61,9 @@ pub struct State {
     /// Whether files may be there that are another database's under the leader's names.
     #[serde(default)]
     pub checks_files: bool,
+    /// The first of the journal's files that take the place of those before, while they do.
+    #[serde(default)]
+    pub exchange: Option<u64>,
     /// Where its journal has to be cut off before it goes on.
     #[serde(default)]
     pub cut: Option<Fork>,

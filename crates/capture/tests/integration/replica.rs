@@ -15,7 +15,7 @@ use splay_capture::{
 };
 use splay_store::storage::Storage;
 use splay_store::storage::fault::FaultStorage;
-use splay_store::{Backup, Database, Selection, Settings};
+use splay_store::{Backup, Database, RoleChange, Selection, Settings};
 
 use crate::rows::{Row, SECOND, START, TestClock, batch, read, row, settings};
 
@@ -289,4 +289,95 @@ fn a_former_leader_follows_only_once_what_it_would_lose_is_aside() {
         assert_eq!(ids(returned.database()), expected);
         promoted.close().unwrap();
     }
+}
+
+#[test]
+fn a_copy_that_was_away_has_what_it_had_after_any_power_cut() {
+    let mut random = ChaCha8Rng::seed_from_u64(11);
+    let mut cuts = 0;
+    for history in 0..40 {
+        let (_, leader) = new_leader();
+        let copy = new_copy();
+        (0..10).for_each(|number| send(&leader, number, AckClass::Disk).unwrap());
+        catch_up(&follow(&copy, Link::to(&leader, 0)));
+        for number in 10..60 {
+            send(&leader, number, AckClass::Disk).unwrap();
+            if number % 9 == 0 {
+                leader.write_down(None).unwrap();
+            }
+        }
+        let replica = follow(&copy, Link::to(&leader, 0));
+        copy.stop_after(Some(random.random_range(1..250)));
+        let is_whole = (0..20).any(|_| replica.step().unwrap_or(false));
+        cuts += u32::from(!is_whole);
+        copy.stop_after(None);
+        let left = copy.crash(&mut |bound| random.random_range(0..bound));
+        drop(replica);
+        // The leader can't be asked: what was here before is here, once.
+        let gone = Link::to(&leader, 0);
+        gone.is_cut.store(true, Ordering::SeqCst);
+        let replica = follow(&left, gone);
+        let there = ids(replica.database());
+        let mut once = there.clone();
+        once.dedup();
+        assert_eq!(there, once, "history {history}");
+        assert!((0..30).all(|id| there.contains(&id)), "history {history}: {there:?}");
+        drop(replica);
+        if history % 2 == 0 {
+            let replica = follow(&left, Link::to(&leader, 0));
+            catch_up(&replica);
+            assert_eq!(ids(replica.database()), (0..180).collect::<Vec<_>>(), "history {history}");
+        } else {
+            let database = Database::open_on(Arc::new(left.clone())).unwrap();
+            assert_eq!(promote(&database).unwrap(), 2, "history {history}");
+            let promoted = lead(&left);
+            assert_eq!(ids(promoted.database()), there, "history {history}");
+            promoted.close().unwrap();
+        }
+        leader.close().unwrap();
+    }
+    assert!(cuts > 10, "only {cuts} were cut short");
+}
+
+#[test]
+fn a_leader_that_was_set_back_is_refused_before_anything_is_confirmed() {
+    let (storage, leader) = new_leader();
+    let copy = new_copy();
+    let replica = follow(&copy, Link::to(&leader, 0));
+    send(&leader, 0, AckClass::Disk).unwrap();
+    catch_up(&replica);
+    let earlier = storage.crash(&mut |_| 0);
+    (1..8).for_each(|number| send(&leader, number, AckClass::Disk).unwrap());
+    catch_up(&replica);
+    drop(replica);
+    leader.close().unwrap();
+    let back = lead(&earlier);
+    for number in 100..140 {
+        send(&back, number, AckClass::Disk).unwrap();
+        let replica = follow(&copy, Link::to(&back, 0));
+        let refused = replica.step().unwrap_err();
+        assert!(matches!(refused, Error::OtherLeader { .. }), "{number}: {refused}");
+        assert!(back.replication().followers.is_empty());
+    }
+    back.close().unwrap();
+}
+
+#[test]
+fn users_and_roles_come_along_and_are_the_leaders_alone() {
+    let (_, leader) = new_leader();
+    let copy = new_copy();
+    let replica = follow(&copy, Link::to(&leader, 0));
+    let change = |database: &Database, name: &str| {
+        database.change_access(|access| access.create_role(name, RoleChange::default()))
+    };
+    change(leader.database(), "desk").unwrap();
+    catch_up(&replica);
+    let names =
+        |database: &Database| database.access().unwrap().roles.iter().map(|role| role.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(replica.database()), ["desk"]);
+    assert!(matches!(change(replica.database(), "own"), Err(splay_store::Error::Locked { .. })));
+    leader.database().change_access(|access| access.drop_role("desk")).unwrap();
+    catch_up(&replica);
+    assert!(names(replica.database()).is_empty());
+    leader.close().unwrap();
 }
