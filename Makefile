@@ -10,7 +10,7 @@ SPLAY = target/release/splay
 # Notes how long a step takes in target/durations.tsv.
 TIMED = .ci/timed
 
-.PHONY: build console test-console splay demo references check test test-rust test-ticks test-oracle test-python test-feeds wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-builds bench-changes bench-reference bench-views bench-load bench-ingest \
+.PHONY: build console test-console splay demo references check test test-rust test-ticks test-oracle test-python test-feeds wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-builds bench-changes bench-reference bench-views bench-load bench-ingest bench-followers \
 	capture-day crash-test long-tests soak fuzz fuzz-seeded fuzz-statements clippy clean
 
 # The web console, which the builds below make part of the command. Where Node.js is missing this says so, and they go on without it.
@@ -173,6 +173,10 @@ bench-builds: $(VENV)/ready
 bench-ingest: wheel
 	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	PYTHONPATH=benchmarks $(VENV)/bin/python -m ingest --splay $(SPLAY) $(INGEST)
+
+# How far a follower is behind its leader, and how long a promotion takes. FOLLOWERS takes options.
+bench-followers: splay
+	python3 benchmarks/followers.py --splay $(SPLAY) $(FOLLOWERS)
 
 # 1,000 kills of a process under four producers, ten times as many crash images, and histories with power cuts, damages and changes of columns.
 crash-test:

@@ -325,7 +325,7 @@ def http_codes(page: str) -> str:
     numbers = {
         "BAD_REQUEST": 400, "UNAUTHORIZED": 401, "FORBIDDEN": 403, "NOT_FOUND": 404, "REQUEST_TIMEOUT": 408, "GONE": 410,
         "PAYLOAD_TOO_LARGE": 413, "UNPROCESSABLE_ENTITY": 422, "INTERNAL_SERVER_ERROR": 500, "NOT_IMPLEMENTED": 501,
-        "SERVICE_UNAVAILABLE": 503,
+        "SERVICE_UNAVAILABLE": 503, "GATEWAY_TIMEOUT": 504,
     }  # fmt: skip
     codes = dict(re.findall(r'Code::(\w+) => "(\w+)"', text))
     body = re.search(r"fn status\(self\).*?match self \{(.*?)\n        \}\n", text, re.S)[1]

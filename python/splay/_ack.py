@@ -10,7 +10,7 @@ class Ack:
     sequence: int
     """Number of the batch in the journal; that of the last batch for a repeat."""
     ack_class: str
-    """How safe the rows are: ``memory``, ``process`` or ``disk``."""
+    """How safe the rows are: ``memory``, ``process``, ``disk`` or ``replica``."""
     rows: int
     """Rows taken, those in quarantine included and duplicates left out; of a repeat, rows that came again."""
     duplicate: bool

@@ -18,7 +18,7 @@ class Capture:
         table: str,
         frame: ArrowStream | ArrowArray,
         *,
-        ack: Literal["memory", "process", "disk"] | None = None,
+        ack: Literal["memory", "process", "disk", "replica"] | None = None,
         producer: str | None = None,
         sequence: int | None = None,
         time: str | None = None,

@@ -203,6 +203,7 @@ _CLASSES: dict[str, type[errors.Error]] = {
     "busy": errors.BusyError,
     "full": errors.FullError,
     "closed": errors.BusyError,
+    "unconfirmed": errors.UnconfirmedError,
     "execution": errors.ExecutionError,
 }
 _CLASSES_BY_STATUS: dict[int, type[errors.Error]] = {

@@ -52,6 +52,16 @@ class RejectedError(Error, ValueError):
     table: str
 
 
+class FollowingError(Error):
+    """The database follows another one, or another copy of it was promoted: it takes no rows. Send them to the leader."""
+
+
+class UnreplicatedError(Error):
+    """Too few followers are connected to acknowledge rows as ``replica``. Nothing was taken: send them again later."""
+
+    retryable = True
+
+
 class CaptureClosedError(Error):
     """Capture was closed."""
 
@@ -283,6 +293,14 @@ class TooLargeError(ServerError):
 
 class BusyError(ServerError):
     """The server has too much to do, or is stopping. Writers send the same again by themselves."""
+
+    retryable = True
+
+
+class UnconfirmedError(ServerError):
+    """The rows are on the leader's disk, and no follower has said in time that it has them. Writers send the same again by themselves; what `write` sent
+    would be stored twice.
+    """
 
     retryable = True
 

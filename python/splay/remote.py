@@ -232,7 +232,7 @@ class Client:
             Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
         ack
             What the ack shall promise: ``"memory"``: the rows are visible to queries; ``"process"``: they survive the end of
-            the server's process; ``"disk"``: they survive the loss of power.
+            the server's process; ``"disk"``: they survive the loss of power; ``"replica"``: they are on a follower's disk, too.
 
         Raises
         ------

@@ -40,10 +40,10 @@ from splay.errors import (
 
 LOG = logging.getLogger("splay.writer")
 
-AckClass: TypeAlias = Literal["memory", "process", "disk"]
-"""What an ack promises: rows are visible to queries; survive the end of the process; survive the loss of power."""
+AckClass: TypeAlias = Literal["memory", "process", "disk", "replica"]
+"""What an ack promises: rows are visible to queries; survive the end of the process; survive the loss of power; are on a follower's disk, too."""
 
-ACK_CLASSES = ("memory", "process", "disk")
+ACK_CLASSES = ("memory", "process", "disk", "replica")
 
 BATCH_ROWS = 5_000
 BATCH_BYTES_MAX = 32 << 20

@@ -222,6 +222,8 @@ fn of_capture(error: &splay_capture::Error, fields: &Bound<'_, PyDict>) -> PyRes
             keep!(fields, path);
             "LockedError"
         }
+        Error::Following { .. } | Error::Fenced { .. } => "FollowingError",
+        Error::Unreplicated { .. } => "UnreplicatedError",
         Error::Closed => "CaptureClosedError",
         Error::Failed { .. } => "CaptureFailedError",
         Error::Damaged { path, offset, expected, found } => {

@@ -7,7 +7,7 @@ the page's server, once one runs), commands of `sh` and `console` blocks in bash
 - ``<!-- not run: REASON -->``: the next block can't run in a test; it is reported as skipped with the reason.
 - ``<!-- file: NAME -->``: the next block is the content of that file.
 
-Servers that a page starts listen on free ports; the default addresses on the page stand for them.
+Servers that a page starts listen on free ports; the default addresses on the page, or those that its command names, stand for them.
 """
 
 import dataclasses
@@ -158,9 +158,12 @@ class Runner:
 
     def serve(self, command: str) -> None:
         """Starts a server of the page on free ports, and waits until it says where it listens."""
-        command = command.removesuffix("&").strip()
-        for name, usual in _LISTENERS.items():
-            command = command.replace(f"--{name} {usual}", f"--{name} 127.0.0.1:0")
+        command, usual = command.removesuffix("&").strip(), dict(_LISTENERS)
+        for name, address in re.findall(r"--(http|flight|postgres|line) (127\.0\.0\.1:\d+)", command):
+            usual[name] = address
+            command = command.replace(f"--{name} {address}", f"--{name} 127.0.0.1:0")
+        # Of another server of the page.
+        command = self._addressed(command)
         is_replay = command.startswith("splay replay")
         listeners = [name for name in _LISTENERS if not (name in ("postgres", "line") and is_replay)]
         ports = " ".join(f"--{name} 127.0.0.1:0" for name in listeners if f"--{name} " not in command)
@@ -171,8 +174,8 @@ class Runner:
         self._servers.append(server)
         for line in server.stdout:
             name, _, address = line.partition(" ")
-            if name in _LISTENERS:
-                self.addresses[_LISTENERS[name]] = re.sub(r"^\w+://", "", address.strip())
+            if name in _LISTENERS and "off" not in address:
+                self.addresses[usual[name]] = re.sub(r"^\w+://", "", address.strip())
             if name == "line":
                 return
         log.seek(0)

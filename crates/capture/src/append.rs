@@ -15,6 +15,8 @@ pub enum AckClass {
     /// The journal is synced to disk.
     #[default]
     Disk,
+    /// The same, and on the disks of as many followers as [`CaptureSettings::replicas`](crate::CaptureSettings) says. Refused while fewer are there.
+    Replica,
 }
 
 impl std::fmt::Display for AckClass {
@@ -23,6 +25,7 @@ impl std::fmt::Display for AckClass {
             AckClass::Memory => "memory",
             AckClass::Process => "process",
             AckClass::Disk => "disk",
+            AckClass::Replica => "replica",
         })
     }
 }
@@ -35,7 +38,8 @@ impl std::str::FromStr for AckClass {
             "memory" => Ok(AckClass::Memory),
             "process" => Ok(AckClass::Process),
             "disk" => Ok(AckClass::Disk),
-            _ => Err(format!("{text:?} is no class of acknowledgement; there are memory, process, disk")),
+            "replica" => Ok(AckClass::Replica),
+            _ => Err(format!("{text:?} is no class of acknowledgement; there are memory, process, disk, replica")),
         }
     }
 }

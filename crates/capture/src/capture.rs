@@ -28,6 +28,7 @@ use crate::queue::{Done, Queue, Waiting};
 use crate::receipt::{Reading, Receipt};
 use crate::recovery::Recovery;
 use crate::refusals::{Refusals, Rejected};
+use crate::replica::{ReplicaState, Replicas, Role};
 use crate::settings::CaptureSettings;
 use crate::signal::Signal;
 use crate::status::{Counters, DedupeStatus, Recovered, Status, TableStatus};
@@ -89,6 +90,9 @@ pub(crate) struct Shared {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// What gave the rows of the journal to readers before, and does again once capture is closed.
     followed: Mutex<Option<Arc<dyn Followed>>>,
+    /// Followers, and what is known of copies of the database.
+    pub(crate) replicas: Arc<Replicas>,
+    replica: Mutex<Option<ReplicaState>>,
     /// Until capture is closed.
     lock: Mutex<Option<Box<dyn std::fmt::Debug + Send + Sync>>>,
 }
@@ -118,6 +122,12 @@ impl Capture {
             drop(storage.create(journal::LOCK)?);
         }
         let lock = lock(storage.as_ref())?;
+        let replica = ReplicaState::load(storage.as_ref())?;
+        if let Some(state) = &replica
+            && state.role == Role::Follower
+        {
+            return Err(Error::Following { leader: state.leader.clone().unwrap_or_default() });
+        }
         let disk = Arc::new(Disk::open(Arc::clone(&storage), &settings)?);
         let calendars = Calendars::new(&settings)?;
         let dedupe = Arc::new(DedupeRules::new(&settings)?);
@@ -150,7 +160,9 @@ impl Capture {
         let next_sequence = first_number(kept);
         let (producers, received) = (std::mem::take(&mut found.producers), found.received);
         let bytes_max = settings.journal_segment_bytes;
-        let writer = JournalWriter::begin(Arc::clone(&storage), found, next_sequence, &producers, bytes_max)?;
+        let mut writer = JournalWriter::begin(Arc::clone(&storage), found, next_sequence, &producers, bytes_max)?;
+        let replicas = Replicas::new(settings.replicas, Duration::from_millis(settings.replica_timeout_ms));
+        writer.tell(Arc::clone(&replicas));
         if !writer.has_begun() {
             let reason = "the journal's next file can't be begun".to_owned();
             drop(disk.found_full(Error::Full { reason }));
@@ -180,6 +192,8 @@ impl Capture {
             threads: Mutex::default(),
             settings,
             followed: Mutex::default(),
+            replicas,
+            replica: Mutex::new(replica),
             lock: Mutex::new(Some(lock)),
         });
         shared.counters.sequence.set(next_sequence - 1);
@@ -192,6 +206,10 @@ impl Capture {
         // Up to here readers had these rows from the journal.
         let followed = capture.shared.database.follow(None);
         *capture.shared.followed.lock().unwrap_or_else(PoisonError::into_inner) = followed;
+        if let Some(epoch) = capture.fenced() {
+            tracing::error!(epoch, "another copy of this database was promoted: no rows are taken here");
+            capture.shared.fence(epoch);
+        }
         Ok((capture, recovered))
     }
 
@@ -215,6 +233,7 @@ impl Capture {
             held: Arc::clone(&shared.held),
             disk: Arc::clone(&shared.disk),
             dedupe,
+            replicas: Arc::clone(&shared.replicas),
         };
         let keeper = keeper::Keeper::new(Arc::downgrade(shared));
         shared.database.capture(Some(Arc::new(keeper::Settling(Arc::downgrade(shared)))));
@@ -295,7 +314,7 @@ impl Capture {
         let submitted = self.submit_of(appends, producer, class, Box::new(done));
         match (&submitted, &number) {
             // Or a later one of this producer finds room, and this one is taken for a repeat when it comes again.
-            (Err(Error::Full { .. }), Some(number)) => shared.held().turn_away(number),
+            (Err(Error::Full { .. } | Error::Unreplicated { .. }), Some(number)) => shared.held().turn_away(number),
             (Err(Error::Rejected { .. } | Error::NoSuchTable { .. }), Some(number)) => shared.held().forget(number),
             _ => {}
         }
@@ -314,6 +333,9 @@ impl Capture {
             return Err(Error::rejected(&appends[0].table, "the name of a producer has 1 to 256 bytes"));
         }
         shared.check_room()?;
+        if class == AckClass::Replica {
+            shared.replicas.check()?;
+        }
         // Those of a table stand behind each other, in their order.
         appends.sort_by_key(|append| append.table.to_lowercase());
         let (lives, mut new_tables) = self.lives_for(&appends)?;
@@ -532,6 +554,11 @@ impl Capture {
         Ok(journal::Cursor::new(self.shared.database.raw_storage(), &files, after))
     }
 
+    /// What is known of copies of the database.
+    pub(crate) fn replica(&self) -> MutexGuard<'_, Option<ReplicaState>> {
+        self.shared.replica.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn journal(&self) -> MutexGuard<'_, JournalWriter> {
         self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -696,6 +723,14 @@ impl Shared {
         own.or_else(|| self.queue.closed().filter(|error| matches!(error, Error::Failed { .. })))
     }
 
+    /// Takes nothing more, as another copy does.
+    pub(crate) fn fence(&self, epoch: u64) {
+        let error = Error::Fenced { epoch };
+        self.queue.close(error.clone());
+        self.replicas.close(&error);
+        self.keeper.stop();
+    }
+
     /// Takes nothing more.
     pub(crate) fn fail(&self, reason: String) -> Error {
         tracing::error!(%reason, "capture has failed");
@@ -733,7 +768,8 @@ impl Shared {
 
     /// Refuses to go on once capture has failed.
     pub(crate) fn check(&self) -> Result<()> {
-        match self.failed() {
+        let fenced = || self.queue.closed().filter(|error| matches!(error, Error::Fenced { .. }));
+        match self.failed().or_else(fenced) {
             Some(error) => Err(error),
             None => Ok(()),
         }
@@ -816,6 +852,15 @@ impl Shared {
     pub(crate) fn live_bytes(&self) -> u64 {
         self.tables.read().unwrap_or_else(PoisonError::into_inner).values().map(|live| live.size().bytes).sum()
     }
+}
+
+/// The same of a process that follows, for a database that may have no journal yet.
+pub(crate) fn take_lock(storage: &dyn Storage) -> Result<Box<dyn std::fmt::Debug + Send + Sync>> {
+    storage.create_dir(journal::FOLDER)?;
+    if !storage.list(journal::FOLDER)?.iter().any(|entry| entry.name == "lock") {
+        drop(storage.create(journal::LOCK)?);
+    }
+    lock(storage)
 }
 
 /// Columns of rows that a table lacks, each once.

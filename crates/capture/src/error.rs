@@ -59,6 +59,60 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// This database follows another one, whose rows alone it takes.
+    #[error("this database follows {leader} and takes no rows of its own; splay promote makes it the leader")]
+    Following {
+        /// Its leader's address.
+        leader: String,
+    },
+
+    /// Another copy of this database was promoted: what is taken here would be lost to it. Send rows there; let this copy follow.
+    #[error(
+        "another copy of this database was promoted to epoch {epoch}, and this one takes nothing any more: send rows there, and let this one follow it"
+    )]
+    Fenced {
+        /// The higher epoch.
+        epoch: u64,
+    },
+
+    /// Too few followers are connected to acknowledge rows as `replica`. Nothing was taken: send the rows again later.
+    #[error("rows can't be acknowledged as replica for now: {reason}; send the rows again")]
+    Unreplicated {
+        /// What is missing.
+        reason: String,
+    },
+
+    /// The rows are in this database, but followers didn't say in time that they have them. Rows that have a producer's number may be sent again.
+    #[error(
+        "the rows are on the leader's disk, but followers didn't confirm them in time: they may be lost if the leader is"
+    )]
+    Unconfirmed,
+
+    /// This database has something that its leader doesn't have, and that following would lose.
+    #[error(
+        "this database can't follow: {what}, which is more than {than}; splay serve --follow URL --aside FOLDER copies all of it there first"
+    )]
+    Diverged {
+        /// What it has.
+        what: String,
+        /// What the leader has.
+        than: String,
+    },
+
+    /// A leader isn't this database's: it leads another one, or an earlier epoch of it.
+    #[error("this database can't follow that leader: {reason}")]
+    OtherLeader {
+        /// Why.
+        reason: String,
+    },
+
+    /// A leader can't be asked, or doesn't answer as one. It is asked again.
+    #[error("the leader can't be followed now: {reason}")]
+    Leader {
+        /// Why.
+        reason: String,
+    },
+
     /// Capture has been closed.
     #[error("capture is closed")]
     Closed,
@@ -93,7 +147,7 @@ impl Error {
     /// Whether the same rows may be taken if they are sent again.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Full { .. })
+        matches!(self, Error::Full { .. } | Error::Unreplicated { .. })
     }
 
     pub(crate) fn rejected(table: &str, reason: impl Into<String>) -> Error {

@@ -55,6 +55,7 @@ mod receipt;
 mod recovery;
 mod refusals;
 mod replay;
+mod replica;
 mod report;
 mod room;
 mod set_aside;
@@ -88,6 +89,10 @@ pub use measure::{
 pub use receipt::ClockStatus;
 pub use refusals::Rejected;
 pub use replay::{Pace, Replay, ReplayRequest, ReplaySource, ReplayView, Speed};
+pub use replica::{
+    Asker, Follower, FollowerSeen, FollowerSettings, FollowerStatus, Fork, JournalEnd, JournalPart, Leader,
+    LeaderState, PartKind, Position, Replica, ReplicationStatus, Role, State as ReplicaState, promote, role,
+};
 pub use report::{Report, TableReport};
 pub use set_aside::{LeftOut, SetAsideReport};
 pub use settings::CaptureSettings;

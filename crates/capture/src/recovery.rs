@@ -79,6 +79,7 @@ impl<'a> Recovery<'a> {
                 return Ok(());
             }
             let live = LiveTable::new(table, self.meters)?;
+            add_lacked(&live, &batch.spec)?;
             self.tables.insert(name.clone(), Returning { live, together: Vec::new(), rows: 0 });
         }
         let Some(table) = self.tables.get_mut(&name) else { return Ok(()) };
@@ -135,6 +136,23 @@ impl Returning {
         }
         Ok(())
     }
+}
+
+/// Gives a table the columns that rows of the journal have and it lacks: a copy that was promoted may have rows before the commit that made room
+/// for them. Columns that were dropped or renamed stay so.
+fn add_lacked(live: &LiveTable, of_rows: &TableSpec) -> Result<()> {
+    let spec = live.spec();
+    let is = |name: &str, other: &String| other.eq_ignore_ascii_case(name);
+    let is_known = |name: &str| {
+        let mut names = spec.columns.iter().flat_map(|column| std::iter::once(&column.name).chain(&column.formerly));
+        names.any(|other| is(name, other)) || spec.dropped.iter().any(|other| is(name, other))
+    };
+    let lacked: Vec<_> = of_rows.columns.iter().filter(|column| !is_known(&column.name)).cloned().collect();
+    if !lacked.is_empty() {
+        live.table().add_columns(lacked)?;
+        live.refresh_spec()?;
+    }
+    Ok(())
 }
 
 /// Rows whose time is behind a cut.

@@ -34,6 +34,10 @@ pub struct CaptureSettings {
     pub batch_bytes_max: usize,
     /// Longest time until rows acknowledged as `process` or `memory` are synced, in milliseconds. Default 1,000.
     pub sync_interval_ms: u64,
+    /// Followers that have to have rows on their disks before these are acknowledged as `replica`. Default 1.
+    pub replicas: usize,
+    /// Milliseconds for which a batch waits for them; a follower that was silent for as long isn't there. Default 10,000.
+    pub replica_timeout_ms: u64,
     /// Rows of a table in memory from which on they are written down. Default 4 million.
     pub live_rows_max: u64,
     /// Bytes of all tables' rows in memory from which on the largest is written down; at twice as many, senders are refused
@@ -83,6 +87,8 @@ impl Default for CaptureSettings {
             queue_bytes_max: 64 << 20,
             batch_bytes_max: 64 << 20,
             sync_interval_ms: 1_000,
+            replicas: 1,
+            replica_timeout_ms: 10_000,
             live_rows_max: 4_000_000,
             live_bytes_max: 1 << 30,
             disk_free_bytes_min: 256 << 20,

@@ -17,11 +17,15 @@ use crate::live::Tail;
 use crate::measure::Unsynced;
 use crate::queue::{Done, Queue, Waiting};
 use crate::receipt::Receipt;
+use crate::replica::Replicas;
 use crate::status::Counters;
 use crate::subscribe::Subscribers;
 
 /// Bytes of a group.
 const GROUP_BYTES_MAX: usize = 8 << 20;
+
+/// Longest time between syncs while a follower asks for what is synced.
+const FOLLOWED_SYNC_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What the journal's thread works with.
 pub(crate) struct Tickerplant {
@@ -44,6 +48,8 @@ pub(crate) struct Tickerplant {
     pub(crate) held: Arc<Mutex<Held>>,
     pub(crate) disk: Arc<Disk>,
     pub(crate) dedupe: Deduplicator,
+    /// Followers, for whom some batches wait.
+    pub(crate) replicas: Arc<Replicas>,
 }
 
 /// An acknowledgement that is due.
@@ -57,7 +63,8 @@ impl Tickerplant {
     /// Works until the queue is closed and empty.
     pub(crate) fn run(mut self) {
         let mut sync_due: Option<Instant> = None;
-        while let Some(group) = self.queue.take(GROUP_BYTES_MAX, sync_due) {
+        while let Some(group) = self.queue.take(GROUP_BYTES_MAX, self.until(sync_due)) {
+            self.replicas.expire();
             if !group.is_empty() {
                 self.group(group);
             }
@@ -72,10 +79,21 @@ impl Tickerplant {
                     self.sync().ok();
                     None
                 }
-                None => Some(Instant::now() + self.sync_interval),
+                None => Some(Instant::now() + self.sync_interval()),
             };
         }
         self.sync().ok();
+        self.replicas.close(&self.queue.closed().unwrap_or(Error::Closed));
+    }
+
+    /// How long the next group is waited for.
+    fn until(&self, sync_due: Option<Instant>) -> Option<Instant> {
+        sync_due.into_iter().chain(self.replicas.next_expiry()).min()
+    }
+
+    /// Followers get what is synced.
+    fn sync_interval(&self) -> Duration {
+        if self.replicas.are_there() { self.sync_interval.min(FOLLOWED_SYNC_INTERVAL) } else { self.sync_interval }
     }
 
     /// Takes a group in.
@@ -193,7 +211,7 @@ impl Tickerplant {
         drop(fresh);
         self.counters.sequence.set(self.next_sequence - 1);
         let visible = self.receipt.now();
-        let (disk, now): (Vec<Due>, Vec<Due>) = due.into_iter().partition(|due| due.class == AckClass::Disk);
+        let (disk, now): (Vec<Due>, Vec<Due>) = due.into_iter().partition(|due| due.class >= AckClass::Disk);
         for due in now {
             self.answer(due, Ok(()));
         }
@@ -205,7 +223,10 @@ impl Tickerplant {
         if !disk.is_empty() {
             let synced = self.sync();
             for due in disk {
-                self.answer(due, synced.clone());
+                match &synced {
+                    Ok(()) if due.class == AckClass::Replica => self.await_followers(due),
+                    synced => self.answer(due, synced.clone()),
+                }
             }
         }
         // Nobody waits for this.
@@ -296,6 +317,15 @@ impl Tickerplant {
             Err(error) => self.queue.close(error.clone()),
         }
         synced
+    }
+
+    /// Answers once followers have what is synced.
+    fn await_followers(&self, mut due: Due) {
+        let Some(done) = due.done.take() else { return };
+        let ack = due.ack;
+        self.answer(due, Ok(()));
+        let position = self.replicas.durable();
+        self.replicas.wait(position, Box::new(move |confirmed| done(confirmed.map(|()| ack))));
     }
 
     fn answer(&self, due: Due, result: Result<()>) {

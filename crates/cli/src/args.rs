@@ -38,6 +38,8 @@ pub enum Command {
     Serve(ServeArguments),
     /// Replay a stored or recorded day to subscribers as if it were live
     Replay(ReplayArguments),
+    /// Make a follower the leader: it takes rows from now on, and its leader before takes none once it has heard
+    Promote(PromoteArguments),
     /// Create a token for clients of a server, with its digest for the server's settings
     Token(TokenArguments),
     /// Show the state of capture, and capture rows from standard input
@@ -478,6 +480,25 @@ pub struct ServeArguments {
     /// Accept no rows, so that other processes may load; the database must exist
     #[arg(long)]
     pub read_only: bool,
+    /// Follow the server at this address: keep a copy of its database and answer statements; take rows once promoted
+    #[arg(long, value_name = "URL", conflicts_with = "read_only")]
+    pub follow: Option<String>,
+    /// File with the token for the server that is followed; default: the variable SPLAY_TOKEN
+    #[arg(long, value_name = "FILE", requires = "follow")]
+    pub follow_token_file: Option<PathBuf>,
+    /// PEM file of the certificate authority of the server that is followed; required for https
+    #[arg(long, value_name = "FILE", requires = "follow")]
+    pub follow_authority: Option<PathBuf>,
+    /// Folder for a backup of a former leader whose rows the server that is followed doesn't all have
+    #[arg(long, value_name = "FOLDER", requires = "follow")]
+    pub aside: Option<PathBuf>,
+}
+
+/// Promotes a follower that a server runs, given by its address, or one that no process follows with, given by its folder.
+#[derive(Debug, Args)]
+pub struct PromoteArguments {
+    #[command(flatten)]
+    pub place: PlaceArguments,
 }
 
 /// Serves the database for reading and sends the day to subscribers. The first subscriber starts it, later ones join.
@@ -635,7 +656,7 @@ pub struct TickWriteArguments {
     /// Name under which lines are numbered; lines already stored under it are skipped
     #[arg(long, value_name = "NAME")]
     pub producer: Option<String>,
-    /// Acknowledgement to wait for: memory, process, disk
+    /// Acknowledgement to wait for: memory, process, disk, replica
     #[arg(long, default_value = "disk", value_parser = ack_class)]
     pub ack: AckClass,
     /// Lines per message

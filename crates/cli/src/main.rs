@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Command::Shell(shell) => commands::shell::run(&shell),
         Command::Serve(serve) => commands::serve::run(&serve),
         Command::Replay(replay) => commands::replay::run(&replay),
+        Command::Promote(promote) => commands::promote::run(&promote),
         Command::Token(token) => commands::serve::token(&token),
         Command::Tick(TickCommand::Status(status)) => commands::tick_status::run(&status),
         Command::Tick(TickCommand::Write(write)) => commands::tick_write::run(&write),

@@ -142,5 +142,6 @@ pub(crate) fn class(class: AckClass) -> &'static str {
         AckClass::Memory => "memory",
         AckClass::Process => "process",
         AckClass::Disk => "disk",
+        AckClass::Replica => "replica",
     }
 }

@@ -20,7 +20,7 @@ use lru::LruCache;
 use splay_sql::Session;
 use splay_store::{Access, Database, Rights};
 
-pub(crate) use self::caller::{Caller, Follower};
+pub(crate) use self::caller::{Caller, TableReader};
 use self::caller::{Identity, Proof, User, UserRights};
 use self::passwords::Passwords;
 use crate::auth::{Credentials, Tokens, credentials};

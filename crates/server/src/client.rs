@@ -1,6 +1,6 @@
 //! A client of a server, for commands: requests over HTTP, with token and TLS.
 //!
-//! - Each request has a connection of its own: commands send few, and large ones.
+//! - Each request has a connection of its own, as commands send few, and large ones; unless it is sent over a [`Connection`], which is kept.
 //! - An answer is read whole, and is bounded. What a request did is unknown if its answer doesn't come.
 
 use std::path::Path;
@@ -8,14 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
+use axum::http::request::Builder;
 use axum::http::{Method, Request, Uri, header};
 use bytes::Bytes;
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
 
 use crate::error::{Error, Result};
@@ -25,6 +27,9 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// For a request and its answer.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// For a connection.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Speaks with one server.
 #[derive(Clone)]
@@ -98,33 +103,30 @@ impl Client {
         self.request(Method::POST, path, None, Body::from(body)).await
     }
 
+    /// A connection that is kept for many requests.
+    #[must_use]
+    pub fn connection(&self) -> Connection {
+        Connection { client: self.clone(), opened: None }
+    }
+
     async fn request(&self, method: Method, path: &str, kind: Option<&str>, body: Body) -> Result<Answer> {
-        let unreachable = |reason: String| Error::Unreachable { url: self.url.clone(), reason };
         let asked = async {
-            let stream =
-                TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| error.to_string())?;
-            match &self.tls {
-                None => self.exchange(stream, method, path, kind, body).await,
-                Some((connector, name)) => {
-                    let stream = connector.connect(name.clone(), stream).await.map_err(|error| error.to_string())?;
-                    self.exchange(stream, method, path, kind, body).await
-                }
-            }
+            let request = self.head(method, path, kind).body(body).map_err(|error| error.to_string())?;
+            self.open().await?.send(request, ANSWER_BYTES_MAX).await
         };
-        match tokio::time::timeout(PATIENCE, asked).await {
+        self.within(PATIENCE, asked).await
+    }
+
+    /// What comes of a request within a time.
+    async fn within<T>(&self, patience: Duration, asked: impl Future<Output = Result<T, String>>) -> Result<T> {
+        let unreachable = |reason: String| Error::Unreachable { url: self.url.clone(), reason };
+        match tokio::time::timeout(patience, asked).await {
             Ok(answered) => answered.map_err(unreachable),
-            Err(_) => Err(unreachable(format!("no answer within {} s", PATIENCE.as_secs()))),
+            Err(_) => Err(unreachable(format!("no answer within {} s", patience.as_secs()))),
         }
     }
 
-    async fn exchange(
-        &self,
-        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        method: Method,
-        path: &str,
-        kind: Option<&str>,
-        body: Body,
-    ) -> Result<Answer, String> {
+    fn head(&self, method: Method, path: &str, kind: Option<&str>) -> Builder {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         let mut request =
             Request::builder().method(method).uri(path).header(header::HOST, format!("{host}:{}", self.port));
@@ -134,18 +136,83 @@ impl Client {
         if let Some(kind) = kind {
             request = request.header(header::CONTENT_TYPE, kind);
         }
-        let request = request.body(body).map_err(|error| error.to_string())?;
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-        let driven = tokio::spawn(connection);
-        let answered = async {
-            let (head, body) = sender.send_request(request).await.map_err(|error| error.to_string())?.into_parts();
-            let body = to_bytes(Body::new(body), ANSWER_BYTES_MAX).await.map_err(|error| error.to_string())?;
-            Ok(Answer { status: head.status.as_u16(), body })
+        request
+    }
+
+    async fn open(&self) -> Result<Opened, String> {
+        let connected = TcpStream::connect((self.host.as_str(), self.port));
+        let connected = tokio::time::timeout(CONNECT_PATIENCE, connected).await;
+        let stream = connected.map_err(|_| "no connection".to_owned())?.map_err(|error| error.to_string())?;
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        match &self.tls {
+            None => Opened::over(stream).await,
+            Some((connector, name)) => {
+                Opened::over(connector.connect(name.clone(), stream).await.map_err(|error| error.to_string())?).await
+            }
+        }
+    }
+}
+
+/// Requests over one connection, one after the other. It is opened when it is needed, and once more when it has ended.
+#[derive(Debug)]
+pub struct Connection {
+    client: Client,
+    opened: Option<Opened>,
+}
+
+impl Connection {
+    /// Sends a body of JSON to a path. It may be sent twice, where the connection ends under it.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`].
+    pub async fn post_json(&mut self, path: &str, body: Bytes, bytes_max: usize, patience: Duration) -> Result<Answer> {
+        let kept = self.opened.take();
+        let client = self.client.clone();
+        let request = || {
+            let head = client.head(Method::POST, path, Some("application/json"));
+            head.body(Body::from(body.clone())).map_err(|error| error.to_string())
         };
-        let answered = answered.await;
-        driven.abort();
-        answered
+        let asked = async {
+            if let Some(mut opened) = kept
+                && opened.sender.ready().await.is_ok()
+                && let Ok(answer) = opened.send(request()?, bytes_max).await
+            {
+                return Ok((opened, answer));
+            }
+            let mut opened = client.open().await?;
+            let answer = opened.send(request()?, bytes_max).await?;
+            Ok((opened, answer))
+        };
+        let (opened, answer) = client.within(patience, asked).await?;
+        self.opened = Some(opened);
+        Ok(answer)
+    }
+}
+
+/// A connection with a server. It ends with this.
+#[derive(Debug)]
+struct Opened {
+    sender: SendRequest<Body>,
+    driven: AbortHandle,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.driven.abort();
+    }
+}
+
+impl Opened {
+    async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Result<Opened, String> {
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+        Ok(Opened { sender, driven: tokio::spawn(connection).abort_handle() })
+    }
+
+    async fn send(&mut self, request: Request<Body>, bytes_max: usize) -> Result<Answer, String> {
+        let answered = self.sender.send_request(request).await.map_err(|error| error.to_string())?;
+        let (head, body) = answered.into_parts();
+        let body = to_bytes(Body::new(body), bytes_max).await.map_err(|error| error.to_string())?;
+        Ok(Answer { status: head.status.as_u16(), body })
     }
 }
 

@@ -11,7 +11,7 @@ use splay_sql::{Session, SessionSettings};
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{Database, TableSpec};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::appends::Appends;
 use crate::auth::Tokens;
@@ -68,6 +68,7 @@ fn shared_by(stop: watch::Receiver<bool>) -> Arc<Shared> {
         callers,
         limits,
         metrics,
+        followers: Arc::new(Semaphore::new(1)),
         stop,
     })
 }

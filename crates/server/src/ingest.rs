@@ -2,9 +2,11 @@
 //!
 //! The server speaks to an [`Ingest`]. A [`Capture`] is one; the tests have another in memory, which can be told to be full.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use splay_capture::{Capture, Rejected, Status};
+use serde::Serialize;
+use splay_capture::{Capture, FollowerStatus, Leader, Rejected, ReplicationStatus, Status};
 use splay_store::TableSpec;
 
 pub use splay_capture::{
@@ -46,6 +48,16 @@ pub enum OfSeveral {
     Sum,
     /// The lowest of theirs.
     Least,
+}
+
+/// What a database is among its copies, and how they stand.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+pub enum Replication {
+    /// It takes rows, and others follow it.
+    Leader(ReplicationStatus),
+    /// It follows another one.
+    Follower(FollowerStatus),
 }
 
 /// Called when an append is done, from any thread.
@@ -125,11 +137,39 @@ pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
     /// Numbers for `/metrics`.
     fn figures(&self) -> Vec<Figure>;
 
+    /// What the database is among its copies; none if it has none.
+    fn replication(&self) -> Option<Replication> {
+        None
+    }
+
+    /// What answers followers; none where there is nothing to follow.
+    fn leader(&self) -> Option<Arc<dyn Leader>> {
+        None
+    }
+
+    /// Refuses statements that change something, where another copy of the database is the one to change.
+    ///
+    /// # Errors
+    /// [`IngestError::Following`], [`IngestError::Fenced`].
+    fn check_changes(&self) -> Result<(), IngestError> {
+        Ok(())
+    }
+
+    /// Makes a follower the leader, and gives its epoch; none for what isn't a follower.
+    fn promote(&self) -> Option<Result<u64, IngestError>> {
+        None
+    }
+
     /// Stops taking rows, and syncs. Called once, when the server stops.
     ///
     /// # Errors
     /// What a sync reports.
     fn close(&self) -> Result<(), IngestError>;
+}
+
+/// A figure of no table.
+pub(crate) fn figure(is_counter: bool, name: &'static str, help: &'static str, value: u64) -> Figure {
+    Figure { name, help, is_counter, table: None, value, of_several: OfSeveral::Sum }
 }
 
 /// Whole seconds in nanoseconds.
@@ -208,14 +248,6 @@ impl Ingest for Capture {
 
     fn figures(&self) -> Vec<Figure> {
         let status = Capture::status(self);
-        let figure = |is_counter, name, help, value| Figure {
-            name,
-            help,
-            is_counter,
-            table: None,
-            value,
-            of_several: OfSeveral::Sum,
-        };
         let counter = |name, help, value| figure(true, name, help, value);
         let gauge = |name, help, value| figure(false, name, help, value);
         let losses = status.journal_losses.len() as u64;
@@ -261,6 +293,7 @@ impl Ingest for Capture {
             ),
             gauge("capture_failed", "Whether capture has failed", u64::from(status.failed.is_some())),
         ];
+        figures.extend(replication_figures(&Capture::replication(self)));
         figures.extend(
             status.disk.free_bytes.map(|free| gauge("capture_disk_free_bytes", "Free bytes of the disk", free)),
         );
@@ -275,7 +308,38 @@ impl Ingest for Capture {
         figures
     }
 
+    fn replication(&self) -> Option<Replication> {
+        let status = Capture::replication(self);
+        (status.epoch > 0).then_some(Replication::Leader(status))
+    }
+
+    fn leader(&self) -> Option<Arc<dyn Leader>> {
+        Some(Arc::new(self.clone()))
+    }
+
+    fn check_changes(&self) -> Result<(), IngestError> {
+        Capture::check_changes(self)
+    }
+
     fn close(&self) -> Result<(), IngestError> {
         Capture::close(self)
     }
+}
+
+/// What is counted of followers.
+fn replication_figures(status: &ReplicationStatus) -> [Figure; 6] {
+    let connected = status.followers.iter().filter(|follower| follower.is_connected).count() as u64;
+    [
+        figure(false, "replication_epoch", "Epoch of the database; 0 if nobody ever followed it", status.epoch),
+        figure(
+            false,
+            "replication_fenced",
+            "Whether another copy was promoted, so that nothing is taken",
+            u64::from(status.fenced.is_some()),
+        ),
+        figure(false, "replication_followers", "Followers that are connected", connected),
+        figure(false, "replication_waiting", "Batches that wait for followers", status.waiting),
+        figure(true, "replication_acknowledged", "Batches acknowledged as replica", status.acknowledged),
+        figure(true, "replication_unconfirmed", "Batches that no follower confirmed in time", status.unconfirmed),
+    ]
 }

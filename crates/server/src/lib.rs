@@ -44,6 +44,7 @@ mod places;
 mod postgres;
 mod problem;
 mod refresh;
+pub mod replica;
 mod running;
 mod server;
 pub mod settings;

@@ -260,7 +260,7 @@ impl Sink {
             self.waiting.enter(self.front.limits.appends_waiting_max);
             match self.front.ingest.submit(vec![Append::clone(&append)], Box::new(self.done(Arc::clone(&append)))) {
                 Ok(()) => return Ok(()),
-                Err(IngestError::Full { reason }) => {
+                Err(IngestError::Full { reason } | IngestError::Unreplicated { reason }) => {
                     self.waiting.leave();
                     self.waits(&reason);
                     if self.is_stopping() {
@@ -315,6 +315,12 @@ impl Sink {
                     if let Err(append) = sink.waiting.keep(append) {
                         let _ = sink.lost(&append, &reason);
                     }
+                }
+                Err(error @ IngestError::Unconfirmed) => {
+                    // They are stored: sent again they would be so twice.
+                    metrics.append("line", "unconfirmed", class, append.rows.num_rows() as u64, start);
+                    tracing::warn!(client = %sink.client, table = append.table, reason = %error, "rows are on this disk alone for now");
+                    sink.waiting.has_room();
                 }
                 Err(error) => {
                     metrics.append("line", "failed", class, 0, start);

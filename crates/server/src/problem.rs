@@ -19,7 +19,7 @@ pub(crate) enum Code {
     Request,
     /// The statement is wrong.
     Statement,
-    /// The statement would change something.
+    /// The statement would change something, or rows came for a database that another copy leads.
     ReadOnly,
     /// No token, or a wrong one.
     Unauthorized,
@@ -53,6 +53,8 @@ pub(crate) enum Code {
     Unsupported,
     /// Stored data is damaged.
     Corrupt,
+    /// The rows are stored here, and no follower has said in time that it has them.
+    Unconfirmed,
     /// A value of the statement can't be computed.
     Execution,
     /// Our fault.
@@ -81,6 +83,7 @@ impl Code {
             Code::Closed => "closed",
             Code::Unsupported => "unsupported",
             Code::Corrupt => "corrupt",
+            Code::Unconfirmed => "unconfirmed",
             Code::Execution => "execution",
             Code::Internal => "internal",
         }
@@ -99,6 +102,7 @@ impl Code {
             }
             Code::Gone => StatusCode::GONE,
             Code::Busy | Code::Full | Code::Closed => StatusCode::SERVICE_UNAVAILABLE,
+            Code::Unconfirmed => StatusCode::GATEWAY_TIMEOUT,
             Code::Unsupported => StatusCode::NOT_IMPLEMENTED,
             Code::Corrupt | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -111,7 +115,7 @@ impl Code {
             Code::ReadOnly | Code::Forbidden => tonic::Code::PermissionDenied,
             Code::NotFound => tonic::Code::NotFound,
             Code::TooLarge | Code::Memory | Code::Rows => tonic::Code::ResourceExhausted,
-            Code::TooSlow | Code::Time => tonic::Code::DeadlineExceeded,
+            Code::TooSlow | Code::Time | Code::Unconfirmed => tonic::Code::DeadlineExceeded,
             Code::Cancelled => tonic::Code::Cancelled,
             Code::Gone => tonic::Code::OutOfRange,
             Code::Busy | Code::Full | Code::Closed => tonic::Code::Unavailable,
@@ -222,6 +226,9 @@ impl From<IngestError> for Problem {
     fn from(error: IngestError) -> Problem {
         let code = match &error {
             IngestError::Full { .. } => Code::Full,
+            IngestError::Unreplicated { .. } => Code::Busy,
+            IngestError::Unconfirmed => Code::Unconfirmed,
+            IngestError::Fenced { .. } | IngestError::Following { .. } => Code::ReadOnly,
             IngestError::Closed => Code::Closed,
             IngestError::Rejected { .. } => Code::Rejected,
             IngestError::NoSuchTable { .. } => Code::NotFound,

@@ -2,17 +2,30 @@
 //!
 //! A view gives the same rows before and after; what a refresh saves is the work of statements. So one that fails is logged and tried again.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use splay_sql::{Session, Stop};
 use tokio::sync::watch;
 
+use crate::ingest::Ingest;
+
 /// Refreshes all materialized views whose tables have changed, each time that `every` has gone by, until the server stops.
-pub(crate) async fn refresh(session: Session, every: Duration, mut stopped: watch::Receiver<bool>) {
+///
+/// A database that another copy leads gets its views' rows from there.
+pub(crate) async fn refresh(
+    session: Session,
+    ingest: Arc<dyn Ingest>,
+    every: Duration,
+    mut stopped: watch::Receiver<bool>,
+) {
     loop {
         tokio::select! {
             () = tokio::time::sleep(every) => {}
             _ = stopped.wait_for(|stopped| *stopped) => return,
+        }
+        if ingest.check_changes().is_err() {
+            continue;
         }
         let (session, stopped) = (session.clone(), stopped.clone());
         let done = tokio::task::spawn_blocking(move || refresh_all(&session, &|| *stopped.borrow())).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use splay_sql::{Session, SessionSettings};
 use splay_store::Database;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::appends::Appends;
 use crate::auth::Tokens;
@@ -143,6 +143,7 @@ impl Server {
             callers,
             limits: limits.clone(),
             metrics: Arc::clone(&metrics),
+            followers: Arc::new(Semaphore::new(http::FOLLOWER_REQUESTS_MAX)),
             stop: stopped,
         });
         let session =
@@ -184,9 +185,9 @@ impl Server {
         };
         let mut listeners = tokio::task::JoinSet::new();
         // Who only reads changes nothing, the rows of views neither.
-        if let (Some(every), true) = (settings.views.every(), shared.appends.is_some()) {
-            let session = shared.statements.session().clone();
-            listeners.spawn(refresh::refresh(session, every, shared.stop.clone()));
+        if let (Some(every), Some(appends)) = (settings.views.every(), &shared.appends) {
+            let (session, ingest) = (shared.statements.session().clone(), Arc::clone(appends.ingest()));
+            listeners.spawn(refresh::refresh(session, ingest, every, shared.stop.clone()));
         }
         if let Some((listener, tls)) = http {
             let router = http::router(Arc::clone(&shared));

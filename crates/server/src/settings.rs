@@ -396,6 +396,8 @@ pub enum Role {
     Read,
     /// Rows.
     Write,
+    /// All that the database holds, users and roles among it, for a follower; and a follower's promotion.
+    Replicate,
 }
 
 impl Role {

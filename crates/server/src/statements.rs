@@ -362,6 +362,7 @@ impl<P: Send + 'static> Run<'_, P> {
         encode: &mut E,
     ) -> Result<Attempt, Option<Problem>> {
         if let Some(ingest) = &self.ingest {
+            ingest.check_changes().map_err(Problem::from)?;
             // It isn't begun a second time: that might do it twice.
             let over = || self.outlet.is_closed() || Instant::now() >= self.deadline;
             let inserted = IntoJournal(ingest.as_ref());

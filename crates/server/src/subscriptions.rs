@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::asks::Ask;
-use crate::callers::Follower;
+use crate::callers::TableReader;
 use crate::ingest::{Subscription, Update, UpdateKind};
 use crate::metrics::{Counted, Metrics};
 use crate::problem::{Code, Outcome, Problem};
@@ -127,7 +127,7 @@ impl Subscriptions {
     /// That he may not, and what capture says.
     pub(crate) async fn open<E: EncodeUpdate>(
         &self,
-        (place, follower): (Place, Follower),
+        (place, follower): (Place, TableReader),
         ask: &Ask,
         encode: E,
     ) -> Outcome<Updates<E::Message>> {
@@ -170,7 +170,7 @@ impl Subscriptions {
 /// A subscription on its thread.
 struct Run<E: EncodeUpdate> {
     subscription: Box<dyn Subscription>,
-    follower: Follower,
+    follower: TableReader,
     /// When it was looked last whether he still may.
     looked: Instant,
     encode: E,

@@ -64,6 +64,7 @@ mod names;
 mod partition;
 mod reference;
 mod rename;
+mod replica;
 mod retype;
 mod row_key;
 mod schema;
@@ -97,6 +98,7 @@ pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
 pub use manifest::{Captured, FileEntry, Source, Tier};
 pub use partition::{DayStart, Period, date, days};
 pub use reference::{REFERENCE_ROWS_MAX, Reference};
+pub use replica::{HeadCache, NewCommit, NewSegment, ReplicaWriter, TableHead};
 pub use row_key::{Dedupe, RowDigest, RowDigests};
 pub use schema::{
     COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, Lifecycle, NAME_BYTES_MAX, QUARANTINE, Retention, TableSpec,

@@ -68,6 +68,12 @@ fn refuse_unread(folders: &[TableFolder]) -> Result<()> {
     }
 }
 
+/// Refuses a folder that no table can have.
+pub(crate) fn validate_folder(folder: &str) -> Result<()> {
+    let reason = "no table has such a folder";
+    if may_be_table(folder) { Ok(()) } else { Err(Error::Name { what: "folder", name: folder.to_owned(), reason }) }
+}
+
 /// Whether a folder may be one of a table.
 fn may_be_table(folder: &str) -> bool {
     let (name, number) = folder.split_once(NUMBER_MARK).unwrap_or((folder, "1"));
@@ -94,6 +100,11 @@ impl Database {
     /// [`Error::Io`].
     pub fn has_table(&self, name: &str) -> Result<bool> {
         Ok(self.place_of(name)?.is_some())
+    }
+
+    /// Where all tables are, dropped ones as well.
+    pub(crate) fn places(&self) -> Result<Vec<Place>> {
+        Ok(self.table_folders()?.iter().map(TableFolder::place).collect())
     }
 
     /// Folders of tables, dropped ones as well.

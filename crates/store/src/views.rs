@@ -77,7 +77,7 @@ pub(crate) type ReadViews = (Vec<u8>, Arc<[View]>);
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Views {
+pub(crate) struct Views {
     version: u32,
     /// BLAKE3 of `views` as compact JSON.
     blake3: String,
@@ -90,7 +90,7 @@ fn digest(views: &[View]) -> Result<String> {
 }
 
 impl Views {
-    fn parse(bytes: &[u8], path: &std::path::Path) -> Result<Vec<View>> {
+    pub(crate) fn parse(bytes: &[u8], path: &std::path::Path) -> Result<Vec<View>> {
         let told = |found: String| Error::corrupt(path, 0, "the list of the views", found);
         let list: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| told(error.to_string()))?;
         let version = list["version"].as_u64().unwrap_or(0);

@@ -121,6 +121,11 @@ impl Writer {
         Ok(writer)
     }
 
+    /// Removes files that no commit of a table names. The caller holds the writer's lock.
+    pub(crate) fn sweep_table(database: &Database, folder: &str) -> Result<()> {
+        Writer::at(database, folder.to_owned(), Box::new(())).map(drop)
+    }
+
     /// The table, unless there is none or it was dropped.
     pub(crate) fn table(&self) -> Option<&TableState> {
         self.state().filter(|state| !state.dropped)

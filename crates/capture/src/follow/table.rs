@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use splay_store::{Captured, TableSnapshot, TableSpec};
+use splay_store::{Captured, ColumnSpec, TableSnapshot, TableSpec};
 
 use crate::capture::times;
 use crate::error::Result;
@@ -28,6 +28,8 @@ pub(super) struct Waiting {
     built: usize,
     bytes: u64,
     composed: Option<Composed>,
+    /// What the segments' rows have.
+    columns: Vec<ColumnSpec>,
 }
 
 /// Segments over the files of a commit.
@@ -80,6 +82,11 @@ impl Waiting {
 
     /// Brings all rows into segments; false if they were there.
     pub(super) fn build(&mut self, spec: &TableSpec, journal: &Growth, bytes_max: u64) -> Result<bool> {
+        // A follower may have rows before it has the columns for them.
+        if self.columns != spec.columns {
+            self.rebuild();
+            self.columns.clone_from(&spec.columns);
+        }
         if self.built == self.batches.len() {
             return Ok(false);
         }

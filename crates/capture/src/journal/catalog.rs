@@ -66,7 +66,7 @@ impl Catalog {
             return Ok(Stored::Absent);
         }
         let bytes = storage.read(&path())?;
-        let Some((version, content)) = parse(&bytes) else { return Ok(Stored::Damaged) };
+        let Some((version, content)) = unpack(MAGIC, &bytes) else { return Ok(Stored::Damaged) };
         if version != VERSION {
             return Err(Error::Damaged {
                 path: storage.display_path(&path()),
@@ -92,13 +92,7 @@ impl Catalog {
     fn encode(&self) -> Vec<u8> {
         // Plain data to memory: can't fail.
         let content = serde_json::to_vec(self).unwrap_or_default();
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + content.len() + 4);
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&u32::try_from(content.len()).unwrap_or(u32::MAX).to_le_bytes());
-        bytes.extend_from_slice(&content);
-        bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
-        bytes
+        pack(MAGIC, VERSION, &content)
     }
 
     /// Adds a loss unless it is listed.
@@ -131,18 +125,29 @@ fn path() -> String {
     format!("{FOLDER}/{NAME}")
 }
 
-/// Version and content, if the checksum is right.
-fn parse(bytes: &[u8]) -> Option<(u32, &[u8])> {
+/// Content behind its kind, version and length, and before a checksum of all.
+pub(crate) fn pack(magic: &[u8; 8], version: u32, content: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + content.len() + 4);
+    bytes.extend_from_slice(magic);
+    bytes.extend_from_slice(&version.to_le_bytes());
+    bytes.extend_from_slice(&u32::try_from(content.len()).unwrap_or(u32::MAX).to_le_bytes());
+    bytes.extend_from_slice(content);
+    bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+    bytes
+}
+
+/// Version and content, if kind and checksum are right.
+pub(crate) fn unpack<'a>(magic: &[u8; 8], bytes: &'a [u8]) -> Option<(u32, &'a [u8])> {
     let (head, rest) = bytes.split_at_checked(HEADER_BYTES)?;
     let word = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
     let length = usize::try_from(word(12)?).ok().filter(|length| *length <= CONTENT_BYTES_MAX)?;
     let (content, crc) = rest.split_at_checked(length)?;
     let is_sound = crc32c::crc32c(&bytes[..HEADER_BYTES + length]).to_le_bytes() == *crc;
-    (head.starts_with(MAGIC) && is_sound).then_some((word(8)?, content))
+    (head.starts_with(magic) && is_sound).then_some((word(8)?, content))
 }
 
 /// Writes a file of the journal's folder so that it holds its old or its new bytes at every instant.
-pub(super) fn replace(storage: &dyn Storage, name: &str, bytes: &[u8]) -> splay_store::Result<()> {
+pub(crate) fn replace(storage: &dyn Storage, name: &str, bytes: &[u8]) -> splay_store::Result<()> {
     let temporary = format!("{name}.tmp");
     let (from, to) = (format!("{FOLDER}/{temporary}"), format!("{FOLDER}/{name}"));
     if storage.list(FOLDER)?.iter().any(|entry| entry.name == temporary) {
@@ -180,8 +185,8 @@ mod tests {
         for at in 0..sound.len() {
             let mut damaged = sound.clone();
             damaged[at] ^= 4;
-            assert_eq!(parse(&damaged), None, "{at}");
-            assert_eq!(parse(&sound[..at]), None, "{at}");
+            assert_eq!(unpack(MAGIC, &damaged), None, "{at}");
+            assert_eq!(unpack(MAGIC, &sound[..at]), None, "{at}");
         }
     }
 }

@@ -72,6 +72,43 @@ pub(crate) fn copy(storage: &dyn Storage, number: u64, is_last: bool) -> Result<
     Ok(Some(Copied { bytes, last }))
 }
 
+/// Gives table, number and latest time of each batch in a file, as far as its frames are whole.
+///
+/// # Errors
+/// Those of reading.
+pub(crate) fn each_batch(storage: &dyn Storage, number: u64, take: &mut dyn FnMut(&str, u64, i64)) -> Result<()> {
+    let bytes = storage.read(&path(number))?;
+    let Some((_, _, first)) = format::parse_header(&bytes) else { return Ok(()) };
+    let (mut walk, mut last) = (Walk::new(first), first.saturating_sub(1));
+    loop {
+        match walk.next(&bytes) {
+            Ok(Some(Step::Rows(rows, spec))) => {
+                last = rows.sequence;
+                take(&spec.name, rows.sequence, rows.times.1);
+            }
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => {
+                if walk.offset() >= bytes.len() || !passes_loss(storage, number, &mut walk, last)? {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Whether all rows of a file are in the tables' files.
+///
+/// # Errors
+/// Those of reading.
+pub(crate) fn is_stored(storage: &dyn Storage, number: u64, stored: &impl Fn(&str, u64, i64) -> bool) -> Result<bool> {
+    let mut tables: BTreeMap<String, (u64, i64)> = BTreeMap::new();
+    each_batch(storage, number, &mut |table, sequence, latest| {
+        let of_table = tables.entry(table.to_owned()).or_insert((0, i64::MIN));
+        *of_table = (of_table.0.max(sequence), of_table.1.max(latest));
+    })?;
+    Ok(tables.iter().all(|(table, (sequence, latest))| stored(table, *sequence, *latest)))
+}
+
 /// What else of the folder belongs to a backup, by path: all but the lock, the reserve and what is kept for people.
 ///
 /// # Errors
@@ -81,7 +118,9 @@ pub(crate) fn others(storage: &dyn Storage) -> Result<BTreeMap<String, Vec<u8>>>
     for entry in storage.list(FOLDER)?.into_iter().filter(|entry| !entry.is_dir) {
         let path = format!("{FOLDER}/{}", entry.name);
         let ends = [".jnl", ".torn", ".damaged", ".log", ".tmp"];
-        if path == LOCK || entry.name == RESERVE_FILE || ends.iter().any(|end| entry.name.contains(end)) {
+        // What a database is among its copies isn't for a database that is made of the backup, which goes its own way.
+        let is_ours = path == LOCK || entry.name == RESERVE_FILE || entry.name == crate::replica::STATE_FILE;
+        if is_ours || ends.iter().any(|end| entry.name.contains(end)) {
             continue;
         }
         match storage.read(&path) {

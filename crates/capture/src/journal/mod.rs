@@ -32,18 +32,19 @@ mod writer;
 
 use std::collections::HashMap;
 
-pub(crate) use copy::{Copied, copy, others};
+pub(crate) use catalog::{Catalog, Stored, pack, replace, unpack};
+pub(crate) use copy::{Copied, copy, each_batch, is_stored, others};
 pub(crate) use cursor::Cursor;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use cursor::read;
-pub(crate) use format::{FRAME_BYTES_MAX, PRODUCER_BYTES_MAX};
+pub(crate) use format::{FRAME_BYTES_MAX, Frame, Link, PRODUCER_BYTES_MAX};
 pub(crate) use growth::{Entry as Stands, Found as News, Growth};
 pub use inspect::{JournalFileReport, JournalReport, JournalTableReport};
 pub(crate) use look::{is_locked, look};
 pub use loss::{JournalLoss, LossKind, MissingNumbers};
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use reader::Found;
-pub(crate) use reader::{Batch, numbers, replay};
+pub(crate) use reader::{Batch, numbers, numbers_in, replay};
 pub use recover::RecoveredBatch;
 pub(crate) use writer::{Entry, JournalWriter};
 
@@ -67,7 +68,7 @@ pub(crate) const FOLDER: &str = ".journal";
 pub(crate) const LOCK: &str = ".journal/lock";
 
 /// No file has this number: others can follow each one.
-const NUMBER_MAX: u64 = u64::MAX >> 1;
+pub(crate) const NUMBER_MAX: u64 = u64::MAX >> 1;
 
 /// One file of the journal.
 #[derive(Debug, Clone)]
@@ -135,7 +136,8 @@ impl JournalFile {
     }
 }
 
-fn name(number: u64) -> String {
+/// Name of a file.
+pub(crate) fn name(number: u64) -> String {
     format!("{number:08}.jnl")
 }
 

@@ -437,7 +437,12 @@ pub(super) fn batch(rows: &RowsFrame<'_>, spec: &Arc<TableSpec>) -> Result<Batch
 
 /// Numbers of the files, ascending. A file that only looks like one of ours, such as a copy named `1.jnl`, is none.
 pub(crate) fn numbers(storage: &dyn Storage) -> Result<Vec<u64>> {
-    let names = storage.list(FOLDER)?;
+    numbers_in(storage, FOLDER)
+}
+
+/// Numbers of the journal's files in a folder.
+pub(crate) fn numbers_in(storage: &dyn Storage, folder: &str) -> Result<Vec<u64>> {
+    let names = storage.list(folder)?;
     let number = |entry: &str| {
         let number = entry.strip_suffix(".jnl").and_then(|stem| stem.parse().ok());
         number.filter(|number| *number < NUMBER_MAX && name(*number) == entry)

@@ -17,6 +17,7 @@ use super::format::{self, Frame, Layout, RowsFrame};
 use super::reader::Found;
 use super::{FOLDER, JournalFile, Producers, path};
 use crate::error::{Error, Result};
+use crate::replica::{Position, Replicas};
 
 /// The journal's end, where it grows.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub(crate) struct JournalWriter {
     /// Whether all bytes are: the last frame says that those before it are, and isn't synced itself.
     is_whole: bool,
     failed: Option<Error>,
+    /// Told how far it is synced.
+    replicas: Option<Arc<Replicas>>,
 }
 
 /// Rows that shall be written.
@@ -81,6 +84,7 @@ impl JournalWriter {
             is_synced: true,
             is_whole: true,
             failed: None,
+            replicas: None,
         };
         match writer.next_file(next_sequence, producers) {
             Ok(()) => {}
@@ -93,6 +97,21 @@ impl JournalWriter {
             writer.current.is_behind_loss = writer.catalog.losses.iter().any(|loss| loss.is_between(before, number));
         }
         Ok(writer)
+    }
+
+    /// Tells these from now on how far it is synced.
+    pub(crate) fn tell(&mut self, replicas: Arc<Replicas>) {
+        self.replicas = Some(replicas);
+        self.tell_synced();
+    }
+
+    /// All bytes so far are synced.
+    fn tell_synced(&self) {
+        if let Some(replicas) = &self.replicas
+            && self.file.is_some()
+        {
+            replicas.synced(Position { file: self.current.number, offset: self.current.bytes });
+        }
     }
 
     /// Whether there is a file to write to; not after a start for which there was no room.
@@ -142,6 +161,7 @@ impl JournalWriter {
         }
         self.layouts.clear();
         self.of_tables.clear();
+        self.tell_synced();
         Ok(())
     }
 
@@ -241,6 +261,7 @@ impl JournalWriter {
             return Err(self.fail(error.to_string()));
         }
         (self.is_synced, self.is_whole) = (true, true);
+        self.tell_synced();
         Ok(())
     }
 

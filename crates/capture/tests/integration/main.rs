@@ -17,6 +17,7 @@ mod model;
 mod power;
 mod rename;
 mod replay;
+mod replica;
 mod rot;
 mod rows;
 mod subscriptions;

@@ -10,6 +10,7 @@ pub mod load;
 pub mod manual;
 mod notify;
 pub mod place;
+pub mod promote;
 pub mod replay;
 pub mod serve;
 pub mod shell;

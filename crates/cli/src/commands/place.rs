@@ -45,14 +45,15 @@ pub fn client(arguments: &PlaceArguments) -> Result<Option<Client>> {
     if !arguments.place.starts_with("http://") && !arguments.place.starts_with("https://") {
         return Ok(None);
     }
-    let token = match &arguments.token_file {
-        Some(file) => {
-            let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-            Some(text.trim().to_owned())
-        }
-        None => std::env::var(TOKEN).ok(),
-    };
+    let token = token(arguments.token_file.as_deref())?;
     Ok(Some(Client::new(&arguments.place, token, arguments.authority.as_deref())?))
+}
+
+/// A token for a server, of a file or of the variable.
+pub fn token(file: Option<&Path>) -> Result<Option<String>> {
+    let Some(file) = file else { return Ok(std::env::var(TOKEN).ok()) };
+    let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    Ok(Some(text.trim().to_owned()))
 }
 
 /// A thread's worth of network.

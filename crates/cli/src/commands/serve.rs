@@ -8,7 +8,9 @@ use anyhow::{Context, Result, bail};
 use splay_capture::{Capture, CaptureSettings, FollowSettings, Recovered};
 use splay_server::Server;
 use splay_server::ingest::Ingest;
+use splay_server::replica::{FollowerIngest, HttpLeader};
 use splay_server::settings::Settings;
+use splay_store::storage::{LocalStorage, Storage};
 use splay_store::{Database, Secret};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::Targets;
@@ -16,6 +18,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::notify::notify;
+use super::place;
 use crate::allocator;
 use crate::args::{DatabaseArguments, ServeArguments, TokenArguments};
 use crate::print::say;
@@ -60,8 +63,16 @@ fn refuse_huge_pages() {
     }
 }
 
-/// The database, and capture unless the server only reads.
+/// The database, and capture unless the server only reads; what captures once it is promoted, if it follows another server.
 fn open(arguments: &ServeArguments, settings: CaptureSettings) -> Result<(Database, Option<Arc<dyn Ingest>>)> {
+    if let Some(url) = &arguments.follow {
+        let token = place::token(arguments.follow_token_file.as_deref())?;
+        let leader = HttpLeader::new(url, token, arguments.follow_authority.as_deref())?;
+        let aside = arguments.aside.as_ref().map(LocalStorage::made).transpose()?;
+        let aside = aside.map(|aside| Arc::new(aside) as Arc<dyn Storage>);
+        let (database, follower) = FollowerIngest::start(&arguments.database, leader, aside, settings)?;
+        return Ok((database, Some(Arc::new(follower))));
+    }
     if arguments.read_only {
         let database = Database::open(&arguments.database)?;
         splay_capture::follow(&database, FollowSettings { bytes_max: settings.live_bytes_max.saturating_mul(2) });

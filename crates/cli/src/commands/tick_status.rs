@@ -40,6 +40,31 @@ fn show_disk(out: &mut impl Write, disk: &Value) -> Result<()> {
     Ok(())
 }
 
+/// What the database is among its copies, if it has any.
+fn show_replication(out: &mut impl Write, told: &Value) -> Result<()> {
+    let epoch = number(&told["epoch"]);
+    match told["role"].as_str() {
+        Some("follower") => {
+            let behind = told["lag_ns"]
+                .as_u64()
+                .map_or("not caught up yet".to_owned(), |ns| format!("{} ms behind", ns / 1_000_000));
+            writeln!(out, "follows   {}, {behind}; epoch {epoch}", told["leader"].as_str().unwrap_or_default())?;
+            if let Some(error) = told["error"].as_str() {
+                writeln!(out, "STALE     {error}")?;
+            }
+        }
+        Some(_) if told["fenced"].is_u64() => {
+            writeln!(out, "FENCED    epoch {} began elsewhere: nothing is taken here", number(&told["fenced"]))?;
+        }
+        Some(_) => {
+            let connected = list(&told["followers"]).filter(|follower| follower["is_connected"] == true).count();
+            writeln!(out, "copies    {connected} followers connected; epoch {epoch}")?;
+        }
+        None => {}
+    }
+    Ok(())
+}
+
 /// What the clock did, if it did anything.
 fn show_clock(out: &mut impl Write, clock: &Value) -> Result<()> {
     let [back, ahead, lead] = ["steps_back", "steps_ahead", "ahead_ns"].map(|key| number(&clock[key]));
@@ -53,6 +78,7 @@ fn show_clock(out: &mut impl Write, clock: &Value) -> Result<()> {
 fn show(out: &mut impl Write, told: &Value) -> Result<()> {
     let capture = &told["capture"];
     writeln!(out, "state     {}", state(told["state"].as_str().unwrap_or_default()))?;
+    show_replication(out, &told["replication"])?;
     if let Some(failed) = capture["failed"].as_str() {
         writeln!(out, "FAILED    {failed}")?;
     }

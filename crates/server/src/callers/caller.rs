@@ -66,7 +66,11 @@ impl Caller {
         match &self.0 {
             Identity::Token { name, roles } if !roles.contains(&role) => {
                 tracing::warn!(token = &**name, ?role, "a request was refused that its token doesn't allow");
-                let role = if role == Role::Read { "read" } else { "write" };
+                let role = match role {
+                    Role::Read => "read",
+                    Role::Write => "write",
+                    Role::Replicate => "replicate: name the role in the settings",
+                };
                 Err(Problem::new(Code::Forbidden, format!("the token doesn't allow to {role}")))
             }
             _ => Ok(()),
@@ -87,6 +91,17 @@ impl Caller {
             Some(rights) if !rights.may_monitor() => {
                 Err(Problem::new(Code::Forbidden, "permission denied: the role pg_monitor sees how the server stands"))
             }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether he may have all that the database holds, and say who leads it.
+    pub(crate) fn check_replication(&self) -> Outcome<()> {
+        match self.rights() {
+            Some(rights) if !rights.is_superuser() => Err(Problem::new(
+                Code::Forbidden,
+                "permission denied: followers ask as a superuser, or with a token of the role replicate",
+            )),
             _ => Ok(()),
         }
     }
@@ -150,15 +165,15 @@ impl Caller {
 
 /// Somebody who follows tables, and whether he still may.
 #[derive(Debug, Clone)]
-pub(crate) struct Follower {
+pub(crate) struct TableReader {
     callers: Callers,
     caller: Caller,
     ask: Ask,
 }
 
-impl Follower {
-    pub(crate) fn new(callers: &Callers, caller: Caller, ask: &Ask) -> Follower {
-        Follower { callers: callers.clone(), caller, ask: ask.clone() }
+impl TableReader {
+    pub(crate) fn new(callers: &Callers, caller: Caller, ask: &Ask) -> TableReader {
+        TableReader { callers: callers.clone(), caller, ask: ask.clone() }
     }
 
     /// # Errors

@@ -6,6 +6,7 @@ mod encode;
 #[cfg(test)]
 mod fuzz;
 mod query;
+mod replica;
 mod status;
 mod storage;
 mod subscribe;
@@ -13,6 +14,7 @@ mod tables;
 mod text;
 mod write;
 
+pub(crate) use replica::FOLLOWER_REQUESTS_MAX;
 pub(crate) use subscribe::kind;
 
 use std::io::Read;
@@ -32,13 +34,14 @@ use bytes::{Bytes, BytesMut};
 use flate2::read::MultiGzDecoder;
 use futures::StreamExt;
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::appends::Appends;
 use crate::asks::Ask;
 use crate::auth::protocol_token;
-use crate::callers::{Caller, Callers, Follower};
+use crate::callers::{Caller, Callers, TableReader};
 use crate::guarded::GuardedIngest;
+use crate::ingest::Replication;
 use crate::metrics::Metrics;
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::{Limits, Role};
@@ -57,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) callers: Callers,
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
+    /// Requests of followers at a time.
+    pub(crate) followers: Arc<Semaphore>,
     pub(crate) stop: watch::Receiver<bool>,
 }
 
@@ -91,9 +96,14 @@ impl Shared {
         Ok(self.statements.in_session(self.callers.session(caller, self.statements.session()).await?))
     }
 
+    /// What the database is among its copies, if it has any.
+    fn replication(&self) -> Option<Replication> {
+        self.appends.as_ref().and_then(|appends| appends.ingest().replication())
+    }
+
     /// Somebody who follows tables.
-    pub(crate) fn follower(&self, caller: Caller, ask: &Ask) -> Follower {
-        Follower::new(&self.callers, caller, ask)
+    pub(crate) fn follower(&self, caller: Caller, ask: &Ask) -> TableReader {
+        TableReader::new(&self.callers, caller, ask)
     }
 }
 
@@ -125,6 +135,10 @@ fn routes() -> Vec<Route> {
         route(POST, "/write", write::lines_v1),
         route(GET, "/ping", write::ping),
         route(MethodFilter::HEAD, "/ping", write::ping),
+        route(POST, "/replica/state", replica::state),
+        route(POST, "/replica/journal", replica::journal),
+        route(POST, "/replica/file", replica::file),
+        route(POST, "/replica/promote", replica::promote),
         route(GET, "/health", health),
         route(GET, "/ready", ready),
         route(GET, "/metrics", metrics),
@@ -222,7 +236,12 @@ async fn ready(State(server): Server) -> Response {
         (false, true, 0) => (StatusCode::OK, "ready"),
         (false, true, _) => (StatusCode::OK, "degraded"),
     };
+    let (status, text, why) = match server.replication().filter(|_| !stopping && takes_rows) {
+        Some(replication) => of_copies(&replication, (status, text)),
+        None => (status, text, None),
+    };
     let reason = match text {
+        _ if why.is_some() => why.map(str::to_owned),
         "full" => full,
         "degraded" => {
             Some(format!("{damaged} tables are damaged, the journal has {losses} losses; /status says which"))
@@ -233,7 +252,30 @@ async fn ready(State(server): Server) -> Response {
     if let Some(reason) = reason {
         told["reason"] = json!(reason);
     }
+    if let Some(Replication::Follower(follower)) = server.replication() {
+        told["lag_ms"] = json!(follower.lag_ns.map(|lag| lag / 1_000_000));
+    }
     (status, axum::Json(told)).into_response()
+}
+
+/// The same of a database that has copies, with a reason.
+fn of_copies(
+    replication: &Replication,
+    otherwise: (StatusCode, &'static str),
+) -> (StatusCode, &'static str, Option<&'static str>) {
+    match replication {
+        Replication::Leader(leader) if leader.fenced.is_some() => {
+            (StatusCode::SERVICE_UNAVAILABLE, "fenced", Some("another copy of this database was promoted"))
+        }
+        Replication::Leader(_) => (otherwise.0, otherwise.1, None),
+        Replication::Follower(follower) if !follower.is_whole => {
+            (StatusCode::SERVICE_UNAVAILABLE, "catching up", Some("this copy isn't whole yet"))
+        }
+        Replication::Follower(follower) if !follower.is_connected || follower.error.is_some() => {
+            (StatusCode::OK, "stale", Some("the leader can't be followed now; /status says why"))
+        }
+        Replication::Follower(_) => (StatusCode::OK, "following", None),
+    }
 }
 
 async fn metrics(State(server): Server, headers: HeaderMap) -> Outcome<Response> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Query, RawQuery, State};
-use axum::http::{HeaderMap, HeaderValue, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -17,9 +17,13 @@ use splay_sql::{Parameters, ScalarValue};
 use super::encode::Format;
 use super::{Server, Shared, read_body};
 use crate::callers::Caller;
+use crate::ingest::Replication;
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
 use crate::statements::or_broke_off;
+
+/// The header that says how far a follower is behind.
+const LAG: &str = "splay-lag-ms";
 
 /// What a client asks, in whichever form it came.
 #[derive(Debug, Default, Deserialize)]
@@ -149,6 +153,8 @@ async fn run(
             Some(ingest.ok_or_else(|| Problem::new(Code::Unsupported, "this server only reads"))?)
         }
     };
+    // Before the statement looks at a table: what the leader had so long ago is in the answer.
+    let lag = lag(server);
     let statements = server.statements(caller).await?;
     let ran = statements.run_for("http", text, parameters, format.encoder(), ingest).await;
     let answered = match ran {
@@ -170,7 +176,15 @@ async fn run(
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.extend(lag.map(|lag| (HeaderName::from_static(LAG), lag)));
     Ok(response)
+}
+
+/// How far a follower is behind its leader, in milliseconds; none where nothing is followed.
+fn lag(server: &Shared) -> Option<HeaderValue> {
+    let Some(Replication::Follower(follower)) = server.replication() else { return None };
+    let lag = follower.lag_ns.map(|lag| HeaderValue::from(lag / 1_000_000));
+    Some(lag.unwrap_or(HeaderValue::from_static("unknown")))
 }
 
 /// Values for placeholders: an array by position, an object by name.

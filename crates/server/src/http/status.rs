@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use splay_capture::Report;
 
 use super::{Server, on_thread};
+use crate::ingest::Replication;
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
 
@@ -16,7 +17,9 @@ use crate::settings::Role;
 pub(super) async fn status(State(server): Server, headers: HeaderMap) -> Outcome<Json<Value>> {
     server.caller(&headers, Role::Read).await?.check_monitor()?;
     let database = server.statements.session().database().clone();
-    let ingest = server.appends.as_ref().map(|appends| Arc::clone(appends.ingest()));
+    let replication = server.replication();
+    let takes_rows = !matches!(replication, Some(Replication::Follower(_)));
+    let ingest = server.appends.as_ref().map(|appends| Arc::clone(appends.ingest())).filter(|_| takes_rows);
     let report = on_thread(move || {
         let status = ingest.as_ref().map(|ingest| ingest.status());
         let rejected = ingest.as_ref().map(|ingest| ingest.rejected()).unwrap_or_default();
@@ -24,6 +27,12 @@ pub(super) async fn status(State(server): Server, headers: HeaderMap) -> Outcome
     });
     let mut told = serde_json::to_value(report.await??)
         .map_err(|_| Problem::new(Code::Internal, "the status can't be written"))?;
+    if let Some(replication) = &replication {
+        told["replication"] = serde_json::to_value(replication).unwrap_or_default();
+    }
+    if let Some(Replication::Leader(leader)) = &replication {
+        told["replication"]["lag_ms_p99"] = json!(leader.lag.quantile(0.99).map(|seconds| seconds * 1e3));
+    }
     told["version"] = json!(env!("CARGO_PKG_VERSION"));
     Ok(Json(told))
 }

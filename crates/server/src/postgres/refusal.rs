@@ -55,6 +55,8 @@ impl From<Problem> for Refusal {
             Code::Busy => "53300",
             Code::Full => "53100",
             Code::Closed => "57P01",
+            // Of a transaction of which it isn't known whether it lasts.
+            Code::Unconfirmed => "08007",
             Code::Unsupported => "0A000",
             Code::Execution => of_execution(&message),
             Code::Corrupt => "XX001",

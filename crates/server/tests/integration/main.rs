@@ -10,6 +10,7 @@ mod line;
 mod memory;
 mod postgres;
 mod query;
+mod replica;
 mod subscribe;
 mod support;
 mod users;

@@ -111,7 +111,7 @@ fn every_route_holds_its_callers_to_their_rights() {
     // A server may have been built without the web console.
     let licences = request(desk.served.http(), "GET", "/licences.txt", &[packed], b"").status;
     assert!(licences == 200 || licences == 404, "{licences}");
-    let matrix: [(&str, &str, &str, &[u8], Statuses); 20] = [
+    let matrix: [(&str, &str, &str, &[u8], Statuses); 24] = [
         ("GET", "/", "/", b"", open),
         ("GET", "/assets/{name}", "/assets/none.js", b"", [404; 5]),
         ("GET", "/licences.txt", "/licences.txt", b"", [licences; 5]),
@@ -130,6 +130,11 @@ fn every_route_holds_its_callers_to_their_rights() {
         ("POST", "/write", "/write", line, [401, 401, 403, 204, 204]),
         ("GET", "/ping", "/ping", b"", empty),
         ("HEAD", "/ping", "/ping", b"", empty),
+        // This server's rows are in no journal: there is nothing to follow.
+        ("POST", "/replica/state", "/replica/state", b"{}", [401, 401, 403, 403, 501]),
+        ("POST", "/replica/journal", "/replica/journal", b"{}", [401, 401, 403, 403, 501]),
+        ("POST", "/replica/file", "/replica/file", b"{}", [401, 401, 403, 403, 501]),
+        ("POST", "/replica/promote", "/replica/promote", b"{}", [401, 401, 403, 403, 501]),
         ("GET", "/health", "/health", b"", open),
         ("GET", "/ready", "/ready", b"", open),
         ("GET", "/metrics", "/metrics", b"", [401, 401, 403, 403, 200]),

@@ -21,6 +21,7 @@ use std::sync::{Arc, PoisonError};
 use serde::{Deserialize, Serialize};
 
 pub use self::edit::RoleChange;
+pub(crate) use self::file::parse;
 pub use self::grant::{Grant, Privilege};
 pub use self::rights::{Permission, Rights, RowCondition};
 pub use self::secret::{Password, Secret};

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::database::READERS_LOCK;
 use crate::error::{Error, Result};
 use crate::settings;
-use crate::storage::{self, Storage, parent};
+use crate::storage::{Storage, parent};
 
 pub use tables::TableCommit;
 pub use writer::{BackupReport, BackupWriter};
@@ -174,14 +174,6 @@ fn make_folders(storage: &dyn Storage, path: &str, made: &mut BTreeSet<String>) 
     storage.create_dir(folder)?;
     made.insert(folder.to_owned());
     Ok(())
-}
-
-fn remove_all(storage: &dyn Storage, folder: &str) -> Result<()> {
-    for entry in storage.list(folder)? {
-        let path = storage::join(folder, &entry.name);
-        if entry.is_dir { remove_all(storage, &path)? } else { storage.remove(&path)? }
-    }
-    storage.remove_dir(folder)
 }
 
 /// Gives a file's bytes to `take`, and their number and BLAKE3.

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    Backup, BackupFile, COPY_BYTES, LIST, LOCK, TableCommit, VERSION, folder, generation_of, make_folders,
-    read_through, remove_all,
+    Backup, BackupFile, COPY_BYTES, LIST, LOCK, TableCommit, VERSION, folder, generation_of, make_folders, read_through,
 };
 use crate::access;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::settings;
-use crate::storage::{self, LockMode, Storage, StorageFile};
+use crate::storage::{self, LockMode, Storage, StorageFile, remove_all};
 use crate::views;
 
 /// What was copied.

@@ -18,7 +18,7 @@ mod writer;
 pub use format::{Captured, FileEntry, Source, Tier};
 pub(crate) use format::{Commit, Head, Operation};
 pub(crate) use history::{CommitNote, added_by};
-pub(crate) use reader::{HeadFile, refresh};
+pub(crate) use reader::{HeadFile, refresh, state_of};
 pub(crate) use state::TableState;
 pub(crate) use writer::{commit, create, mark_created};
 

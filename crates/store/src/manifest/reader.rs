@@ -68,6 +68,11 @@ pub(crate) fn refresh(
     Err(Error::corrupt(path, 0, "the log that HEAD names", "no file"))
 }
 
+/// The state that a whole log makes, as HEAD says.
+pub(crate) fn state_of(log: &[u8], head: &Head, path: &std::path::Path) -> Result<TableState> {
+    replay(log, head, None, path).map(Arc::unwrap_or_clone)
+}
+
 fn replay(
     bytes: &[u8],
     head: &Head,

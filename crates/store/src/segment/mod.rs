@@ -21,6 +21,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 
+pub(crate) use checksum::{BlockChecksums, digest};
 pub use column::ColumnReader;
 pub use reader::{ColumnStorage, Segment, SegmentBatches};
 pub use row_list::RowList;

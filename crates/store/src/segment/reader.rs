@@ -321,11 +321,36 @@ impl Segment {
         Ok(spec.shown_columns().iter().filter_map(of).collect())
     }
 
-    /// Checks every byte of the segment and of its index against the manifest.
+    /// Checks every byte of the segment and of its index against the manifest, and that its rows can be read.
     ///
     /// # Errors
     /// [`Error::Corrupt`] for the first that differs.
     pub fn verify(&self, spec: &TableSpec) -> Result<()> {
+        self.verify_bytes()?;
+        if self.storage.is_none() {
+            return Ok(());
+        }
+        let all: Vec<usize> = (0..spec.columns.len()).collect();
+        self.batches(spec, &all, 0..self.entry.rows, 1 << 16)?.try_for_each(|batch| batch.map(|_| ()))
+    }
+
+    /// Checks the index against the manifest and the checksums of the segment's blocks.
+    pub(crate) fn verify_index(&self, checksums: &[u32]) -> Result<()> {
+        let Some(storage) = &self.storage else { return Ok(()) };
+        let (index, bytes) = self.open_index(storage.as_ref())?;
+        index.verify()?;
+        if index.checksums()?[..] != *checksums {
+            let shown = storage.display_path(&self.index_path());
+            return Err(Error::corrupt(shown, 0, "the checksums of the segment", "others"));
+        }
+        match bytes.unreadable_at() {
+            Some(offset) => Err(unreadable(&storage.display_path(&self.index_path()), offset)),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks every byte of the segment and of its index against the manifest.
+    pub(crate) fn verify_bytes(&self) -> Result<()> {
         let Some(storage) = &self.storage else { return Ok(()) };
         let path = self.path();
         let bytes = storage.map(&path)?;
@@ -345,8 +370,6 @@ impl Segment {
             let shown = storage.display_path(&self.index_path());
             return Err(Error::corrupt(shown, 0, "the checksums of the segment", "others"));
         }
-        let all: Vec<usize> = (0..spec.columns.len()).collect();
-        self.batches(spec, &all, 0..self.entry.rows, 1 << 16)?.try_for_each(|batch| batch.map(|_| ()))?;
         // Zeros in the place of pages that can't be read differ from what was written; this tells it by its name.
         let read = [(bytes.unreadable_at(), self.path()), (index_bytes.unreadable_at(), self.index_path())];
         match read.into_iter().find_map(|(offset, path)| offset.map(|offset| (offset, path))) {

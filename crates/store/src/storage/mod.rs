@@ -247,6 +247,15 @@ pub(crate) fn copy(storage: &dyn Storage, from: &str, to: &str) -> Result<()> {
     }
 }
 
+/// Removes a folder with all that it holds.
+pub(crate) fn remove_all(storage: &dyn Storage, folder: &str) -> Result<()> {
+    for entry in storage.list(folder)? {
+        let path = join(folder, &entry.name);
+        if entry.is_dir { remove_all(storage, &path)? } else { storage.remove(&path)? }
+    }
+    storage.remove_dir(folder)
+}
+
 /// The folder of a path; empty for the database's own.
 pub(crate) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)

@@ -1,0 +1,159 @@
+//! How a copy begins, and how one catches up that has been away for so long that the leader's journal doesn't reach back to it: files first, then
+//! the journal from its oldest file on, beside the one that is there, whose place it then takes.
+//!
+//! - Commits are installed before the new files of the journal get their names, and the old ones go last: the leader has removed them, so that the
+//!   tables' own files have all their rows. So whatever is cut short, all rows that were here before are in files or in the journal.
+//! - From the first name on what is left to do is noted, and a start does it without the leader.
+//! - Statements of this process wait for the moment in which one takes the place of the other.
+
+use std::sync::PoisonError;
+
+use splay_store::{Database, NewCommit, TableHead};
+
+use super::copy::is_stored;
+use super::journal::{FollowedJournal, STAGED};
+use super::{Asker, LeaderState, PartKind, Replica, ReplicaState};
+use crate::error::{Error, Result};
+use crate::journal::{self, FOLDER};
+
+/// Bytes of the journal that are asked for at once.
+pub(super) const PART_BYTES: usize = 4 << 20;
+
+/// How often it is begun anew while the leader's journal goes on faster than it is fetched.
+const TRIES: usize = 100;
+
+impl Replica {
+    /// Catches up from nothing, or from long ago.
+    ///
+    /// # Errors
+    /// Those of the leader, and of the writes.
+    pub(super) fn exchange(&self) -> Result<()> {
+        if self.state().exchange.is_some() {
+            // It broke off among the names: what is there is finished, and followed from there.
+            return self.give_names(None);
+        }
+        tracing::info!("fetching the leader's files, then its journal from its oldest file on");
+        for _ in 0..TRIES {
+            self.clear_staged()?;
+            let leader = self.ask(|leader| leader.state(&self.asker()))?;
+            self.check_leader(&leader)?;
+            let mut commits = Vec::new();
+            for head in &leader.heads {
+                commits.extend(self.fetch(head)?.map(|commit| (head.clone(), commit)));
+            }
+            if self.stage(&leader)? {
+                return self.take_place(&leader, &commits);
+            }
+        }
+        Err(Error::Leader { reason: "its journal goes faster than it is fetched".to_owned() })
+    }
+
+    fn clear_staged(&self) -> Result<()> {
+        let storage = self.storage.as_ref();
+        for number in journal::numbers_in(storage, STAGED)? {
+            storage.remove(&format!("{STAGED}/{}", journal::name(number)))?;
+        }
+        Ok(storage.create_dir(STAGED)?)
+    }
+
+    /// Fetches the journal up to where it was when the commits were taken; false if files of it went meanwhile.
+    fn stage(&self, leader: &LeaderState) -> Result<bool> {
+        let mut staged = FollowedJournal::open(&self.storage, STAGED)?;
+        staged.list(&leader.catalog);
+        staged.next(leader.oldest)?;
+        // Without a name: it isn't a copy yet, and confirms nothing.
+        let asker = Asker { follower: String::new(), ..self.asker() };
+        let mut bytes_max = PART_BYTES;
+        loop {
+            let position = staged.position().unwrap_or_default();
+            if position >= leader.durable && staged.last().0 >= leader.sequence() {
+                return Ok(true);
+            }
+            if self.is_stopped() {
+                return Err(Error::Closed);
+            }
+            let part = self.ask(|leader| leader.journal(&asker, position, bytes_max))?;
+            match part.kind {
+                PartKind::Bytes => {
+                    let appended = staged.append(&part.bytes)?;
+                    bytes_max = next_bytes_max(bytes_max, part.bytes.len(), appended.bytes);
+                }
+                PartKind::Next(number) => staged.next(number)?,
+                PartKind::Gone(_) => return Ok(false),
+                PartKind::Ahead => return Err(Error::Leader { reason: "its journal became shorter".to_owned() }),
+            }
+        }
+    }
+
+    fn take_place(&self, leader: &LeaderState, commits: &[(TableHead, NewCommit)]) -> Result<()> {
+        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let storage = self.storage.as_ref();
+        self.put_texts(leader)?;
+        for (head, commit) in commits {
+            self.install(head, commit)?;
+        }
+        {
+            // Losses that the leader has told are told of the new files before these have their names.
+            let mut journal = self.journal();
+            journal.list(&leader.catalog);
+            journal.note()?;
+        }
+        let first = journal::numbers_in(storage, STAGED)?.first().copied();
+        if first.is_none() {
+            return self.change_state(|state| state.is_whole = true);
+        }
+        self.change_state(|state| state.exchange = first)?;
+        self.give_names(Some(leader))
+    }
+
+    fn give_names(&self, leader: Option<&LeaderState>) -> Result<()> {
+        let mut journal = self.journal();
+        finish_exchange(&self.database, &mut self.state())?;
+        *journal = FollowedJournal::open(&self.storage, FOLDER)?;
+        if let Some(leader) = leader {
+            journal.list(&leader.catalog);
+        }
+        journal.note()?;
+        self.note_position(&journal);
+        Ok(())
+    }
+}
+
+/// Gives the files that were put together beside the journal their names, and removes those before, if that was begun. Done again it does nothing.
+///
+/// # Errors
+/// Those of the writes.
+pub(super) fn finish_exchange(database: &Database, state: &mut ReplicaState) -> Result<()> {
+    let Some(first) = state.exchange else { return Ok(()) };
+    let storage = database.raw_storage();
+    for number in journal::numbers_in(storage.as_ref(), STAGED)? {
+        let name = journal::name(number);
+        storage.rename(&format!("{STAGED}/{name}"), &format!("{FOLDER}/{name}"))?;
+    }
+    storage.sync_dir(STAGED)?;
+    storage.sync_dir(FOLDER)?;
+    let mut journal = FollowedJournal::open(&storage, FOLDER)?;
+    journal.forget_before(first, |table, sequence, latest| is_stored(database, table, sequence, latest))?;
+    let mut next = state.clone();
+    // Its commits are there.
+    (next.exchange, next.is_whole) = (None, true);
+    next.store(storage.as_ref())?;
+    *state = next;
+    Ok(())
+}
+
+/// More, if no frame was whole; less again once they are.
+pub(super) fn next_bytes_max(bytes_max: usize, came: usize, kept: usize) -> usize {
+    match (came, kept) {
+        (0, _) => bytes_max,
+        (_, 0) => bytes_max.saturating_mul(4).min(journal::FRAME_BYTES_MAX + PART_BYTES),
+        _ => PART_BYTES,
+    }
+}
+
+impl LeaderState {
+    /// The last batch that a commit names.
+    fn sequence(&self) -> u64 {
+        self.heads.iter().map(|head| head.sequence).max().unwrap_or(0)
+    }
+}

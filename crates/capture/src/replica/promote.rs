@@ -1,0 +1,86 @@
+//! How a copy becomes the leader: by a higher epoch, which is durable before the first row is taken.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use splay_store::Database;
+use splay_store::storage::Storage;
+
+use super::exchange::finish_exchange;
+use super::state::Fork;
+use super::{Position, Replica, ReplicaState};
+use crate::capture::take_lock;
+use crate::error::{Error, Result};
+use crate::journal;
+
+/// What a copy of a database is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// It takes rows.
+    #[default]
+    Leader,
+    /// It follows another one.
+    Follower,
+}
+
+/// What a database is, if anybody followed it or it follows anybody.
+///
+/// # Errors
+/// [`Error::Damaged`].
+pub fn role(database: &Database) -> Result<Option<ReplicaState>> {
+    ReplicaState::load(database.raw_storage().as_ref())
+}
+
+/// Makes a copy that no process follows with the leader, from the next start on. Gives its epoch.
+///
+/// # Errors
+/// [`Error::Locked`] while a process follows or captures; [`Error::Rejected`] for one that is no whole copy.
+pub fn promote(database: &Database) -> Result<u64> {
+    let storage = database.raw_storage();
+    let _lock = take_lock(storage.as_ref())?;
+    let state = ReplicaState::load(storage.as_ref())?.unwrap_or_default();
+    raise(database, &storage, state)
+}
+
+impl Replica {
+    /// The same of one that this process follows with. It follows no longer.
+    ///
+    /// # Errors
+    /// As [`promote`].
+    pub fn promote(&self) -> Result<u64> {
+        self.stop();
+        let _journal = self.journal();
+        let state = self.state().clone();
+        raise(&self.database, &self.storage, state)
+    }
+}
+
+fn raise(database: &Database, storage: &Arc<dyn Storage>, mut state: ReplicaState) -> Result<u64> {
+    finish_exchange(database, &mut state)?;
+    if state.role != Role::Follower {
+        return Err(Error::rejected("", "this database follows none, and takes rows already"));
+    }
+    if !state.is_whole || state.cut.is_some() {
+        return Err(Error::rejected("", "this copy isn't whole yet: it has never caught up with its leader"));
+    }
+    let fork = fork(database, storage.as_ref(), state.epoch + 1)?;
+    (state.epoch, state.role, state.is_told) = (state.epoch + 1, Role::Leader, false);
+    state.note_fork(fork);
+    state.store(storage.as_ref())?;
+    tracing::warn!(epoch = state.epoch, "promoted: this database takes rows from now on");
+    Ok(state.epoch)
+}
+
+/// Where the journal and the tables are.
+fn fork(database: &Database, storage: &dyn Storage, epoch: u64) -> Result<Fork> {
+    let mut fork = Fork { epoch, ..Fork::default() };
+    if let Some(number) = journal::numbers(storage)?.last().copied()
+        && let Some(copied) = journal::copy(storage, number, true)?
+    {
+        fork.position = Position { file: number, offset: copied.bytes.len() as u64 };
+        fork.sequence = copied.last;
+    }
+    fork.tables = database.table_heads()?.into_iter().map(|head| (head.folder, head.epoch)).collect();
+    Ok(fork)
+}

@@ -1,0 +1,187 @@
+//! What a leader tells its followers.
+
+use std::time::{Duration, Instant};
+
+use splay_store::storage::Storage;
+
+use super::{Asker, JournalEnd, JournalPart, Leader, LeaderState, PartKind, Position, ReplicaState, ReplicationStatus};
+use crate::capture::Capture;
+use crate::error::{Error, Result};
+use crate::journal::{self, Catalog};
+
+/// How long a follower waits for more.
+pub(super) const WAIT: Duration = Duration::from_millis(1_000);
+
+/// Most bytes of one answer: as long as the longest frame, and what stands beside it.
+const BYTES_MAX: usize = journal::FRAME_BYTES_MAX + (1 << 20);
+
+impl Capture {
+    /// What is known of followers.
+    #[must_use]
+    pub fn replication(&self) -> ReplicationStatus {
+        let state = self.replica().clone().unwrap_or_default();
+        let (epoch, fenced) = (state.epoch, state.fenced);
+        ReplicationStatus { epoch, fenced, ..self.shared.replicas.status() }
+    }
+
+    /// The epoch that somebody else was promoted to, if that was heard of: nothing is taken any more.
+    #[must_use]
+    pub fn fenced(&self) -> Option<u64> {
+        self.replica().as_ref().and_then(|state| state.fenced)
+    }
+
+    /// Refuses changes of tables, views, users and roles once another copy was promoted.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`].
+    pub fn check_changes(&self) -> Result<()> {
+        self.fenced().map_or(Ok(()), |epoch| Err(Error::Fenced { epoch }))
+    }
+
+    /// As whom the leader before is told that this copy was promoted, until it has heard.
+    #[must_use]
+    pub fn successor(&self) -> Option<Asker> {
+        let known = self.replica();
+        let state = known.as_ref().filter(|state| state.leader.is_some() && !state.is_told && state.epoch > 1)?;
+        Some(Asker { database: state.database.clone(), epoch: state.epoch, ..Asker::default() })
+    }
+
+    /// The leader before has heard.
+    ///
+    /// # Errors
+    /// Those of the write.
+    pub fn note_told(&self) -> Result<()> {
+        let mut known = self.replica();
+        let Some(state) = known.as_mut() else { return Ok(()) };
+        state.is_told = true;
+        state.store(self.shared.database.raw_storage().as_ref())
+    }
+
+    /// Says who this database is to an asker who may know of it, and hears from it which epoch there is.
+    fn answer(&self, asker: &Asker) -> Result<ReplicaState> {
+        let mut known = self.replica();
+        let mut state = match known.as_ref() {
+            Some(state) => state.clone(),
+            None => {
+                let new = ReplicaState::new();
+                new.store(self.shared.database.raw_storage().as_ref())?;
+                known.insert(new).clone()
+            }
+        };
+        if !asker.database.is_empty() && asker.database != state.database {
+            return Err(Error::OtherLeader {
+                reason: "it is another database than the one that was followed".to_owned(),
+            });
+        }
+        let highest = asker.epoch.max(state.fenced.unwrap_or(0));
+        if asker.epoch > state.epoch && !asker.database.is_empty() && state.fenced != Some(highest) {
+            state.fenced = Some(highest);
+            // Before anybody hears of it, so that no start forgets it.
+            state.store(self.shared.database.raw_storage().as_ref())?;
+            *known = Some(state.clone());
+            tracing::error!(epoch = highest, "another copy of this database was promoted: no more rows are taken here");
+            self.shared.fence(highest);
+        }
+        match state.fenced {
+            Some(epoch) => Err(Error::Fenced { epoch }),
+            None => Ok(state),
+        }
+    }
+
+    /// A part of the journal, with a time to wait.
+    fn part(&self, asker: &Asker, after: Position, bytes_max: usize, wait: Duration) -> Result<JournalPart> {
+        let state = self.answer(asker)?;
+        let replicas = &self.shared.replicas;
+        // A copy that isn't whole yet asks without a name: it confirms nothing.
+        if !asker.follower.is_empty() {
+            replicas.confirm(&asker.follower, after);
+        }
+        let (storage, begun) = (self.shared.database.raw_storage(), Instant::now());
+        // Who wants no bytes only says what it has.
+        let end = if bytes_max == 0 { replicas.durable() } else { replicas.wait_beyond(after, wait) };
+        let waited_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let oldest = journal::numbers(storage.as_ref())?.first().copied().unwrap_or(end.file);
+        let (kind, bytes) = read(storage.as_ref(), after, end, bytes_max.min(BYTES_MAX))?;
+        let kind = if kind == PartKind::Gone(0) { PartKind::Gone(oldest) } else { kind };
+        Ok(JournalPart { epoch: state.epoch, kind, end, sequence: self.sequence(), oldest, waited_ns, bytes })
+    }
+}
+
+/// Whether a file of the journal has the bytes that another copy's has up to its end. One that has gone isn't compared.
+fn is_beginning(storage: &dyn Storage, end: JournalEnd, durable: Position) -> Result<bool> {
+    if end.position > durable {
+        return Ok(false);
+    }
+    let bytes = match storage.read(&journal::path(end.position.file)) {
+        Err(error) if error.is_not_found() => return Ok(true),
+        read => read?,
+    };
+    let before = bytes.get(..usize::try_from(end.position.offset).unwrap_or(usize::MAX));
+    Ok(before.is_some_and(|before| crc32c::crc32c(before) == end.crc))
+}
+
+/// What stands behind a place of a journal that is synced up to `end`.
+fn read(storage: &dyn Storage, after: Position, end: Position, bytes_max: usize) -> Result<(PartKind, Vec<u8>)> {
+    if after > end {
+        return Ok((PartKind::Ahead, Vec::new()));
+    }
+    let path = journal::path(after.file);
+    let length = match storage.identity(&path) {
+        Ok(_) if after.file == end.file => end.offset,
+        Ok(file) => file.length,
+        Err(error) if error.is_not_found() => return Ok((PartKind::Gone(0), Vec::new())),
+        Err(error) => return Err(error.into()),
+    };
+    if after.offset > length {
+        return Ok((PartKind::Ahead, Vec::new()));
+    }
+    if after.offset == length && after.file < end.file {
+        let numbers = journal::numbers(storage)?;
+        let next = numbers.into_iter().find(|number| *number > after.file).unwrap_or(end.file);
+        return Ok((PartKind::Next(next), Vec::new()));
+    }
+    let bytes = usize::try_from(length - after.offset).unwrap_or(usize::MAX).min(bytes_max);
+    match storage.read_at(&path, after.offset, bytes) {
+        Err(error) if error.is_not_found() => Ok((PartKind::Gone(0), Vec::new())),
+        read => Ok((PartKind::Bytes, read?)),
+    }
+}
+
+impl Leader for Capture {
+    fn state(&self, asker: &Asker) -> Result<LeaderState> {
+        let state = self.answer(asker)?;
+        let (database, storage) = (&self.shared.database, self.shared.database.raw_storage());
+        let heads = self.shared.replicas.heads(database)?;
+        // Behind the commits: who was to see no table that these have sees none in a copy either.
+        let (views, access) = (database.views_text()?, database.access_text()?);
+        // Behind the commits: what these name is in the journal up to there.
+        let durable = self.shared.replicas.durable();
+        let catalog = match Catalog::load(storage.as_ref())? {
+            journal::Stored::Sound(catalog) => catalog,
+            journal::Stored::Absent | journal::Stored::Damaged => Catalog::default(),
+        };
+        let oldest = journal::numbers(storage.as_ref())?.first().copied().unwrap_or(durable.file);
+        Ok(LeaderState {
+            database: state.database,
+            epoch: state.epoch,
+            heads,
+            views,
+            access,
+            settings: database.settings_text()?,
+            durable,
+            oldest,
+            catalog,
+            forks: state.forks,
+            is_beginning: asker.end.map_or(Ok(true), |end| is_beginning(storage.as_ref(), end, durable))?,
+        })
+    }
+
+    fn journal(&self, asker: &Asker, after: Position, bytes_max: usize) -> Result<JournalPart> {
+        self.part(asker, after, bytes_max, WAIT)
+    }
+
+    fn file(&self, asker: &Asker, path: &str, offset: u64, bytes_max: usize) -> Result<Vec<u8>> {
+        self.answer(asker)?;
+        Ok(self.shared.database.read_for_follower(path, offset, bytes_max.min(BYTES_MAX))?)
+    }
+}

@@ -1,0 +1,105 @@
+//! `/replica/…`: what followers ask of a leader, and the promotion of a follower.
+//!
+//! - Who asks gets all that the database holds, users and roles among it: it takes a superuser, or a token of the role `replicate`.
+//! - A request waits for the journal to grow on a thread of its own, so that there are few at a time.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use splay_capture::{Asker, Leader};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{Server, Shared, on_thread, read_body};
+use crate::ingest::IngestError;
+use crate::problem::{Code, Outcome, Problem};
+use crate::replica::{FileAsk, JournalAsk};
+use crate::settings::Role;
+
+/// Requests of followers at a time: each has two.
+pub(crate) const FOLLOWER_REQUESTS_MAX: usize = 32;
+
+/// `POST /replica/state`
+pub(super) async fn state(State(server): Server, headers: HeaderMap, body: Body) -> Outcome<Response> {
+    let (leader, place) = leader(&server, &headers).await?;
+    let asker: Asker = asked(&server, &headers, body).await?;
+    let told = on_thread(move || (leader.state(&asker), place).0).await?;
+    Ok(told.map_or_else(refusal, |state| Json(state).into_response()))
+}
+
+/// `POST /replica/journal`
+pub(super) async fn journal(State(server): Server, headers: HeaderMap, body: Body) -> Outcome<Response> {
+    let (leader, place) = leader(&server, &headers).await?;
+    let JournalAsk { asker, after, bytes_max } = asked(&server, &headers, body).await?;
+    let part = on_thread(move || (leader.journal(&asker, after, bytes_max), place).0).await?;
+    Ok(part.map_or_else(refusal, |part| bytes(part.encode())))
+}
+
+/// `POST /replica/file`
+pub(super) async fn file(State(server): Server, headers: HeaderMap, body: Body) -> Outcome<Response> {
+    let (leader, place) = leader(&server, &headers).await?;
+    let FileAsk { asker, path, offset, bytes_max } = asked(&server, &headers, body).await?;
+    let part = on_thread(move || (leader.file(&asker, &path, offset, bytes_max), place).0).await?;
+    Ok(part.map_or_else(refusal, bytes))
+}
+
+/// `POST /replica/promote`
+pub(super) async fn promote(State(server): Server, headers: HeaderMap) -> Outcome<Response> {
+    check(&server, &headers).await?;
+    let none =
+        || Problem::new(Code::Unsupported, "this server follows no other one, so that there is nothing to promote");
+    let ingest = server.appends.as_ref().map(|appends| Arc::clone(appends.ingest())).ok_or_else(none)?;
+    let promoted = on_thread(move || ingest.promote()).await?.ok_or_else(none)?;
+    Ok(Json(json!({ "epoch": promoted? })).into_response())
+}
+
+async fn check(server: &Shared, headers: &HeaderMap) -> Outcome<()> {
+    server.caller(headers, Role::Replicate).await?.check_replication()
+}
+
+/// Whom a request is for, and its place.
+async fn leader(server: &Shared, headers: &HeaderMap) -> Outcome<(Arc<dyn Leader>, OwnedSemaphorePermit)> {
+    check(server, headers).await?;
+    let ingest = server.appends.as_ref().map(|appends| appends.ingest());
+    if let Some(ingest) = ingest {
+        // Of a follower nobody gets a copy: it would be told nothing of a promotion.
+        ingest.check_changes().or_else(|error| match error {
+            IngestError::Following { .. } => Err(error),
+            _ => Ok(()),
+        })?;
+    }
+    let none = || Problem::new(Code::Unsupported, "this server takes no rows, so that there is nothing to follow");
+    let leader = ingest.and_then(|ingest| ingest.leader()).ok_or_else(none)?;
+    let busy = |_| Problem::new(Code::Busy, "too many requests of followers at once");
+    Ok((leader, Arc::clone(&server.followers).try_acquire_owned().map_err(busy)?))
+}
+
+async fn asked<T: DeserializeOwned>(server: &Shared, headers: &HeaderMap, body: Body) -> Outcome<T> {
+    let body = read_body(server, headers, body).await?;
+    serde_json::from_slice(&body)
+        .map_err(|error| Problem::new(Code::Request, format!("this is no request of a follower: {error}")))
+}
+
+fn bytes(bytes: Vec<u8>) -> Response {
+    ([(header::CONTENT_TYPE, "application/octet-stream")], bytes).into_response()
+}
+
+/// Why a follower gets nothing, so that it can tell what ends its following from what it asks for once more.
+fn refusal(error: IngestError) -> Response {
+    let (key, value) = match &error {
+        IngestError::Fenced { epoch } => ("fenced", json!(epoch)),
+        IngestError::OtherLeader { reason } => ("other_leader", json!(reason)),
+        IngestError::Store(store) if store.is_not_found() => {
+            return Problem::new(Code::NotFound, "there is no such file any more").into_response();
+        }
+        _ => return Problem::from(error).into_response(),
+    };
+    let mut told = json!({ "error": error.to_string(), "code": Code::ReadOnly.as_str(), "retryable": false });
+    told[key] = value;
+    (StatusCode::CONFLICT, Json(told)).into_response()
+}

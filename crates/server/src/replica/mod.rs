@@ -1,0 +1,33 @@
+//! Followers over the network: a leader as its followers reach it, and a server's database that follows one until it is promoted.
+
+mod follower;
+mod leader;
+
+use serde::{Deserialize, Serialize};
+use splay_capture::{Asker, Position};
+
+pub use self::follower::FollowerIngest;
+pub use self::leader::HttpLeader;
+
+/// Paths of a leader's server.
+const STATE: &str = "/replica/state";
+const JOURNAL: &str = "/replica/journal";
+const FILE: &str = "/replica/file";
+
+/// What a follower asks for of a journal.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct JournalAsk {
+    pub(crate) asker: Asker,
+    /// Behind this place, all before which is on the asker's disk.
+    pub(crate) after: Position,
+    pub(crate) bytes_max: usize,
+}
+
+/// What a follower asks for of a table's file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct FileAsk {
+    pub(crate) asker: Asker,
+    pub(crate) path: String,
+    pub(crate) offset: u64,
+    pub(crate) bytes_max: usize,
+}
