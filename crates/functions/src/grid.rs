@@ -39,7 +39,7 @@ pub(super) enum DefaultOrigin {
 
 /// Buckets of one width, counted from an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Grid {
+pub enum Grid {
     /// `width > 0` nanoseconds; `0 <= origin < width`.
     Fixed { width: i64, origin: i64 },
     /// `months > 0` calendar months from `origin`, a day past the end of a month being that month's last.
