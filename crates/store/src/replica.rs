@@ -341,7 +341,12 @@ impl ReplicaWriter {
             return Ok(false);
         }
         let log = self.storage().read(&manifest::log_path(&head.folder, head.log))?;
-        Ok(log.get(..usize::try_from(head.length).unwrap_or(usize::MAX)).is_some_and(|log| is_log(head, log)))
+        let has = log.get(..usize::try_from(head.length).unwrap_or(usize::MAX)).is_some_and(|log| is_log(head, log));
+        if has {
+            // It may have been installed by a process that ended before the name was on disk.
+            self.storage().sync_dir(&format!("{}/{}", head.folder, manifest::FOLDER))?;
+        }
+        Ok(has)
     }
 
     /// HEAD of a folder; none if there is none, or it is damaged, which another one mends.
@@ -509,6 +514,33 @@ impl ReplicaWriter {
         storage::replace(storage, &manifest::head_path(folder), &head.encode())?;
         manifest::mark_created(storage, folder);
         Writer::sweep_table(&self.database, folder)
+    }
+
+    /// Removes folders with files that were fetched for a first commit that was never installed: without HEAD they look like a table that lost it.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn remove_uninstalled(&self) -> Result<()> {
+        let storage = self.storage();
+        for folder in storage.list("")?.into_iter().filter(|entry| entry.is_dir).map(|entry| entry.name) {
+            if validate_folder(&folder).is_err() || manifest::was_created(storage, &folder)? {
+                continue;
+            }
+            let entries = storage.list(&folder)?;
+            let is_ours = |name: &str| name == manifest::FOLDER || name.starts_with("date=");
+            let is_table = !entries.is_empty() && entries.iter().all(|entry| entry.is_dir && is_ours(&entry.name));
+            let has_head = match storage.identity(&manifest::head_path(&folder)) {
+                Ok(_) => true,
+                Err(error) if error.is_not_found() => false,
+                Err(error) => return Err(error),
+            };
+            if is_table && !has_head {
+                self.database.forget(&folder);
+                storage::remove_all(storage, &folder)?;
+                storage.sync_dir("")?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes a table that the leader doesn't have, with all its files.

@@ -93,6 +93,7 @@ impl FollowedJournal {
         let whole = whole.min(bytes.len());
         let mut file = self.storage.open_append(&path, whole as u64)?;
         file.sync()?;
+        self.storage.sync_dir(self.folder)?;
         (self.file, self.crc) = (Some(file), crc32c::crc32c(&bytes[..whole]));
         self.position.offset = whole as u64;
         Ok(true)
@@ -149,18 +150,19 @@ impl FollowedJournal {
         if self.file.is_none() {
             self.begin()?;
         }
+        let is_new = self.position.offset == 0;
         let Some(file) = &mut self.file else { return Err(Error::Closed) };
         let written = file.write(whole).and_then(|()| file.sync());
+        // Its name as well, before anybody is told that the bytes are here.
+        let written = written.and_then(|()| if is_new { self.storage.sync_dir(self.folder) } else { Ok(()) });
         if let Err(error) = written {
             // What is on disk is unknown: it is looked at anew.
             self.file = None;
             return Err(error.into());
         }
         self.crc = crc32c::crc32c_append(self.crc, whole);
-        let is_new = self.position.offset == 0;
         self.position.offset += whole.len() as u64;
         if is_new {
-            self.storage.sync_dir(self.folder)?;
             self.note()?;
         }
         Ok(appended)

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use splay_store::Database;
 use splay_store::storage::Storage;
+use splay_store::{Database, ReplicaWriter};
 
 use super::exchange::finish_exchange;
 use super::state::Fork;
@@ -40,7 +40,8 @@ pub fn promote(database: &Database) -> Result<u64> {
     let storage = database.raw_storage();
     let _lock = take_lock(storage.as_ref())?;
     let state = ReplicaState::load(storage.as_ref())?.unwrap_or_default();
-    raise(database, &storage, state)
+    let writer = ReplicaWriter::begin(database)?;
+    raise(&writer, database, &storage, state)
 }
 
 impl Replica {
@@ -52,11 +53,16 @@ impl Replica {
         self.stop();
         let _journal = self.journal();
         let state = self.state().clone();
-        raise(&self.database, &self.storage, state)
+        raise(&self.writer, &self.database, &self.storage, state)
     }
 }
 
-fn raise(database: &Database, storage: &Arc<dyn Storage>, mut state: ReplicaState) -> Result<u64> {
+fn raise(
+    writer: &ReplicaWriter,
+    database: &Database,
+    storage: &Arc<dyn Storage>,
+    mut state: ReplicaState,
+) -> Result<u64> {
     finish_exchange(database, &mut state)?;
     if state.role != Role::Follower {
         return Err(Error::rejected("", "this database follows none, and takes rows already"));
@@ -64,6 +70,8 @@ fn raise(database: &Database, storage: &Arc<dyn Storage>, mut state: ReplicaStat
     if !state.is_whole || state.cut.is_some() {
         return Err(Error::rejected("", "this copy isn't whole yet: it has never caught up with its leader"));
     }
+    // Their rows are in the journal.
+    writer.remove_uninstalled()?;
     let fork = fork(database, storage.as_ref(), state.epoch + 1)?;
     (state.epoch, state.role, state.is_told) = (state.epoch + 1, Role::Leader, false);
     state.note_fork(fork);
