@@ -402,7 +402,7 @@ fn entry(file: u64, bytes: &[u8], frame: &RowsFrame<'_>, spec: Arc<TableSpec>) -
 
 /// Whether a whole frame stands behind one that isn't: where that says that it ends, or anywhere, as far as it is found out in
 /// reasonable time, since any bytes may look like a length, and each is a checksum over so many bytes. A start asks the same.
-pub(super) fn holds_a_frame(rest: &[u8]) -> bool {
+pub(crate) fn holds_a_frame(rest: &[u8]) -> bool {
     let behind = format::length(rest).and_then(|length| rest.get(format::FRAME_HEADER_BYTES + length..));
     if behind.is_some_and(|behind| format::content(behind).is_some()) {
         return true;

@@ -38,7 +38,7 @@ pub(crate) use cursor::Cursor;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use cursor::read;
 pub(crate) use format::{FRAME_BYTES_MAX, Frame, Link, PRODUCER_BYTES_MAX};
-pub(crate) use growth::{Entry as Stands, Found as News, Growth};
+pub(crate) use growth::{Entry as Stands, Found as News, Growth, holds_a_frame};
 pub use inspect::{JournalFileReport, JournalReport, JournalTableReport};
 pub(crate) use look::{is_locked, look};
 pub use loss::{JournalLoss, LossKind, MissingNumbers};

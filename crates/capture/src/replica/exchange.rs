@@ -28,7 +28,7 @@ impl Replica {
     /// # Errors
     /// Those of the leader, and of the writes.
     pub(super) fn exchange(&self) -> Result<()> {
-        if self.state().exchange.is_some() {
+        if !self.state().exchange.is_empty() {
             // It broke off among the names: what is there is finished, and followed from there.
             return self.give_names(None);
         }
@@ -98,11 +98,11 @@ impl Replica {
             journal.list(&leader.catalog);
             journal.note()?;
         }
-        let first = journal::numbers_in(storage, STAGED)?.first().copied();
-        if first.is_none() {
+        let staged = journal::numbers_in(storage, STAGED)?;
+        if staged.is_empty() {
             return self.change_state(|state| state.is_whole = true);
         }
-        self.change_state(|state| state.exchange = first)?;
+        self.change_state(|state| state.exchange = staged)?;
         self.give_names(Some(leader))
     }
 
@@ -124,19 +124,29 @@ impl Replica {
 /// # Errors
 /// Those of the writes.
 pub(super) fn finish_exchange(database: &Database, state: &mut ReplicaState) -> Result<()> {
-    let Some(first) = state.exchange else { return Ok(()) };
-    let storage = database.raw_storage();
-    for number in journal::numbers_in(storage.as_ref(), STAGED)? {
-        let name = journal::name(number);
-        storage.rename(&format!("{STAGED}/{name}"), &format!("{FOLDER}/{name}"))?;
+    let Some(first) = state.exchange.first().copied() else { return Ok(()) };
+    let (storage, mut next) = (database.raw_storage(), state.clone());
+    let (staged, there) = (journal::numbers_in(storage.as_ref(), STAGED)?, journal::numbers(storage.as_ref())?);
+    if state.exchange.iter().all(|number| staged.contains(number) || there.contains(number)) {
+        for number in staged {
+            let name = journal::name(number);
+            storage.rename(&format!("{STAGED}/{name}"), &format!("{FOLDER}/{name}"))?;
+        }
+        // First the folder that has them from now on.
+        storage.sync_dir(FOLDER)?;
+        storage.sync_dir(STAGED)?;
+        let mut journal = FollowedJournal::open(&storage, FOLDER)?;
+        journal.forget_before(first, |table, sequence, latest| is_stored(database, table, sequence, latest))?;
+        // Its commits are there.
+        next.is_whole = true;
+    } else {
+        // A power cut between two folders took some: all are fetched once more. What was here before is still here.
+        for number in there.into_iter().filter(|number| *number >= first) {
+            storage.remove(&journal::path(number))?;
+        }
+        storage.sync_dir(FOLDER)?;
     }
-    storage.sync_dir(STAGED)?;
-    storage.sync_dir(FOLDER)?;
-    let mut journal = FollowedJournal::open(&storage, FOLDER)?;
-    journal.forget_before(first, |table, sequence, latest| is_stored(database, table, sequence, latest))?;
-    let mut next = state.clone();
-    // Its commits are there.
-    (next.exchange, next.is_whole) = (None, true);
+    next.exchange.clear();
     next.store(storage.as_ref())?;
     *state = next;
     Ok(())

@@ -83,13 +83,20 @@ impl FollowedJournal {
     fn take_up(&mut self, number: u64) -> Result<bool> {
         let path = self.path(number);
         let bytes = self.storage.read(&path)?;
-        let Some((_, in_file, first)) = format::parse_header(&bytes) else { return Ok(false) };
+        let Some((_, in_file, first)) = format::parse_header(&bytes) else {
+            let is_torn = !journal::holds_a_frame(&bytes);
+            return if is_torn {
+                Ok(false)
+            } else {
+                Err(damaged(self.storage.as_ref(), &path, 0, "the header of a file"))
+            };
+        };
         if in_file != number {
             return Err(damaged(self.storage.as_ref(), &path, 12, "its own number"));
         }
         self.position = Position { file: number, offset: 0 };
         self.sequence = first.saturating_sub(1);
-        let whole = if self.is_lossy(number) { bytes.len() } else { self.scan(&bytes)?.bytes };
+        let whole = if self.is_lossy(number) { bytes.len() } else { self.whole_of(&bytes)? };
         let whole = whole.min(bytes.len());
         let mut file = self.storage.open_append(&path, whole as u64)?;
         file.sync()?;
@@ -97,6 +104,22 @@ impl FollowedJournal {
         (self.file, self.crc) = (Some(file), crc32c::crc32c(&bytes[..whole]));
         self.position.offset = whole as u64;
         Ok(true)
+    }
+
+    /// How many bytes of a file are whole frames. What a power cut left of a frame ends them: it was never confirmed. Damage before a frame is told.
+    fn whole_of(&mut self, bytes: &[u8]) -> Result<usize> {
+        match self.scan(bytes) {
+            Ok(appended) => Ok(appended.bytes),
+            Err(Error::Damaged { offset, path, expected, found }) => {
+                let at = usize::try_from(offset).unwrap_or(usize::MAX);
+                let rest = bytes.get(at..).filter(|rest| at > 0 && format::content(rest).is_none());
+                match rest.is_some_and(|rest| !journal::holds_a_frame(rest)) {
+                    true => Ok(at),
+                    false => Err(Error::Damaged { offset, path, expected, found }),
+                }
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Where it ends: all before is on disk.

@@ -7,11 +7,12 @@ use splay_store::storage::Storage;
 use splay_store::{Database, ReplicaWriter};
 
 use super::exchange::finish_exchange;
+use super::journal::FollowedJournal;
 use super::state::Fork;
 use super::{Position, Replica, ReplicaState};
 use crate::capture::take_lock;
 use crate::error::{Error, Result};
-use crate::journal;
+use crate::journal::{self, FOLDER};
 
 /// What a copy of a database is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +42,10 @@ pub fn promote(database: &Database) -> Result<u64> {
     let _lock = take_lock(storage.as_ref())?;
     let state = ReplicaState::load(storage.as_ref())?.unwrap_or_default();
     let writer = ReplicaWriter::begin(database)?;
+    if state.role == Role::Follower {
+        // What isn't whole was never confirmed, and is cut off.
+        drop(FollowedJournal::open(&storage, FOLDER)?);
+    }
     raise(&writer, database, &storage, state)
 }
 

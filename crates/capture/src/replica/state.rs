@@ -61,9 +61,9 @@ pub struct State {
     /// Whether files may be there that are another database's under the leader's names.
     #[serde(default)]
     pub checks_files: bool,
-    /// The first of the journal's files that take the place of those before, while they do.
+    /// Numbers of the files that take the place of the journal's before, while they do.
     #[serde(default)]
-    pub exchange: Option<u64>,
+    pub exchange: Vec<u64>,
     /// Where its journal has to be cut off before it goes on.
     #[serde(default)]
     pub cut: Option<Fork>,
