@@ -55,8 +55,9 @@ lint-python: $(VENV)/ready
 	$(TIMED) "ruff" $(VENV)/bin/ruff check --quiet .
 	$(TIMED) "types of Python" $(VENV)/bin/mypy --config-file python/pyproject.toml python/splay
 
-test-rust: build
-	$(TIMED) "compile Rust tests" $(CARGO) test --release --workspace --locked --no-run
+# Compiles the workspace and its tests in one call, so that tests are compiled where the workspace's last crates leave a core idle.
+test-rust: console
+	$(TIMED) "build and Rust tests' code" $(CARGO) test --release --workspace --locked --no-run
 	$(TIMED) "Rust tests" $(CARGO) test --release --workspace --locked
 
 # 200,000 generated statements, as tick plans and by DataFusion.

@@ -201,10 +201,11 @@ impl Replica {
         self.fetched.load(Ordering::Relaxed)
     }
 
-    /// Steps that are under way end soon, with an error.
+    /// Steps that are under way end soon, with an error. What asks the leader once this has stopped isn't cancelled when it stops again.
     pub fn stop(&self) {
-        self.stopped.store(true, Ordering::Release);
-        self.leader.cancel();
+        if !self.stopped.swap(true, Ordering::AcqRel) {
+            self.leader.cancel();
+        }
     }
 
     /// Lets another part of this process capture and write. No step is made after it.

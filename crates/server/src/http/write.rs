@@ -254,10 +254,10 @@ fn refused(problem: &Problem) -> Response {
     let code = match problem.code {
         Code::Request | Code::Rejected => "invalid",
         Code::Unauthorized => "unauthorized",
-        Code::Forbidden => "forbidden",
+        Code::Forbidden | Code::ReadOnly => "forbidden",
         Code::NotFound => "not found",
         Code::TooLarge => "request too large",
-        Code::Busy | Code::Full | Code::Closed => "unavailable",
+        Code::Busy | Code::Full | Code::Closed | Code::Unconfirmed => "unavailable",
         _ => "internal error",
     };
     let retryable = problem.code.is_retryable();
