@@ -159,7 +159,7 @@ class Runner:
     def serve(self, command: str) -> None:
         """Starts a server of the page on free ports, and waits until it says where it listens."""
         command, usual = command.removesuffix("&").strip(), dict(_LISTENERS)
-        for name, address in re.findall(r"--(http|flight|postgres|line) (127\.0\.0\.1:\d+)", command):
+        for name, address in re.findall(r"--(http|flight|postgres|line) (127\.0\.0\.1:[1-9]\d*)", command):
             usual[name] = address
             command = command.replace(f"--{name} {address}", f"--{name} 127.0.0.1:0")
         # Of another server of the page.
