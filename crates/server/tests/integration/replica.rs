@@ -137,7 +137,7 @@ fn a_follower_answers_with_its_lag_and_takes_nothing() {
     let metrics = follower.ask("GET", "/metrics", None, b"");
     assert!(metrics.text().contains("splay_follower_lag_milliseconds"), "{}", metrics.text());
     let metrics = leader.ask("GET", "/metrics", None, b"");
-    assert!(metrics.text().contains("splay_replication_followers 1"), "{}", metrics.text());
+    assert!(metrics.text().contains("splay_replication_followers{} 1"), "{}", metrics.text());
 }
 
 /// The code of a refusal to change something, in InfluxDB's words where its clients write.
