@@ -33,6 +33,11 @@ pub(crate) fn each_expression(of: &Expr, mut take: impl FnMut(&Expr)) {
     });
 }
 
+/// Whether such an expression stands in a part of a statement, but not in a query within it.
+pub(crate) fn any_expression_outside_queries(of: &impl Visit, test: impl FnMut(&Expr) -> bool) -> bool {
+    visit(of, &mut SearchOutsideQueries { depth: 0, test }).is_break()
+}
+
 /// Changes all expressions that an expression consists of, and then itself.
 pub(crate) fn change_expressions(of: &mut Expr, change: impl FnMut(&mut Expr)) {
     let _ = visit_mut(of, &mut Change(change));
@@ -45,6 +50,29 @@ impl<F: FnMut(&Expr) -> bool> Visitor for Search<F> {
 
     fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
         if (self.0)(expression) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+struct SearchOutsideQueries<F> {
+    depth: usize,
+    test: F,
+}
+
+impl<F: FnMut(&Expr) -> bool> Visitor for SearchOutsideQueries<F> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
+        if self.depth == 0 && (self.test)(expression) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 

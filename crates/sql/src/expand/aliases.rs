@@ -11,12 +11,12 @@ use std::ops::ControlFlow;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::Volatility;
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, OneOrManyWithParens, Query, Select, SelectItem, Visitor, VisitorMut,
+    Expr, GroupByExpr, Ident, OneOrManyWithParens, Query, Select, SelectItem, VisitorMut,
 };
 
 use crate::error::{Result, fault};
 use crate::syntax::SAMPLE;
-use crate::walk::{any_expression, each_expression, visit, visit_mut};
+use crate::walk::{any_expression, any_expression_outside_queries, each_expression, visit_mut};
 
 /// Nodes that all expressions may have together that stand where an alias stood.
 const NODES_MAX: usize = 10_000;
@@ -103,40 +103,12 @@ fn is_key_of_ours(key: &Expr) -> bool {
 
 /// Adds the names that an expression reads, but within its queries.
 fn collect(expression: &Expr, of: &HashSet<String>, used: &mut HashSet<String>) {
-    let mut names = Names { of, used, depth: 0 };
-    let _ = visit(expression, &mut names);
-}
-
-struct Names<'a> {
-    of: &'a HashSet<String>,
-    used: &'a mut HashSet<String>,
-    depth: usize,
-}
-
-impl Visitor for Names<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
-        if let Expr::Identifier(name) = expression
-            && self.depth == 0
-        {
-            let name = name.value.to_lowercase();
-            if self.of.contains(&name) {
-                self.used.insert(name);
-            }
+    any_expression_outside_queries(expression, |inner| {
+        if let Expr::Identifier(name) = inner {
+            used.extend(of.get(&name.value.to_lowercase()).cloned());
         }
-        ControlFlow::Continue(())
-    }
+        false
+    });
 }
 
 /// Puts expressions in the place of the aliases of these names.

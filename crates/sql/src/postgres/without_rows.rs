@@ -1,15 +1,13 @@
 //! Selects from tables of the catalogue that never have rows: they are answered without looking at what they compute, which may have no plan.
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, ObjectNamePart, Query, Select, SelectItem, SetExpr,
-    TableFactor, Value, Visitor,
+    CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, ObjectNamePart, Select, SelectItem, SetExpr,
+    TableFactor, Value,
 };
 
 use super::columns::is_empty;
 use super::rewrite::parts;
-use crate::walk::visit;
+use crate::walk::any_expression_outside_queries;
 
 /// Whether all selects of a query body are from tables that never have rows; these are simplified.
 pub(super) fn without_rows(body: &mut SetExpr, queries: &[String]) -> bool {
@@ -33,7 +31,7 @@ pub(super) fn without_rows(body: &mut SetExpr, queries: &[String]) -> bool {
 /// Whether rows of a select need rows of a table that never has any.
 fn never_has_rows(select: &Select, queries: &[String]) -> bool {
     let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
-    let is_aggregate = visit(&select.projection, &mut Aggregates { depth: 0 }).is_break();
+    let is_aggregate = any_expression_outside_queries(&select.projection, is_call_of_aggregate);
     let is_plain = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
     if is_grouped || is_aggregate || !select.projection.iter().all(is_plain) {
         return false;
@@ -58,31 +56,11 @@ fn never_has_rows(select: &Select, queries: &[String]) -> bool {
     })
 }
 
-/// Finds calls of aggregates, but not in queries within.
-struct Aggregates {
-    depth: usize,
-}
-
-impl Visitor for Aggregates {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        let names = ["count", "sum", "min", "max", "avg", "bool_and", "bool_or", "array_agg", "string_agg", "every"];
-        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-        let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
-        let is_one = name.is_some_and(|name| names.iter().any(|known| name.value.eq_ignore_ascii_case(known)));
-        if self.depth == 0 && is_one { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
+fn is_call_of_aggregate(expr: &Expr) -> bool {
+    let names = ["count", "sum", "min", "max", "avg", "bool_and", "bool_or", "array_agg", "string_agg", "every"];
+    let Expr::Function(function) = expr else { return false };
+    let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
+    name.is_some_and(|name| names.iter().any(|aggregate| name.value.eq_ignore_ascii_case(aggregate)))
 }
 
 fn is_empty_table(factor: &TableFactor, queries: &[String]) -> bool {

@@ -1,17 +1,15 @@
 //! Calls that stand for others, and clauses of calls that DataFusion's planner leaves out.
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderByExpr, OrderByOptions, Query, SelectItem, Value,
-    Visitor, WindowFrameBound, WindowType,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderByExpr, OrderByOptions, SelectItem, Value,
+    WindowFrameBound, WindowType,
 };
 use splay_functions::{FRAME_MARKER, in_words_of_chrono};
 
 use super::names_of_calls;
 use crate::error::{Error, Result};
-use crate::walk::{any_expression, visit};
+use crate::walk::{any_expression, any_expression_outside_queries};
 
 /// Functions that pick the row of the least value, and of the greatest.
 pub(super) const LEAST: [&str; 3] = ["arg_min", "argmin", "min_by"];
@@ -22,37 +20,11 @@ pub(super) const GREATEST: [&str; 3] = ["arg_max", "argmax", "max_by"];
 pub(super) fn name_as_written(column: &mut SelectItem) {
     let SelectItem::UnnamedExpr(expression) = column else { return };
     let is_spelt_out = |inner: &Expr| matches!(inner, Expr::Function(call) if stands_for_another(call));
-    if any_expression(expression, is_spelt_out) || visit(expression, &mut LooksInQuery::default()).is_break() {
+    let looks_in_query = |inner: &Expr| matches!(inner, Expr::InSubquery { .. });
+    if any_expression(expression, is_spelt_out) || any_expression_outside_queries(expression, looks_in_query) {
         let alias = Ident::with_quote('"', expression.to_string().to_lowercase());
         let expr = std::mem::replace(expression, super::nothing());
         *column = SelectItem::ExprWithAlias { expr, alias };
-    }
-}
-
-/// Breaks at an `IN (SELECT …)` that isn't part of a query itself.
-#[derive(Default)]
-struct LooksInQuery {
-    depth: usize,
-}
-
-impl Visitor for LooksInQuery {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
-        match expression {
-            Expr::InSubquery { .. } if self.depth == 0 => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        }
     }
 }
 
