@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Int32Array};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::kernels::cmp;
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Int32Type};
 
 use crate::choice::{SomeRows, spread};
+use crate::compare;
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Columns, Expr, Value, holds};
 
@@ -248,7 +248,11 @@ impl Known<'_> {
         }
         if let ([only], false) = (chosen_codes(chosen).as_slice(), self.is_null_chosen) {
             // Codes are compared with one several at a time.
-            return holds(&(Arc::new(cmp::eq(codes, &Int32Array::new_scalar(*only))?) as ArrayRef)).map(Some);
+            let (codes, only): (ArrayRef, ArrayRef) =
+                (Arc::new(codes.clone()), Arc::new(Int32Array::from(vec![*only])));
+            return compare::numbers(BinaryOp::Equal, &Value::Array(codes), &Value::Scalar(only))
+                .map(|found| holds(&found))
+                .transpose();
         }
         let of_code = |code: i32| usize::try_from(code).is_ok_and(|code| chosen.get(code).copied().unwrap_or(false));
         let mask = match nulls {

@@ -1,84 +1,86 @@
-//! Comparisons of floats: both zeros are equal, all NaN are equal and above all numbers, whatever their bits.
+//! Comparisons of numbers and of what is stored as such. Of floats both zeros are equal, and all NaN are equal and above all numbers, whatever
+//! their bits.
 //!
 //! The processor's own comparison takes zeros so, and no NaN for less, greater or equal. With a number on one side, one comparison
 //! or its opposite is all there is to do: NaN is greater than the number, as what isn't less or equal.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
+use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
-use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::datatypes::ArrowNativeType;
 
 use crate::expr::{BinaryOp, Value};
+use crate::natives::{natives, with_native};
+use crate::vector::vectorized;
 
 /// Values whose comparisons become a word.
 const WORD: usize = 64;
 
-trait Float: Copy + PartialOrd {
-    fn is_nan(self) -> bool;
+trait Number: ArrowNativeType + PartialOrd {
+    fn is_nan(self) -> bool {
+        false
+    }
 }
 
-impl Float for f32 {
+macro_rules! whole {
+    ($($native:ty),*) => {$(
+        impl Number for $native {}
+    )*};
+}
+
+whole!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
+
+impl Number for f32 {
     fn is_nan(self) -> bool {
         f32::is_nan(self)
     }
 }
 
-impl Float for f64 {
+impl Number for f64 {
     fn is_nan(self) -> bool {
         f64::is_nan(self)
     }
 }
 
-/// The comparison of two sides that are floats of one type, at least one of them of as many rows as there are; `None` of others, and
-/// of operations that aren't comparisons.
-pub(crate) fn floats(op: BinaryOp, left: &Value, right: &Value) -> Option<ArrayRef> {
-    let of = |value: &Value| match value {
-        Value::Array(array) | Value::Scalar(array) => array.data_type().clone(),
-    };
-    match (of(left), of(right)) {
-        (DataType::Float64, DataType::Float64) => compared::<Float64Type>(op, left, right),
-        (DataType::Float32, DataType::Float32) => compared::<Float32Type>(op, left, right),
-        _ => None,
+/// The comparison of two sides of one type that is stored as numbers with its order, at least one of them of as many rows as there are; `None`
+/// of others, and of operations that aren't comparisons.
+pub(crate) fn numbers(op: BinaryOp, left: &Value, right: &Value) -> Option<ArrayRef> {
+    let data_type = left.data_type();
+    if !op.is_comparison() || data_type != right.data_type() {
+        return None;
     }
+    with_native!(data_type, N => compared::<N>(op, left, right), _ => None)
 }
 
-fn compared<T: ArrowPrimitiveType<Native: Float>>(op: BinaryOp, left: &Value, right: &Value) -> Option<ArrayRef> {
+fn compared<N: Number>(op: BinaryOp, left: &Value, right: &Value) -> Option<ArrayRef> {
     let (found, nulls) = match (left, right) {
-        (Value::Array(left), Value::Scalar(right)) => with_one::<T>(op, left.as_primitive(), right.as_primitive())?,
-        (Value::Scalar(left), Value::Array(right)) => {
-            with_one::<T>(op.swapped(), right.as_primitive(), left.as_primitive())?
-        }
+        (Value::Array(left), Value::Scalar(right)) => with_one::<N>(op, left, right)?,
+        (Value::Scalar(left), Value::Array(right)) => with_one::<N>(op.swapped(), right, left)?,
         (Value::Array(left), Value::Array(right)) | (Value::Scalar(left), Value::Scalar(right)) => {
-            let (left, right) = (left.as_primitive::<T>(), right.as_primitive::<T>());
             let nulls = NullBuffer::union(left.nulls(), right.nulls());
-            (with_each(op, left.values(), right.values())?, nulls)
+            (with_each(op, &natives::<N>(left), &natives::<N>(right))?, nulls)
         }
     };
     Some(Arc::new(BooleanArray::new(found, nulls)))
 }
 
-fn with_one<T: ArrowPrimitiveType<Native: Float>>(
-    op: BinaryOp,
-    values: &PrimitiveArray<T>,
-    one: &PrimitiveArray<T>,
-) -> Option<(BooleanBuffer, Option<NullBuffer>)> {
+fn with_one<N: Number>(op: BinaryOp, values: &ArrayRef, one: &ArrayRef) -> Option<(BooleanBuffer, Option<NullBuffer>)> {
     if one.is_null(0) {
         let nulls = NullBuffer::new_null(values.len());
-        return op.is_comparison().then(|| (BooleanBuffer::new_unset(values.len()), Some(nulls)));
+        return Some((BooleanBuffer::new_unset(values.len()), Some(nulls)));
     }
-    let one = one.value(0);
-    let values_of = values.values();
+    let (one, of) = (natives::<N>(one)[0], natives::<N>(values));
     // NaN is equal to NaN alone, and nothing is above it.
     let found = match (op, one.is_nan()) {
-        (BinaryOp::Equal, false) => each(values_of, |value| value == one),
-        (BinaryOp::NotEqual, false) => each(values_of, |value| value != one),
-        (BinaryOp::Less, false) => each(values_of, |value| value < one),
-        (BinaryOp::LessOrEqual, false) => each(values_of, |value| value <= one),
-        (BinaryOp::Greater, false) => !&each(values_of, |value| value <= one),
-        (BinaryOp::GreaterOrEqual, false) => !&each(values_of, |value| value < one),
-        (BinaryOp::Equal | BinaryOp::GreaterOrEqual, true) => each(values_of, Float::is_nan),
-        (BinaryOp::NotEqual | BinaryOp::Less, true) => !&each(values_of, Float::is_nan),
+        (BinaryOp::Equal, false) => each(&of, |value| value == one),
+        (BinaryOp::NotEqual, false) => !&each(&of, |value| value == one),
+        (BinaryOp::Less, false) => each(&of, |value| value < one),
+        (BinaryOp::LessOrEqual, false) => each(&of, |value| value <= one),
+        (BinaryOp::Greater, false) => !&each(&of, |value| value <= one),
+        (BinaryOp::GreaterOrEqual, false) => !&each(&of, |value| value < one),
+        (BinaryOp::Equal | BinaryOp::GreaterOrEqual, true) => each(&of, Number::is_nan),
+        (BinaryOp::NotEqual | BinaryOp::Less, true) => !&each(&of, Number::is_nan),
         (BinaryOp::LessOrEqual, true) => BooleanBuffer::new_set(values.len()),
         (BinaryOp::Greater, true) => BooleanBuffer::new_unset(values.len()),
         _ => return None,
@@ -86,9 +88,9 @@ fn with_one<T: ArrowPrimitiveType<Native: Float>>(
     Some((found, values.nulls().cloned()))
 }
 
-fn with_each<F: Float>(op: BinaryOp, left: &[F], right: &[F]) -> Option<BooleanBuffer> {
-    let less = |one: F, other: F| (one < other) | (other.is_nan() & !one.is_nan());
-    let equal = |one: F, other: F| (one == other) | (one.is_nan() & other.is_nan());
+fn with_each<N: Number>(op: BinaryOp, left: &[N], right: &[N]) -> Option<BooleanBuffer> {
+    let less = |one: N, other: N| (one < other) | (other.is_nan() & !one.is_nan());
+    let equal = |one: N, other: N| (one == other) | (one.is_nan() & other.is_nan());
     Some(match op {
         BinaryOp::Equal => pairs(left, right, equal),
         BinaryOp::NotEqual => !&pairs(left, right, equal),
@@ -100,39 +102,51 @@ fn with_each<F: Float>(op: BinaryOp, left: &[F], right: &[F]) -> Option<BooleanB
     })
 }
 
-fn each<F: Float>(values: &[F], test: impl Fn(F) -> bool) -> BooleanBuffer {
-    let words = values.chunks(WORD).map(|values| {
-        let mut flags = [0; WORD];
-        flags.iter_mut().zip(values).for_each(|(flag, value)| *flag = u8::from(test(*value)));
-        word(&flags)
-    });
-    BooleanBuffer::new(Buffer::from_iter(words), 0, values.len())
+fn each<N: Number>(values: &[N], test: impl Fn(N) -> bool) -> BooleanBuffer {
+    let (whole, rest) = values.as_chunks::<WORD>();
+    let mut words: Vec<u64> = Vec::with_capacity(whole.len() + 1);
+    vectorized(
+        #[inline(always)]
+        || {
+            let bits = whole.iter().map(|values| word(values.iter().map(|value| test(*value))));
+            words.extend(bits);
+            words.push(word(rest.iter().map(|value| test(*value))));
+        },
+    );
+    BooleanBuffer::new(Buffer::from_vec(words), 0, values.len())
 }
 
-fn pairs<F: Float>(left: &[F], right: &[F], test: impl Fn(F, F) -> bool) -> BooleanBuffer {
-    let words = left.chunks(WORD).zip(right.chunks(WORD)).map(|(left, right)| {
-        let mut flags = [0; WORD];
-        flags
-            .iter_mut()
-            .zip(left.iter().zip(right))
-            .for_each(|(flag, (one, other))| *flag = u8::from(test(*one, *other)));
-        word(&flags)
-    });
-    BooleanBuffer::new(Buffer::from_iter(words), 0, left.len())
+fn pairs<N: Number>(left: &[N], right: &[N], test: impl Fn(N, N) -> bool) -> BooleanBuffer {
+    let rows = left.len().min(right.len());
+    let ((lefts, left), (rights, right)) = (left[..rows].as_chunks::<WORD>(), right[..rows].as_chunks::<WORD>());
+    let mut words: Vec<u64> = Vec::with_capacity(lefts.len() + 1);
+    vectorized(
+        #[inline(always)]
+        || {
+            let bits = lefts
+                .iter()
+                .zip(rights)
+                .map(|(left, right)| word(left.iter().zip(right).map(|(one, other)| test(*one, *other))));
+            words.extend(bits);
+            words.push(word(left.iter().zip(right).map(|(one, other)| test(*one, *other))));
+        },
+    );
+    BooleanBuffer::new(Buffer::from_vec(words), 0, rows)
 }
 
-/// A bit for each flag, the first one lowest: eight flags are brought together by one product.
-fn word(flags: &[u8; WORD]) -> u64 {
-    let (eights, _) = flags.as_chunks::<8>();
-    let bits = |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-    eights.iter().rev().fold(0, |word, eight| word << 8 | bits(eight))
+/// A bit for each flag, the first one lowest.
+#[inline(always)]
+fn word(flags: impl Iterator<Item = bool>) -> u64 {
+    flags.enumerate().fold(0, |word, (bit, flag)| word | u64::from(flag) << bit)
 }
 
 #[cfg(test)]
 mod tests {
     use std::cmp::Ordering;
 
-    use arrow::array::{Float32Array, Float64Array};
+    use arrow::array::{AsArray, Float32Array, Float64Array, Int64Array, UInt8Array};
+    use arrow::compute::cast;
+    use arrow::datatypes::{DataType, TimeUnit};
 
     use super::*;
 
@@ -176,7 +190,7 @@ mod tests {
         };
         let wide = |values: &[Option<f64>]| -> ArrayRef { Arc::new(Float64Array::from(values.to_vec())) };
         let check = |op, one: Value, other: Value, expected: Vec<Option<bool>>| {
-            let found = floats(op, &one, &other).unwrap();
+            let found = numbers(op, &one, &other).unwrap();
             assert_eq!(found.as_boolean(), &BooleanArray::from(expected), "{op:?} {one:?} {other:?}");
         };
         for op in OPS {
@@ -196,6 +210,42 @@ mod tests {
             let none: ArrayRef = Arc::new(Float64Array::from(Vec::<f64>::new()));
             check(op, Value::Array(Arc::clone(&none)), Value::Scalar(wide(&[Some(1.0)])), Vec::new());
         }
-        assert!(floats(BinaryOp::Add, &Value::Array(wide(&left)), &Value::Array(wide(&right))).is_none());
+        assert!(numbers(BinaryOp::Add, &Value::Array(wide(&left)), &Value::Array(wide(&right))).is_none());
+    }
+
+    #[test]
+    fn whole_numbers_and_what_is_stored_as_such_compare_as_numbers() {
+        let numbers_of = |step: i64| (0..150i64).map(move |row| (row % 13 != 5).then_some(row * step % 100 - 50));
+        let of = |data_type: &DataType, step: i64| {
+            cast(&(Arc::new(numbers_of(step).collect::<Int64Array>()) as ArrayRef), data_type).unwrap()
+        };
+        let types = [
+            DataType::Int8,
+            DataType::Int32,
+            DataType::Int64,
+            DataType::Date32,
+            DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
+            DataType::Decimal128(20, 2),
+        ];
+        for data_type in types {
+            let (left, right) = (of(&data_type, 7), of(&data_type, 11));
+            for op in OPS {
+                let expected = numbers_of(7).zip(numbers_of(11));
+                let expected: BooleanArray =
+                    expected.map(|(one, other)| Some(holds(op, one? as f64, other? as f64))).collect();
+                let both = (Value::Array(Arc::clone(&left)), Value::Array(Arc::clone(&right)));
+                assert_eq!(numbers(op, &both.0, &both.1).unwrap().as_boolean(), &expected, "{op:?} {data_type}");
+                let one = Value::Scalar(right.slice(3, 1));
+                let expected = numbers_of(7).map(|value| Some(holds(op, value? as f64, -17.0)));
+                let found = numbers(op, &both.0, &one).unwrap();
+                assert_eq!(found.as_boolean(), &expected.collect::<BooleanArray>(), "{op:?} {data_type}");
+            }
+        }
+        let large: ArrayRef = Arc::new(UInt8Array::from(vec![200, 100]));
+        let found =
+            numbers(BinaryOp::Greater, &Value::Array(large), &Value::Scalar(Arc::new(UInt8Array::from(vec![127]))));
+        assert_eq!(found.unwrap().as_boolean(), &BooleanArray::from(vec![true, false]), "without a sign");
+        let texts: ArrayRef = Arc::new(arrow::array::StringArray::from(vec!["a"]));
+        assert!(numbers(BinaryOp::Less, &Value::Array(Arc::clone(&texts)), &Value::Array(texts)).is_none());
     }
 }

@@ -469,7 +469,7 @@ impl BinaryOp {
         }
         let both_scalar = matches!((left, right), (Value::Scalar(_), Value::Scalar(_)));
         let result = match self.comparison() {
-            Some(comparison) => match compare::floats(self, left, right) {
+            Some(comparison) => match compare::numbers(self, left, right) {
                 Some(compared) => compared,
                 None => Arc::new(left.with_datum(|l| right.with_datum(|r| comparison(l, r)))?),
             },

@@ -10,7 +10,7 @@ use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, BooleanArray, BooleanBufferBuilder, DictionaryArray, PrimitiveArray,
     downcast_primitive_array,
 };
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{FilterBuilder, FilterPredicate};
 use arrow::datatypes::Int32Type;
 
@@ -36,7 +36,7 @@ impl Kept {
     /// What keeps the rows where `mask` is true, of so many columns. A mask has no nulls.
     pub fn new(mask: BooleanArray, columns: usize) -> Kept {
         let rows = mask.true_count();
-        let runs = runs(&mask, rows / RUN_ROWS);
+        let runs = pieces(mask.values(), rows / RUN_ROWS);
         Kept { mask, rows, runs, are_many: columns > 1, picked: OnceLock::new() }
     }
 
@@ -101,13 +101,13 @@ impl Kept {
 }
 
 /// The runs of rows that a mask keeps, if there are no more than `most`.
-fn runs(mask: &BooleanArray, most: usize) -> Option<Vec<Range<usize>>> {
+pub(crate) fn pieces(mask: &BooleanBuffer, most: usize) -> Option<Vec<Range<usize>>> {
     let (mut begun, mut before) = (0, 0);
-    for word in mask.values().bit_chunks().iter_padded() {
+    for word in mask.bit_chunks().iter_padded() {
         begun += (word & !(word << 1 | before)).count_ones() as usize;
         before = word >> 63;
     }
-    (begun <= most).then(|| mask.values().set_slices().map(|(start, end)| start..end).collect())
+    (begun <= most).then(|| mask.set_slices().map(|(start, end)| start..end).collect())
 }
 
 #[cfg(test)]
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn few_runs_are_found_and_many_are_not() {
-        let found = |bits: Vec<bool>| runs(&BooleanArray::from(bits), 2);
+        let found = |bits: Vec<bool>| pieces(&BooleanBuffer::from(bits), 2);
         assert_eq!(found([vec![false; 70], vec![true; 90]].concat()), Some(vec![70..160]));
         assert_eq!(found([vec![true; 64], vec![true; 64]].concat()), Some(vec![0..128]), "over the end of a word");
         assert_eq!(found([vec![true; 64], vec![false], vec![true; 3]].concat()), Some(vec![0..64, 65..68]));

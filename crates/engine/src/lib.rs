@@ -37,6 +37,7 @@ mod steps;
 mod stop;
 mod table;
 mod value_list;
+mod vector;
 mod widen;
 mod window;
 

@@ -1,7 +1,7 @@
 //! Values as the numbers that they are stored as: kernels are written for these, and a date is worked on as an `i32`.
 
 use arrow::array::{Array, ArrayData, ArrayRef, make_array};
-use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{ArrowNativeType, DataType};
 
 use crate::error::Result;
@@ -42,12 +42,13 @@ pub(crate) fn natives<N: ArrowNativeType>(array: &ArrayRef) -> ScalarBuffer<N> {
 
 /// An array of a type whose native type is `N`.
 pub(crate) fn array_of<N: ArrowNativeType>(
-    values: Vec<N>,
+    values: impl Into<ScalarBuffer<N>>,
     nulls: Option<NullBuffer>,
     data_type: &DataType,
 ) -> Result<ArrayRef> {
+    let values: ScalarBuffer<N> = values.into();
     let data = ArrayData::builder(data_type.clone()).len(values.len()).nulls(nulls);
-    Ok(make_array(data.add_buffer(Buffer::from_vec(values)).build()?))
+    Ok(make_array(data.add_buffer(values.into_inner()).build()?))
 }
 
 #[cfg(test)]

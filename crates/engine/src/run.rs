@@ -171,7 +171,7 @@ fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
             over_table(&asked, covers).map(of_columns)
         }
         Plan::Aggregate { input, keys, key_types, aggregates } => {
-            aggregated(&frames(input, setting)?, keys, key_types, aggregates, setting).map(of_columns)
+            aggregated(frames(input, setting)?, keys, key_types, aggregates, setting).map(of_columns)
         }
         Plan::Sort { input, keys, fetch: Some(fetch) } => {
             let candidates = match ends(input, keys, *fetch, setting)? {

@@ -13,12 +13,13 @@ use super::distinct::DistinctCount;
 use super::external::External;
 use super::extremes::extreme;
 use super::kernels;
-use super::parted::Parted;
+use super::parted::{Parted, kept_of_runs};
 use super::pivot::Pivoted;
 use super::spread::{Median, Relation, Variance};
 use super::{Aggregate, AggregateFunction};
 use crate::error::{Error, Result};
-use crate::natives::{array_of, natives};
+use crate::natives::{array_of, natives, with_native};
+use crate::vector::vectorized;
 
 /// Rows that stand together and belong to one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +132,38 @@ pub(crate) trait Accumulator: Send {
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
+/// Takes rows in. Nulls are left out of runs of numbers before, where what is left stands in runs, too: kernels needn't look for them then.
+pub(crate) fn update(
+    accumulator: &mut dyn Accumulator,
+    aggregate: &Aggregate,
+    arguments: &[ArrayRef],
+    assigned: Assigned<'_>,
+) -> Result<()> {
+    if let Assigned::Runs(runs) = assigned
+        && aggregate.pivot.is_none()
+        && aggregate.function.leaves_nulls_out()
+        && let Some((arguments, runs)) = without_nulls(arguments, runs)
+    {
+        return accumulator.update(&arguments, Assigned::Runs(&runs));
+    }
+    accumulator.update(arguments, assigned)
+}
+
+/// Arguments that are numbers, as if none were null, and the runs of rows in which none is.
+fn without_nulls(arguments: &[ArrayRef], runs: &[Run]) -> Option<(Vec<ArrayRef>, Vec<Run>)> {
+    let mut nulls: Option<NullBuffer> = None;
+    for argument in arguments {
+        nulls = NullBuffer::union(nulls.as_ref(), argument.nulls());
+    }
+    let nulls = nulls.filter(|nulls| nulls.null_count() > 0)?;
+    let plain = |argument: &ArrayRef| {
+        let data_type = argument.data_type();
+        with_native!(data_type, N => array_of(natives::<N>(argument), None, data_type).ok(), _ => None)
+    };
+    let runs = kept_of_runs(runs, nulls.inner())?;
+    Some((arguments.iter().map(plain).collect::<Option<_>>()?, runs))
+}
+
 /// The other side of a merge, which is of the same kind.
 pub(super) fn same<A: 'static>(other: Box<dyn Accumulator>) -> Result<Box<A>> {
     other.into_any().downcast::<A>().map_err(|_| Error::Unsupported("a merge of two kinds of aggregates".to_owned()))
@@ -224,6 +257,15 @@ impl Accumulator for Count {
             (Assigned::Runs(runs), None) => {
                 for run in runs {
                     self.counts[run.group as usize] += (run.end - run.start) as u64;
+                }
+            }
+            (Assigned::Runs(runs), Some(nulls)) => {
+                for run in runs {
+                    let valid = vectorized(
+                        #[inline(always)]
+                        || nulls.inner().slice(run.start, run.end - run.start).count_set_bits(),
+                    );
+                    self.counts[run.group as usize] += valid as u64;
                 }
             }
             (Assigned::Places(parted), None) => parted.counts(|group, count| self.counts[group] += count),
@@ -425,8 +467,7 @@ impl<N: Exact> Accumulator for ExactSum<N> {
             (Assigned::Runs(runs), None) => {
                 for run in runs {
                     let values = &values[run.start..run.end];
-                    let add = |(sum, magnitudes): (N, u64), v: &N| (sum.add_wrapping(*v), magnitudes | v.magnitude());
-                    let (sum, magnitudes) = values.iter().fold((N::ZERO, 0), add);
+                    let (sum, magnitudes) = sum_and_magnitudes(values);
                     self.magnitudes |= magnitudes;
                     let group = run.group as usize;
                     self.sums[group] = self.sums[group].add_wrapping(sum);
@@ -506,9 +547,19 @@ impl<N: Exact> Accumulator for ExactSum<N> {
     }
 }
 
+fn sum_and_magnitudes<N: Exact>(values: &[N]) -> (N, u64) {
+    vectorized(
+        #[inline(always)]
+        || values.iter().fold((N::ZERO, 0), |(sum, all), value| (sum.add_wrapping(*value), all | value.magnitude())),
+    )
+}
+
 /// The bits that stand in the magnitude of any of some values.
 pub(crate) fn magnitudes<N: Exact>(values: &[N]) -> u64 {
-    values.iter().fold(0, |magnitudes, value| magnitudes | value.magnitude())
+    vectorized(
+        #[inline(always)]
+        || values.iter().fold(0, |magnitudes, value| magnitudes | value.magnitude()),
+    )
 }
 
 /// Refuses sums of so many values of these magnitudes where they might have wrapped.
@@ -549,6 +600,7 @@ impl Exact for i64 {
         i64::try_from(wide).ok()
     }
 
+    #[inline(always)]
     fn magnitude(self) -> u64 {
         (self ^ (self >> 63)).cast_unsigned()
     }
@@ -569,6 +621,7 @@ impl Exact for u64 {
         u64::try_from(wide).ok()
     }
 
+    #[inline(always)]
     fn magnitude(self) -> u64 {
         self
     }
@@ -590,6 +643,7 @@ impl Exact for i128 {
         Some(wide)
     }
 
+    #[inline(always)]
     fn magnitude(self) -> u64 {
         0
     }
@@ -701,6 +755,39 @@ mod tests {
         // Of durations the rest is cut off.
         let seconds = DataType::Duration(arrow::datatypes::TimeUnit::Nanosecond);
         assert_eq!(Mean::<i64>::of(&seconds, &seconds).unwrap().from_sum(-5, 3).unwrap(), -1);
+    }
+
+    #[test]
+    fn nulls_are_left_out_of_runs() {
+        let is_null = |row: i64| row % 20 == 7 || (60..90).contains(&row);
+        let values: ArrayRef = Arc::new((0..200).map(|row| (!is_null(row)).then_some(row)).collect::<Int64Array>());
+        let runs = [
+            Run { group: 1, start: 3, end: 70 },
+            Run { group: 0, start: 80, end: 85 },
+            Run { group: 1, start: 90, end: 200 },
+        ];
+        let aggregate = |function| Aggregate {
+            function,
+            arguments: vec![crate::Expr::Column(0)],
+            filter: None,
+            pivot: None,
+            data_type: DataType::Int64,
+        };
+        for function in
+            [AggregateFunction::Sum, AggregateFunction::Count, AggregateFunction::Min, AggregateFunction::CountDistinct]
+        {
+            let aggregate = aggregate(function);
+            let mut of_all = accumulator(&aggregate, &[DataType::Int64], 1).unwrap();
+            let mut of_each = accumulator(&aggregate, &[DataType::Int64], 1).unwrap();
+            of_all.grow(2);
+            of_each.grow(2);
+            update(of_all.as_mut(), &aggregate, &[Arc::clone(&values)], Assigned::Runs(&runs)).unwrap();
+            let rows: Vec<(u32, u32)> =
+                runs.iter().flat_map(|run| (run.start..run.end).map(|row| (row as u32, run.group))).collect();
+            of_each.update(&[Arc::clone(&values)], Assigned::Listed(&rows)).unwrap();
+            assert_eq!(&of_all.finish().unwrap(), &of_each.finish().unwrap(), "{:?}", aggregate.function);
+        }
+        assert!(without_nulls(&[Arc::new(Int64Array::from(vec![1, 2]))], &runs).is_none(), "there are none");
     }
 
     #[test]

@@ -17,28 +17,10 @@ use arrow::datatypes::{
 use hashbrown::{DefaultHashBuilder, HashTable};
 use splay_store::canonical;
 
+use super::entries::{Entries, NONE};
 use crate::error::{Error, Result};
 use crate::parallel;
 use crate::shift::plain;
-
-/// A group by the hash of its words, of which half stands here: most of what isn't the same is told apart, and a table that grows is filled,
-/// without a look at the words, which are far away.
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    hash: u32,
-    group: u32,
-}
-
-impl Entry {
-    /// What the table goes by. It looks at the upper bits and the lower ones.
-    fn spread(self) -> u64 {
-        spread(self.hash)
-    }
-}
-
-fn spread(hash: u32) -> u64 {
-    u64::from(hash) << 32 | u64::from(hash)
-}
 
 /// Groups whose words stand in one piece of memory, so that those that are there aren't moved when more come.
 const CHUNK_GROUPS: usize = 1 << 12;
@@ -52,15 +34,17 @@ pub(crate) struct Groups {
     chunks: Vec<Vec<u64>>,
     /// The words of nulls of all groups together.
     nulls: u64,
-    table: HashTable<Entry>,
+    /// Groups by half of the bits of the hashes of their words.
+    table: Entries,
     /// Differs from one statement to the next, so that nobody can choose keys that collide.
     seed: u64,
     len: usize,
     /// Whether each group's words are greater than those of the one before, as they come from rows in order: then a group that
     /// is greater still is new, and the table isn't needed.
     ascending: bool,
-    /// Scratch: the hashes of rows.
+    /// Scratch: the hashes of rows, and their groups.
     hashes: Vec<u32>,
+    known: Vec<u32>,
 }
 
 impl Groups {
@@ -69,11 +53,12 @@ impl Groups {
             stride: keys + 1,
             chunks: Vec::new(),
             nulls: 0,
-            table: HashTable::new(),
+            table: Entries::default(),
             seed: DefaultHashBuilder::default().hash_one(keys),
             len: 0,
             ascending: true,
             hashes: Vec::new(),
+            known: Vec::new(),
         }
     }
 
@@ -110,12 +95,15 @@ impl Groups {
         if self.ascending {
             return words.chunks_exact(stride).for_each(|words| take(self.find(words)));
         }
-        // Hashes of neighbours don't wait for each other, nor for memory.
-        let mut hashes = std::mem::take(&mut self.hashes);
+        // Hashes of neighbours don't wait for each other, nor do their look-ups for memory.
+        let (mut hashes, mut known) = (std::mem::take(&mut self.hashes), std::mem::take(&mut self.known));
         hashes.clear();
         hashes.extend(words.chunks_exact(stride).map(|words| half(hash(seed, words))));
-        words.chunks_exact(stride).zip(&hashes).for_each(|(words, hash)| take(self.find_by(words, |_| *hash)));
-        self.hashes = hashes;
+        self.known_rows(words, &hashes, &mut known);
+        for ((words, hash), known) in words.chunks_exact(stride).zip(&hashes).zip(&known) {
+            take(if *known == NONE { self.find_by(words, |_| *hash) } else { *known });
+        }
+        (self.hashes, self.known) = (hashes, known);
     }
 
     fn find_by(&mut self, words: &[u64], hash: impl FnOnce(&[u64]) -> u32) -> u32 {
@@ -134,7 +122,7 @@ impl Groups {
         match self.known(words, hash) {
             Some(group) => group,
             None => {
-                self.enter(hash, number(self.len));
+                self.table.insert(hash, number(self.len));
                 self.add(words)
             }
         }
@@ -142,12 +130,17 @@ impl Groups {
 
     /// The group of some words among those of the table.
     fn known(&self, words: &[u64], hash: u32) -> Option<u32> {
-        let is_it = |entry: &Entry| entry.hash == hash && are_same(self.words(entry.group as usize), words);
-        self.table.find(spread(hash), is_it).map(|entry| entry.group)
+        self.table.find(hash, |group| are_same(self.words(group as usize), words))
     }
 
-    fn enter(&mut self, hash: u32, group: u32) {
-        self.table.insert_unique(spread(hash), Entry { hash, group }, |entry| entry.spread());
+    /// The groups of rows among those of the table, or [`NONE`].
+    fn known_rows(&self, words: &[u64], hashes: &[u32], groups: &mut Vec<u32>) {
+        self.table.first(hashes, groups);
+        for ((words, hash), group) in words.chunks_exact(self.stride).zip(hashes).zip(groups) {
+            if *group != NONE && !are_same(self.words(*group as usize), words) {
+                *group = self.known(words, *hash).unwrap_or(NONE);
+            }
+        }
     }
 
     fn add(&mut self, words: &[u64]) -> u32 {
@@ -166,9 +159,9 @@ impl Groups {
     /// From now on groups are found by the table.
     fn fill_table(&mut self) {
         self.ascending = false;
-        self.table.reserve(2 * self.len, |entry| entry.spread());
+        self.table.reserve(2 * self.len);
         for group in 0..self.len {
-            self.enter(half(hash(self.seed, self.words(group))), number(group));
+            self.table.insert(half(hash(self.seed, self.words(group))), number(group));
         }
     }
 }
@@ -223,19 +216,22 @@ pub(super) fn merged(
     let look_up = |mut chunk: Vec<u64>| {
         translate(&mut chunk);
         let hashes: Vec<u32> = chunk.chunks_exact(stride).map(|words| half(hash(ours.seed, words))).collect();
-        let known = chunk.chunks_exact(stride).zip(&hashes).map(|(words, hash)| ours.known(words, *hash)).collect();
+        let mut known = Vec::with_capacity(hashes.len());
+        ours.known_rows(&chunk, &hashes, &mut known);
         Ok((chunk, hashes, known))
     };
     let threads = parallel::threads_for(len, 0, threads);
-    let looked_up: Vec<(Vec<u64>, Vec<u32>, Vec<Option<u32>>)> =
-        parallel::each_of(chunks.into_iter(), threads, look_up)?;
+    let looked_up: Vec<(Vec<u64>, Vec<u32>, Vec<u32>)> = parallel::each_of(chunks.into_iter(), threads, look_up)?;
     let mut mapping = Vec::with_capacity(len);
     for (chunk, hashes, known) in looked_up {
         for ((words, hash), known) in chunk.chunks_exact(stride).zip(hashes).zip(known) {
-            mapping.push(known.unwrap_or_else(|| {
-                groups.enter(hash, number(groups.len));
-                groups.add(words)
-            }));
+            mapping.push(match known {
+                NONE => {
+                    groups.table.insert(hash, number(groups.len));
+                    groups.add(words)
+                }
+                known => known,
+            });
         }
     }
     Ok(mapping)

@@ -1,61 +1,87 @@
 //! Loops over plain slices, written so that the compiler makes vector instructions of them.
 
+use crate::vector::vectorized;
+
 /// Floats from which on a second way to their least and greatest pays.
 const PLAIN_ROWS_MIN: usize = 32;
 
+/// Extremes that are found side by side.
+const LANES: usize = 16;
+
 /// Sum in eight lanes: adding in one lane would wait for each addition.
 pub(crate) fn sum(values: &[f64]) -> f64 {
-    let mut lanes = [0.0f64; 8];
-    let chunks = values.chunks_exact(8);
-    let rest = chunks.remainder();
-    for chunk in chunks {
-        for (lane, value) in lanes.iter_mut().zip(chunk) {
-            *lane += value;
-        }
-    }
-    fold(lanes) + rest.iter().sum::<f64>()
+    vectorized(
+        #[inline(always)]
+        || {
+            let mut lanes = [0.0f64; 8];
+            let chunks = values.chunks_exact(8);
+            let rest = chunks.remainder();
+            for chunk in chunks {
+                for (lane, value) in lanes.iter_mut().zip(chunk) {
+                    *lane += value;
+                }
+            }
+            fold(lanes) + rest.iter().sum::<f64>()
+        },
+    )
 }
 
 /// Sum of products.
 pub(crate) fn dot(left: &[f64], right: &[f64]) -> f64 {
-    let mut lanes = [0.0f64; 8];
-    let (lefts, rights) = (left.chunks_exact(8), right.chunks_exact(8));
-    let rest: f64 = lefts.remainder().iter().zip(rights.remainder()).map(|(l, r)| l * r).sum();
-    for (l, r) in lefts.zip(rights) {
-        for ((lane, l), r) in lanes.iter_mut().zip(l).zip(r) {
-            *lane += l * r;
-        }
-    }
-    fold(lanes) + rest
+    vectorized(
+        #[inline(always)]
+        || {
+            let mut lanes = [0.0f64; 8];
+            let (lefts, rights) = (left.chunks_exact(8), right.chunks_exact(8));
+            let rest: f64 = lefts.remainder().iter().zip(rights.remainder()).map(|(l, r)| l * r).sum();
+            for (l, r) in lefts.zip(rights) {
+                for ((lane, l), r) in lanes.iter_mut().zip(l).zip(r) {
+                    *lane += l * r;
+                }
+            }
+            fold(lanes) + rest
+        },
+    )
 }
 
 /// Sum of squared distances from `center`.
 pub(crate) fn squares(values: &[f64], center: f64) -> f64 {
-    let mut lanes = [0.0f64; 8];
-    let chunks = values.chunks_exact(8);
-    let rest: f64 = chunks.remainder().iter().map(|value| (value - center) * (value - center)).sum();
-    for chunk in chunks {
-        for (lane, value) in lanes.iter_mut().zip(chunk) {
-            *lane += (value - center) * (value - center);
-        }
-    }
-    fold(lanes) + rest
+    vectorized(
+        #[inline(always)]
+        || {
+            let mut lanes = [0.0f64; 8];
+            let chunks = values.chunks_exact(8);
+            let rest: f64 = chunks.remainder().iter().map(|value| (value - center) * (value - center)).sum();
+            for chunk in chunks {
+                for (lane, value) in lanes.iter_mut().zip(chunk) {
+                    *lane += (value - center) * (value - center);
+                }
+            }
+            fold(lanes) + rest
+        },
+    )
 }
 
 /// Sum of the products of distances from two centers.
 pub(crate) fn products(left: &[f64], left_center: f64, right: &[f64], right_center: f64) -> f64 {
-    let product = |l: &f64, r: &f64| (l - left_center) * (r - right_center);
-    let mut lanes = [0.0f64; 8];
-    let (lefts, rights) = (left.chunks_exact(8), right.chunks_exact(8));
-    let rest: f64 = lefts.remainder().iter().zip(rights.remainder()).map(|(l, r)| product(l, r)).sum();
-    for (l, r) in lefts.zip(rights) {
-        for ((lane, l), r) in lanes.iter_mut().zip(l).zip(r) {
-            *lane += product(l, r);
-        }
-    }
-    fold(lanes) + rest
+    vectorized(
+        #[inline(always)]
+        || {
+            let product = |l: &f64, r: &f64| (l - left_center) * (r - right_center);
+            let mut lanes = [0.0f64; 8];
+            let (lefts, rights) = (left.chunks_exact(8), right.chunks_exact(8));
+            let rest: f64 = lefts.remainder().iter().zip(rights.remainder()).map(|(l, r)| product(l, r)).sum();
+            for (l, r) in lefts.zip(rights) {
+                for ((lane, l), r) in lanes.iter_mut().zip(l).zip(r) {
+                    *lane += product(l, r);
+                }
+            }
+            fold(lanes) + rest
+        },
+    )
 }
 
+#[inline(always)]
 fn fold(lanes: [f64; 8]) -> f64 {
     ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]))
 }
@@ -77,9 +103,11 @@ macro_rules! integers {
     ($($native:ty),*) => {$(
         impl Ordered for $native {
             type Key = $native;
+            #[inline(always)]
             fn key(self) -> $native {
                 self
             }
+            #[inline(always)]
             fn from_key(key: $native) -> $native {
                 key
             }
@@ -94,19 +122,23 @@ macro_rules! floats {
     ($($native:ty, $bits:ty, $shift:expr);*) => {$(
         impl Ordered for $native {
             type Key = $bits;
+            #[inline(always)]
             fn key(self) -> $bits {
                 // One NaN, above infinity, whatever its sign.
                 let value = if self.is_nan() { <$native>::NAN } else { self };
                 let bits = value.to_bits().cast_signed();
                 bits ^ (((bits >> $shift).cast_unsigned()) >> 1).cast_signed()
             }
+            #[inline(always)]
             fn from_key(key: $bits) -> $native {
                 let bits = key ^ (((key >> $shift).cast_unsigned()) >> 1).cast_signed();
                 <$native>::from_bits(bits.cast_unsigned())
             }
 
             // NaN has a place in the total order but not in the processor's, and there zeros have two: neither is decided here.
+            #[inline(always)]
             fn plain_extreme(values: &[$native], greatest: bool) -> Option<$native> {
+                #[inline(always)]
                 fn found(values: &[$native], pick: impl Fn($native, $native) -> $native) -> Option<$native> {
                     let start = *values.first()?;
                     let (mut lanes, mut differences) = ([start; 8], [0.0; 8]);
@@ -139,18 +171,24 @@ floats!(f64, i64, 63; f32, i32, 31);
 
 /// The least or the greatest of some values; `None` of nothing.
 pub(crate) fn extreme<T: Ordered>(values: &[T], greatest: bool) -> Option<T> {
-    if let Some(known) = T::plain_extreme(values, greatest) {
-        return Some(known);
-    }
-    let key = if greatest { picked(values, T::Key::max)? } else { picked(values, T::Key::min)? };
-    Some(T::from_key(key))
+    vectorized(
+        #[inline(always)]
+        || {
+            if let Some(known) = T::plain_extreme(values, greatest) {
+                return Some(known);
+            }
+            let key = if greatest { picked(values, T::Key::max)? } else { picked(values, T::Key::min)? };
+            Some(T::from_key(key))
+        },
+    )
 }
 
+#[inline(always)]
 fn picked<T: Ordered>(values: &[T], pick: impl Fn(T::Key, T::Key) -> T::Key) -> Option<T::Key> {
     let start = values.first()?.key();
     // Lanes that don't wait for each other.
-    let mut lanes = [start; 4];
-    let chunks = values.chunks_exact(4);
+    let mut lanes = [start; LANES];
+    let chunks = values.chunks_exact(LANES);
     let rest = chunks.remainder();
     for chunk in chunks {
         for (lane, value) in lanes.iter_mut().zip(chunk) {

@@ -3,6 +3,7 @@
 mod accumulate;
 mod dense;
 mod distinct;
+mod entries;
 mod external;
 mod extremes;
 mod first_by;

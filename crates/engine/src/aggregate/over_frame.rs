@@ -4,11 +4,12 @@ use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::{SortOptions, take};
 use arrow::datatypes::DataType;
 
-use super::accumulate::{Accumulator, Assigned, NO_GROUP, accumulator};
+use super::accumulate::{Accumulator, Assigned, NO_GROUP, Run, accumulator, update};
 use super::dense::DenseGroups;
 use super::first_by::PicksByKeys;
 use super::groups::{Groups, Texts, key_column, merged};
 use super::keys::{TextWords, ValueKey};
+use super::parted::runs_as_they_stand;
 use super::picks::{Picks, Positions, rows_of};
 use super::pivot::{self, Cells, check_cells};
 use super::{Aggregate, AggregateFunction};
@@ -93,7 +94,7 @@ impl<'a> Grouping<'a> {
 /// Keys and results, a row for each group. First and last go by the order of the frames and their rows. There must be a frame, from
 /// which the types are learnt.
 pub(crate) fn over_frames(
-    frames: &[Frame],
+    frames: Vec<Frame>,
     keys: &[Expr],
     key_types: &[DataType],
     aggregates: &[Aggregate],
@@ -104,12 +105,12 @@ pub(crate) fn over_frames(
     // Neighbouring frames are one thread's, so that groups come in the order of their first rows.
     let parts = dealt(frames, rows.div_ceil(threads).max(1));
     let firsts = parts.iter().scan(0, |next, part| Some(std::mem::replace(next, *next + part.len())));
-    let numbered: Vec<(usize, &Vec<Frame>)> = firsts.zip(&parts).collect();
-    let states = parallel::each(parts.len(), threads, |part| {
-        let (first, frames) = numbered[part];
+    let firsts: Vec<usize> = firsts.collect();
+    let states = parallel::each_of(firsts.into_iter().zip(parts), threads, |(first, frames)| {
         let mut state = State::new(keys, aggregates);
         for (number, frame) in (first..).zip(frames) {
-            state.take(frame, number, setting, setting.memory_bytes / 2 / threads)?;
+            // What was taken out of its columns is dropped with it, and its memory is there for the next one.
+            state.take(&frame, number, setting, setting.memory_bytes / 2 / threads)?;
         }
         Ok(state)
     })?;
@@ -122,7 +123,7 @@ pub(crate) fn over_frames(
 }
 
 /// Frames in parts of about so many rows, one behind the other.
-fn dealt(frames: &[Frame], rows: usize) -> Vec<Vec<Frame>> {
+fn dealt(frames: Vec<Frame>, rows: usize) -> Vec<Vec<Frame>> {
     let mut parts = vec![Vec::new()];
     let mut room = rows;
     for frame in frames {
@@ -133,7 +134,10 @@ fn dealt(frames: &[Frame], rows: usize) -> Vec<Vec<Frame>> {
                 parts.push(Vec::new());
                 room = rows;
             }
-            let piece = frame.slice(start, room.min(frame.len() - start));
+            let piece = match room {
+                room if start == 0 && frame.len() <= room => frame.clone(),
+                room => frame.slice(start, room.min(frame.len() - start)),
+            };
             start += piece.len().max(1);
             room -= piece.len();
             if let Some(part) = parts.last_mut() {
@@ -164,7 +168,9 @@ impl<'a> State<'a> {
         let groups = self.grouping.groups.len();
         check_cells(self.aggregates, groups, bytes_max)?;
         let number = u32::try_from(number).unwrap_or(u32::MAX);
-        let grouped = Grouped { frame, number, rows: &rows, groups, constants: setting.constants };
+        let runs = runs_as_they_stand(&rows);
+        let grouped =
+            Grouped { frame, number, rows: &rows, runs: runs.as_deref(), groups, constants: setting.constants };
         for (aggregate, slot) in self.aggregates.iter().zip(&mut self.slots) {
             let arguments = arguments(frame, aggregate, setting.constants)?;
             let types = arguments.iter().map(|array| array.data_type().clone()).collect::<Vec<_>>();
@@ -222,6 +228,8 @@ struct Grouped<'a> {
     /// Which of the frames it is.
     number: u32,
     rows: &'a [u32],
+    /// The same, if the rows of a group mostly stand together.
+    runs: Option<&'a [Run]>,
     /// How many groups there are by now.
     groups: usize,
     constants: &'a [ArrayRef],
@@ -252,20 +260,21 @@ impl Slot {
 
     /// Takes the rows of a frame in.
     fn update(&mut self, aggregate: &Aggregate, mut arguments: Vec<ArrayRef>, grouped: &Grouped<'_>) -> Result<()> {
-        let Grouped { frame, number, rows, groups, constants } = *grouped;
+        let Grouped { frame, number, rows, runs, groups, constants } = *grouped;
         let only: Vec<u32>;
-        let rows = match &aggregate.filter {
-            None => rows,
+        let (rows, runs) = match &aggregate.filter {
+            None => (rows, runs),
             Some(filter) => {
                 let mask = condition(filter, frame, constants)?;
                 let kept = |(row, group): (usize, &u32)| if mask.value(row) { *group } else { NO_GROUP };
                 only = rows.iter().enumerate().map(kept).collect();
-                &only
+                (&only[..], None)
             }
         };
         if let Slot::Kept(accumulator) = self {
             accumulator.grow(groups);
-            return accumulator.update(&arguments, Assigned::Rows(rows));
+            let assigned = runs.map_or(Assigned::Rows(rows), Assigned::Runs);
+            return update(accumulator.as_mut(), aggregate, &arguments, assigned);
         }
         let cells = match aggregate.pivot.as_ref().and_then(|_| arguments.pop()) {
             Some(places) => Some(Cells::new(Assigned::Rows(rows), &places, aggregate.width())?),

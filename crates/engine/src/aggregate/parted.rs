@@ -4,14 +4,19 @@ use std::cell::OnceCell;
 use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, UInt32Array};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute::take;
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Float64Type, Int64Type};
 
 use super::accumulate::{NO_GROUP, Run};
 use crate::error::Result;
+use crate::kept::pieces;
 
 /// Rows of a group and stretch, on average, from which on a block is put in the order of its groups.
 const RUN_ROWS_MIN: usize = 16;
+
+/// Rows of a piece that a mask keeps, on average, from which on pieces are taken in as such.
+const KEPT_ROWS_MIN: usize = 6;
 
 /// Places that are added up at once, so that a sum needn't wait for the one before.
 const LANES: usize = 4;
@@ -274,6 +279,19 @@ pub(crate) fn runs_as_they_stand(rows: &[u32]) -> Option<Vec<Run>> {
     Some(runs)
 }
 
+/// The parts of runs that a mask keeps, if it keeps rows in few pieces. Neither runs nor pieces overlap, and both ascend.
+pub(crate) fn kept_of_runs(runs: &[Run], mask: &BooleanBuffer) -> Option<Vec<Run>> {
+    let pieces = pieces(mask, mask.len() / KEPT_ROWS_MIN)?;
+    let mut kept = Vec::with_capacity(runs.len() + pieces.len());
+    let mut behind = 0;
+    for run in runs {
+        behind += pieces[behind..].iter().take_while(|piece| piece.end <= run.start).count();
+        let within = pieces[behind..].iter().take_while(|piece| piece.start < run.end);
+        kept.extend(within.map(|piece| Run { start: piece.start.max(run.start), end: piece.end.min(run.end), ..*run }));
+    }
+    Some(kept)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -334,6 +352,8 @@ mod tests {
         assert!(parted.ordered().is_none());
         let rows: Vec<u32> = (0..100).map(|row| if row < 50 { 3 } else { NO_GROUP }).collect();
         assert_eq!(runs_as_they_stand(&rows).unwrap(), [Run { group: 3, start: 0, end: 50 }]);
+        let none = BooleanBuffer::new_unset(100);
+        assert_eq!(kept_of_runs(&[Run { group: 3, start: 0, end: 50 }], &none).unwrap(), []);
         assert!(Parted::of_groups(&rows, 7).is_none());
         let parted = Parted::of_groups(&rows, 4).unwrap();
         assert_eq!(parted.ordered().unwrap().runs, [Run { group: 3, start: 0, end: 50 }]);

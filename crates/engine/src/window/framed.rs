@@ -270,7 +270,7 @@ fn extremes<N: ArrowNativeType + Ordered>(
         } else {
             place_by_place(&keys, before, frames, Ord::min)
         };
-        return array_of(found.into_iter().map(N::from_key).collect(), None, argument.data_type());
+        return array_of(found.into_iter().map(N::from_key).collect::<Vec<_>>(), None, argument.data_type());
     }
     let at = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row)).then(|| values[row].key());
     let join = |one: Option<N::Key>, other: Option<N::Key>| match (one, other) {

@@ -10,7 +10,7 @@ use arrow::compute::nullif;
 use super::columns::{BlockColumns, ends_of_runs, filtered};
 use super::cuts::Cut;
 use super::{Slot, State};
-use crate::aggregate::accumulate::{Assigned, NO_GROUP};
+use crate::aggregate::accumulate::{Assigned, NO_GROUP, update};
 use crate::aggregate::keys::ValueKey;
 use crate::aggregate::parted::{Ordered, Parted, Places, runs_as_they_stand};
 use crate::aggregate::picks::Positions;
@@ -274,8 +274,8 @@ impl State<'_> {
             }
             match (&only, order) {
                 (Only::Listed(rows), _) => accumulator.update(&arguments, Assigned::Listed(rows))?,
-                (_, Some(order)) => accumulator.update(&arguments, Assigned::Runs(&order.runs))?,
-                (_, None) => accumulator.update(&arguments, assigned)?,
+                (_, Some(order)) => update(accumulator.as_mut(), aggregate, &arguments, Assigned::Runs(&order.runs))?,
+                (_, None) => update(accumulator.as_mut(), aggregate, &arguments, assigned)?,
             }
         }
         Ok(())

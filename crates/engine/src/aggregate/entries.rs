@@ -1,0 +1,100 @@
+//! Numbers of things by the hashes of these: a table of open addressing, in which many hashes are looked up at once.
+//!
+//! A table of many groups is larger than a cache, and a look-up waits for memory. Those of neighbouring rows don't depend on each other: a loop
+//! that does nothing else keeps as many of them under way as the processor can.
+
+/// A number by a hash: most of what isn't the same is told apart, and a table that grows is filled, without a look at the things.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    hash: u32,
+    number: u32,
+}
+
+/// The number of no thing.
+pub(super) const NONE: u32 = u32::MAX;
+
+const FREE: Entry = Entry { hash: 0, number: NONE };
+
+/// Fewest places of a table.
+const PLACES_MIN: usize = 64;
+
+/// Entries by hash, each at the place that its hash says or at one of those behind it.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    /// A power of two, at most half of them taken.
+    places: Vec<Entry>,
+    len: usize,
+}
+
+impl Entries {
+    /// The number with a hash that passes a test.
+    pub fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut entries = self.from(hash).take_while(|entry| entry.number != NONE);
+        entries.find(|entry| entry.hash == hash && is_it(entry.number)).map(|entry| entry.number)
+    }
+
+    /// For each hash the first number that has it, or [`NONE`].
+    pub fn first(&self, hashes: &[u32], numbers: &mut Vec<u32>) {
+        numbers.clear();
+        numbers.extend(hashes.iter().map(|hash| {
+            let entry = self.from(*hash).find(|entry| entry.hash == *hash || entry.number == NONE);
+            entry.map_or(NONE, |entry| entry.number)
+        }));
+    }
+
+    /// Adds a number that isn't there.
+    pub fn insert(&mut self, hash: u32, number: u32) {
+        self.reserve(1);
+        self.put(Entry { hash, number });
+        self.len += 1;
+    }
+
+    /// Makes room for more numbers.
+    pub fn reserve(&mut self, more: usize) {
+        let places = (2 * (self.len + more)).next_power_of_two().max(PLACES_MIN);
+        if places > self.places.len() {
+            let before = std::mem::replace(&mut self.places, vec![FREE; places]);
+            before.into_iter().filter(|entry| entry.number != NONE).for_each(|entry| self.put(entry));
+        }
+    }
+
+    fn put(&mut self, entry: Entry) {
+        let last = self.places.len() - 1;
+        let mut place = entry.hash as usize & last;
+        while self.places[place].number != NONE {
+            place = (place + 1) & last;
+        }
+        self.places[place] = entry;
+    }
+
+    /// The entries from the place of a hash on, round and round; nothing of an empty table.
+    fn from(&self, hash: u32) -> impl Iterator<Item = &Entry> {
+        let last = self.places.len().wrapping_sub(1);
+        (hash as usize..).map_while(move |place| self.places.get(place & last))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_by_hashes_that_others_have_too() {
+        let mut entries = Entries::default();
+        let hash_of = |number: u32| number % 97 * 0x0100_0001;
+        assert_eq!(entries.find(5, |_| true), None);
+        let mut first = vec![1];
+        entries.first(&[0, 7], &mut first);
+        assert_eq!(first, [NONE, NONE], "of an empty table");
+        for number in 0..2_000 {
+            assert_eq!(entries.find(hash_of(number), |one| one == number), None);
+            entries.insert(hash_of(number), number);
+            assert_eq!(entries.find(hash_of(number), |one| one == number), Some(number));
+        }
+        assert!((0..2_000).all(|number| entries.find(hash_of(number), |one| one == number) == Some(number)));
+        let hashes: Vec<u32> = (0..97).map(hash_of).chain([98 * 0x0100_0001, u32::MAX]).collect();
+        entries.first(&hashes, &mut first);
+        assert!(first[..97].iter().zip(&hashes).all(|(number, hash)| hash_of(*number) == *hash));
+        assert_eq!(first[97..], [NONE, NONE]);
+    }
+}
