@@ -109,6 +109,10 @@ fn write_step(f: &mut Formatter<'_>, plan: &Plan) -> Result {
             write_aggregates(f, &join.aggregates)?;
             write_scan(f, &join.scan)
         }
+        Plan::Join { join, .. } => {
+            let kept = if join.inner { "matches alone" } else { "every row" };
+            write!(f, "Join: {kept}, by {} keys", join.keys.len())
+        }
         Plan::Window { calls, .. } => {
             write!(f, "Window: {} functions", calls.len())?;
             if calls.iter().any(|call| call.first.is_some()) {

@@ -14,6 +14,7 @@ mod error;
 mod expr;
 mod frame;
 mod gather;
+mod hashed;
 mod join;
 mod kept;
 mod late;
@@ -48,7 +49,7 @@ pub use aggregate::{
 pub use error::{Error, Result};
 pub use expr::{BinaryOp, Expr, ScalarFunction, Value};
 pub use frame::SortKey;
-pub use join::{AsofJoin, WindowJoin};
+pub use join::{AsofJoin, KeyJoin, WindowJoin};
 pub use lookup::LookupTable;
 pub use own_type::{OwnComparison, own_comparison};
 pub use plan::{Bound, Plan, Scan};

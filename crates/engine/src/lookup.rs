@@ -16,6 +16,7 @@ use hashbrown::{DefaultHashBuilder, HashMap};
 use crate::aggregate::words_of;
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Value, holds};
+use crate::hashed::{NumbersByHash, half, hash};
 use crate::per_run::PerRun;
 
 /// In the place of a row where there is none.
@@ -37,7 +38,7 @@ pub struct LookupTable {
 #[derive(Debug)]
 enum Rows {
     Texts(Texts),
-    Words(DataType, HashMap<u64, u32>),
+    Words(DataType, Words),
     /// Words close together: the least, and for each from there on its row, or [`MISSING`].
     Places(DataType, u64, Vec<u32>),
     /// By several columns: of each the first row with an equal value, and from the second on the first row that is equal in this one and those
@@ -61,10 +62,15 @@ impl LookupTable {
         LookupTable::new(Vec::new(), columns)
     }
 
-    /// A table that gives the number of the first of equal keys. Keys of any type are found, those that aren't [taken](LookupTable::takes) one
-    /// by one.
-    pub(crate) fn of_first(keys: usize) -> LookupTable {
-        LookupTable { first: true, ..LookupTable::new(vec![keys], Vec::new()) }
+    /// A table that gives the number of the first of equal keys. A key of one column may be of any type; those that aren't
+    /// [taken](LookupTable::takes) are found one by one.
+    pub(crate) fn of_first(keys: Vec<usize>) -> LookupTable {
+        LookupTable { first: true, ..LookupTable::new(keys, Vec::new()) }
+    }
+
+    /// The columns of the key.
+    pub(crate) fn key_columns(&self, constants: &[ArrayRef]) -> Vec<ArrayRef> {
+        self.keys.iter().map(|key| Arc::clone(&constants[*key])).collect()
     }
 
     /// The keys that have rows, if they are of one column.
@@ -90,21 +96,24 @@ impl LookupTable {
     /// # Errors
     /// [`Error::Unsupported`] for such a table.
     pub fn check(&self, constants: &[ArrayRef]) -> Result<()> {
-        let of: Vec<ArrayRef> = self.keys.iter().map(|key| Arc::clone(&constants[*key])).collect();
-        match of.as_slice() {
-            [] => Ok(()),
-            [key] => self.rows.get(key, || Rows::new(key, self.first)).map(|_| ()),
-            [first, ..] => self.rows.get(first, || Rows::by_several(&of)).map(|_| ()),
+        let of = self.key_columns(constants);
+        match of.first() {
+            None => Ok(()),
+            Some(first) => self.rows.get(first, || Rows::by_several(&of, self.first)).map(|_| ()),
         }
     }
 
     /// The number of the row of each key, which has as many columns as those of the table; null where there is none.
     pub(crate) fn numbers(&self, keys: &[ArrayRef], constants: &[ArrayRef]) -> Result<UInt32Array> {
-        let of: Vec<ArrayRef> = self.keys.iter().map(|key| Arc::clone(&constants[*key])).collect();
+        Ok(numbered(self.first_rows(keys, constants)?))
+    }
+
+    /// The number of the row of each key, or of the first with it, or [`MISSING`].
+    pub(crate) fn first_rows(&self, keys: &[ArrayRef], constants: &[ArrayRef]) -> Result<Vec<u32>> {
+        let of = self.key_columns(constants);
         let (Some(first), true) = (of.first(), of.len() == keys.len()) else { return Err(of_another_width()) };
         // What is read for a run is read at once, so that the first column tells for which one these are.
-        let rows = self.rows.get(first, || Rows::by_several(&of))?;
-        Ok(numbered(rows.find_several(keys)?))
+        self.rows.get(first, || Rows::by_several(&of, self.first))?.find_several(keys)
     }
 
     /// Whether keys of two types are found by each other.
@@ -122,7 +131,7 @@ impl LookupTable {
     /// Whether each key is there once.
     #[must_use]
     pub fn are_unique(keys: &[ArrayRef]) -> bool {
-        Rows::by_several(keys).is_ok()
+        Rows::by_several(keys, false).is_ok()
     }
 
     /// The row of each key; null where there is none.
@@ -182,20 +191,18 @@ impl Rows {
             }
             return Ok(Rows::Places(plain(keys.data_type()), least, rows));
         }
-        let mut rows = HashMap::with_capacity(words.len());
-        for (word, row) in words {
-            if *rows.entry(word).or_insert(row) != row && !may_repeat {
-                return Err(twice());
-            }
+        let rows = Words::new(words);
+        if rows.repeat && !may_repeat {
+            return Err(twice());
         }
         Ok(Rows::Words(plain(keys.data_type()), rows))
     }
 
-    /// The rows of keys of one or more columns, each of which may be there once.
-    fn by_several(keys: &[ArrayRef]) -> Result<Rows> {
+    /// The rows of keys of one or more columns, of equal ones the first, if they `may_repeat`.
+    fn by_several(keys: &[ArrayRef], may_repeat: bool) -> Result<Rows> {
         let (first, further) = match keys {
             [] => return Err(of_another_width()),
-            [key] => return Rows::new(key, false),
+            [key] => return Rows::new(key, may_repeat),
             [first, further @ ..] => (first, further),
         };
         let leading = Rows::new(first, true)?;
@@ -212,7 +219,7 @@ impl Rows {
             }
             steps.push((rows, pairs));
         }
-        if numbers.iter().zip(0..).any(|(number, row)| *number != MISSING && *number != row) {
+        if !may_repeat && numbers.iter().zip(0..).any(|(number, row)| *number != MISSING && *number != row) {
             return Err(twice());
         }
         Ok(Rows::Several(Box::new(leading), steps))
@@ -255,8 +262,7 @@ impl Rows {
                 Ok(rows.find(keys.as_string_opt::<i32>().ok_or_else(refused)?))
             }
             Rows::Words(data_type, rows) if *data_type == plain(keys.data_type()) => {
-                let words = words_of(keys)?;
-                Ok(valid(keys, words.iter().map(|word| rows.get(word).copied().unwrap_or(MISSING)).collect()))
+                Ok(valid(keys, rows.find(&words_of(keys)?)))
             }
             Rows::Places(data_type, least, rows) if *data_type == plain(keys.data_type()) => {
                 let row = |word: &u64| {
@@ -268,6 +274,63 @@ impl Rows {
             Rows::Words(_, _) | Rows::Places(_, _, _) => Err(refused()),
             Rows::Several(_, _) => Err(of_another_width()),
         }
+    }
+}
+
+/// Rows by word.
+#[derive(Debug)]
+struct Words {
+    seed: u64,
+    /// Each word once, with the first of its rows, and where it stands here by its hash.
+    known: Vec<(u64, u32)>,
+    places: NumbersByHash,
+    /// Whether a word has several rows.
+    repeat: bool,
+}
+
+/// Words that are looked up at once.
+const WORDS_TOGETHER: usize = 1_024;
+
+impl Words {
+    fn new(words: Vec<(u64, u32)>) -> Words {
+        let seed = DefaultHashBuilder::default().hash_one(words.len());
+        let mut known: Vec<(u64, u32)> = Vec::with_capacity(words.len());
+        let mut places = NumbersByHash::default();
+        places.reserve(words.len());
+        let mut repeat = false;
+        for (word, row) in words {
+            let hash = half(hash(seed, &[word]));
+            match places.find(hash, |place| known[place as usize].0 == word) {
+                Some(_) => repeat = true,
+                None => {
+                    places.insert(hash, u32::try_from(known.len()).unwrap_or(MISSING));
+                    known.push((word, row));
+                }
+            }
+        }
+        Words { seed, known, places, repeat }
+    }
+
+    /// The first row of each word, or [`MISSING`].
+    fn find(&self, words: &[u64]) -> Vec<u32> {
+        let mut rows = Vec::with_capacity(words.len());
+        let (mut hashes, mut places) = (Vec::new(), Vec::new());
+        for words in words.chunks(WORDS_TOGETHER) {
+            hashes.clear();
+            hashes.extend(words.iter().map(|word| half(hash(self.seed, &[*word]))));
+            self.places.first(&hashes, &mut places);
+            rows.extend(words.iter().zip(&hashes).zip(&places).map(|((word, hash), place)| {
+                match self.known.get(*place as usize) {
+                    None => MISSING,
+                    Some((known, row)) if known == word => *row,
+                    Some(_) => {
+                        let place = self.places.find(*hash, |place| self.known[place as usize].0 == *word);
+                        place.map_or(MISSING, |place| self.known[place as usize].1)
+                    }
+                }
+            }));
+        }
+        rows
     }
 }
 
@@ -376,7 +439,7 @@ fn pair(one: u32, other: u32) -> Option<u64> {
 }
 
 /// Numbers of rows, null for those that are missing.
-fn numbered(mut rows: Vec<u32>) -> UInt32Array {
+pub(crate) fn numbered(mut rows: Vec<u32>) -> UInt32Array {
     let has = BooleanBuffer::collect_bool(rows.len(), |at| rows[at] != MISSING);
     rows.iter_mut().filter(|row| **row == MISSING).for_each(|row| *row = 0);
     UInt32Array::new(rows.into(), Some(NullBuffer::new(has)))
@@ -538,7 +601,7 @@ mod tests {
         for texts in [["a", "a", "b"], ["b", "a", "b"]] {
             let (plain, coded) = (plain(&texts), coded(&plain(&texts)));
             assert!(!LookupTable::are_unique(&[Arc::clone(&plain)]) && !LookupTable::are_unique(&[Arc::clone(&coded)]));
-            let first = LookupTable::of_first(0);
+            let first = LookupTable::of_first(vec![0]);
             let rows = first.rows(&plain, &[coded]).unwrap();
             assert_eq!(
                 rows,

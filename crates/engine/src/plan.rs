@@ -11,7 +11,7 @@ use crate::aggregate::{Aggregate, Buckets, Key};
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Expr};
 use crate::frame::SortKey;
-use crate::join::{AsofJoin, WindowJoin};
+use crate::join::{AsofJoin, KeyJoin, WindowJoin};
 use crate::table::{SymbolCondition, Wanted};
 use crate::window::WindowCall;
 
@@ -72,6 +72,13 @@ pub enum Plan {
         /// What is joined to them.
         join: Box<WindowJoin>,
     },
+    /// The input's columns and those of a smaller side's rows with the same keys.
+    Join {
+        /// Where the left rows come from.
+        input: Box<Plan>,
+        /// What is joined to them.
+        join: Box<KeyJoin>,
+    },
     /// The input's columns and one more for each call.
     Window {
         /// Where the rows come from.
@@ -129,6 +136,7 @@ impl Plan {
             | Plan::Cross { input, .. }
             | Plan::Asof { input, .. }
             | Plan::WindowJoin { input, .. }
+            | Plan::Join { input, .. }
             | Plan::Window { input, .. }
             | Plan::Filter { input, .. }
             | Plan::Project { input, .. }

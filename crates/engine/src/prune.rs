@@ -29,6 +29,7 @@ impl Plan {
             Plan::Cross { input, columns } => input.width() + columns.len(),
             Plan::Asof { input, asof } => input.width() + asof.outputs.len(),
             Plan::WindowJoin { input, join } => input.width() + join.aggregates.len(),
+            Plan::Join { input, join } => input.width() + join.columns.len(),
             Plan::Union { inputs } => inputs.first().map_or(0, Plan::width),
             Plan::Filter { input, .. } | Plan::Sort { input, .. } | Plan::Limit { input, .. } => input.width(),
         }
@@ -88,6 +89,15 @@ impl Plan {
                 let mut below: BTreeSet<usize> = used.iter().copied().filter(|position| *position < width).collect();
                 let keys = join.keys.iter().map(|(key, _)| key);
                 below.extend(columns_of([&join.begin.0, &join.end.0].into_iter().chain(&join.symbol).chain(keys)));
+                input.keep(&below, null);
+            }
+            Plan::Join { input, join } => {
+                let width = input.width();
+                let mut below: BTreeSet<usize> = used.iter().copied().filter(|position| *position < width).collect();
+                below.extend(columns_of(join.keys.iter()));
+                for (position, column) in join.columns.iter_mut().enumerate() {
+                    *column = column.filter(|_| used.contains(&(width + position)));
+                }
                 input.keep(&below, null);
             }
             Plan::Filter { input, predicate } => {

@@ -12,7 +12,7 @@ use crate::aggregate::{Aggregate, Key, TableAggregate, needs_symbols, over_frame
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::frame::{Frame, SortKey};
-use crate::join::{join, window_join};
+use crate::join::{join, join_by_keys, window_join};
 use crate::late::FrameColumn;
 use crate::parallel;
 use crate::plan::{Plan, Scan};
@@ -113,6 +113,7 @@ fn made_frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
         Plan::Cross { input, columns } => cross(&frames(input, setting)?, columns, setting),
         Plan::Asof { input, asof } => join(frames(input, setting)?, asof, setting),
         Plan::WindowJoin { input, join } => window_join(&frames(input, setting)?, join, setting),
+        Plan::Join { input, join } => join_by_keys(frames(input, setting)?, join, setting),
         Plan::Window { input, calls } => {
             let input = match ends_of_symbols(input, calls, setting)? {
                 Some(ends) => ends,
@@ -141,6 +142,7 @@ fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
         | Plan::Cross { .. }
         | Plan::Asof { .. }
         | Plan::WindowJoin { .. }
+        | Plan::Join { .. }
         | Plan::Window { .. }
         | Plan::Union { .. }
         | Plan::Filter { .. }

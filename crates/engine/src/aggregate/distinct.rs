@@ -15,9 +15,10 @@ use arrow::datatypes::{DataType, Int32Type, TimeUnit};
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::accumulate::{Accumulator, Assigned, same};
-use super::groups::{Texts, hash, words_of};
+use super::groups::{Texts, words_of};
 use super::keys::TextWords;
 use crate::error::Result;
+use crate::hashed::hash;
 
 /// Texts that have a bit.
 const TEXT_BITS: u64 = 4096;

@@ -17,8 +17,8 @@ use arrow::datatypes::{
 use hashbrown::{DefaultHashBuilder, HashTable};
 use splay_store::canonical;
 
-use super::entries::{Entries, NONE};
 use crate::error::{Error, Result};
+use crate::hashed::{NONE, NumbersByHash, half, hash};
 use crate::parallel;
 use crate::shift::plain;
 
@@ -35,7 +35,7 @@ pub(crate) struct Groups {
     /// The words of nulls of all groups together.
     nulls: u64,
     /// Groups by half of the bits of the hashes of their words.
-    table: Entries,
+    table: NumbersByHash,
     /// Differs from one statement to the next, so that nobody can choose keys that collide.
     seed: u64,
     len: usize,
@@ -53,7 +53,7 @@ impl Groups {
             stride: keys + 1,
             chunks: Vec::new(),
             nulls: 0,
-            table: Entries::default(),
+            table: NumbersByHash::default(),
             seed: DefaultHashBuilder::default().hash_one(keys),
             len: 0,
             ascending: true,
@@ -235,24 +235,6 @@ pub(super) fn merged(
         }
     }
     Ok(mapping)
-}
-
-/// A hash of a few words: each is multiplied in, and the halves of the product are folded, as in foldhash and wyhash.
-pub(super) fn hash(seed: u64, words: &[u64]) -> u64 {
-    // The digits of the golden ratio: bits without a pattern.
-    const FACTOR: u128 = 0x9e37_79b9_7f4a_7c15;
-    words.iter().fold(seed, |hash, word| {
-        let product = u128::from(hash ^ word) * FACTOR;
-        #[expect(clippy::cast_possible_truncation, reason = "the halves are folded")]
-        let folded = (product >> 64) as u64 ^ product as u64;
-        folded.rotate_left(23)
-    })
-}
-
-/// Half of the bits of a hash, to which all contribute.
-#[expect(clippy::cast_possible_truncation, reason = "the halves are folded")]
-fn half(hash: u64) -> u32 {
-    (hash ^ hash >> 32) as u32
 }
 
 /// Whether words are equal; of the few that a group has, without a call.

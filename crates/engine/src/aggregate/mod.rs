@@ -3,7 +3,6 @@
 mod accumulate;
 mod dense;
 mod distinct;
-mod entries;
 mod external;
 mod extremes;
 mod first_by;

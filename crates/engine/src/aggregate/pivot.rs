@@ -31,7 +31,7 @@ impl Pivot {
     /// By `width` values that a constant holds.
     #[must_use]
     pub fn new(values: usize, width: usize) -> Pivot {
-        Pivot { places: Arc::new(LookupTable::of_first(values)), values, width }
+        Pivot { places: Arc::new(LookupTable::of_first(vec![values])), values, width }
     }
 
     /// The place of the value that a key has; beyond all of them where it has none.

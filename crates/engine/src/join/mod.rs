@@ -1,14 +1,17 @@
-//! As-of and window joins of rows in memory with a table, along the table's order.
+//! As-of and window joins of rows in memory with a table, along the table's order; joins by keys (`by_keys.rs`).
 //!
 //! - The rows of a symbol are found by the directory, the row that stood by galloping over its times: what a left row costs
 //!   is the logarithm of its distance from the one before it, whatever the size of the table.
 //! - Nothing of the right is sorted or copied, unless segments overlap in time or a filter leaves rows out.
 //! - Left rows may come in any order, and keep it.
 
+mod by_keys;
 mod chain;
 mod keys;
 mod windows;
 
+pub use by_keys::KeyJoin;
+pub(crate) use by_keys::join_by_keys;
 pub use windows::WindowJoin;
 pub(crate) use windows::window_join;
 

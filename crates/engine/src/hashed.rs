@@ -11,7 +11,7 @@ struct Entry {
 }
 
 /// The number of no thing.
-pub(super) const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 const FREE: Entry = Entry { hash: 0, number: NONE };
 
@@ -20,13 +20,13 @@ const PLACES_MIN: usize = 64;
 
 /// Entries by hash, each at the place that its hash says or at one of those behind it.
 #[derive(Debug, Default)]
-pub(super) struct Entries {
+pub(crate) struct NumbersByHash {
     /// A power of two, at most half of them taken.
     places: Vec<Entry>,
     len: usize,
 }
 
-impl Entries {
+impl NumbersByHash {
     /// The number with a hash that passes a test.
     pub fn find(&self, hash: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let mut entries = self.from(hash).take_while(|entry| entry.number != NONE);
@@ -74,13 +74,31 @@ impl Entries {
     }
 }
 
+/// A hash of a few words: each is multiplied in, and the halves of the product are folded, as in foldhash and wyhash.
+pub(crate) fn hash(seed: u64, words: &[u64]) -> u64 {
+    // The digits of the golden ratio: bits without a pattern.
+    const FACTOR: u128 = 0x9e37_79b9_7f4a_7c15;
+    words.iter().fold(seed, |hash, word| {
+        let product = u128::from(hash ^ word) * FACTOR;
+        #[expect(clippy::cast_possible_truncation, reason = "the halves are folded")]
+        let folded = (product >> 64) as u64 ^ product as u64;
+        folded.rotate_left(23)
+    })
+}
+
+/// Half of the bits of a hash, to which all contribute.
+#[expect(clippy::cast_possible_truncation, reason = "the halves are folded")]
+pub(crate) fn half(hash: u64) -> u32 {
+    (hash ^ hash >> 32) as u32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn numbers_are_found_by_hashes_that_others_have_too() {
-        let mut entries = Entries::default();
+        let mut entries = NumbersByHash::default();
         let hash_of = |number: u32| number % 97 * 0x0100_0001;
         assert_eq!(entries.find(5, |_| true), None);
         let mut first = vec![1];

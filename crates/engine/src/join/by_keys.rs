@@ -1,0 +1,269 @@
+//! Joins of rows in memory with all rows of a smaller side that have their keys.
+//!
+//! The smaller side is a run's constants. A [`LookupTable`] gives for each left row the first of its rows with the same keys, and a list those that
+//! follow. Left rows keep their order, and the rows that each is joined with have theirs.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, UInt32Array, new_null_array};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::take;
+use arrow::datatypes::DataType;
+
+use crate::error::Result;
+use crate::expr::Expr;
+use crate::frame::Frame;
+use crate::kept::Kept;
+use crate::lookup::{LookupTable, MISSING, numbered};
+use crate::parallel;
+use crate::per_run::PerRun;
+use crate::run::{Setting, check_memory};
+
+/// What each left row is joined with.
+#[derive(Debug, Clone)]
+pub struct KeyJoin {
+    /// Values of the left row, one for each key of the smaller side.
+    pub(crate) keys: Vec<Expr>,
+    /// The smaller side's rows by key.
+    table: Arc<LookupTable>,
+    /// Numbers of the constants that hold the smaller side's columns; none of a column that nobody looks at.
+    pub(crate) columns: Vec<Option<usize>>,
+    /// Whether left rows without a match are left out.
+    pub(crate) inner: bool,
+    followers: Arc<PerRun<Option<Followers>>>,
+}
+
+/// The rows of each key that stands in more than one.
+#[derive(Debug)]
+struct Followers {
+    /// Where those of each row that is the first of its key begin among `rows`, and where the last one's end.
+    starts: Vec<u32>,
+    rows: Vec<u32>,
+}
+
+impl KeyJoin {
+    /// A join by `keys`, which must equal the constants with the numbers `of_keys`, to the `columns` with these numbers.
+    #[must_use]
+    pub fn new(keys: Vec<Expr>, of_keys: Vec<usize>, columns: Vec<usize>, inner: bool) -> KeyJoin {
+        let table = Arc::new(LookupTable::of_first(of_keys));
+        KeyJoin { keys, table, columns: columns.into_iter().map(Some).collect(), inner, followers: Arc::default() }
+    }
+
+    /// The rows of each key that several have; `None` if none has.
+    fn followers(&self, constants: &[ArrayRef]) -> Result<Arc<Option<Followers>>> {
+        let of = self.table.key_columns(constants);
+        let Some(first) = of.first() else { return Ok(Arc::new(None)) };
+        self.followers.get(first, || Ok(Followers::of(&self.table.first_rows(&of, constants)?)))
+    }
+
+    fn joined(
+        &self,
+        left: &Frame,
+        firsts: &[u32],
+        followers: Option<&Followers>,
+        constants: &[ArrayRef],
+    ) -> Result<Frame> {
+        let (mut joined, rows) = match followers {
+            None if self.inner => {
+                let found = BooleanBuffer::collect_bool(firsts.len(), |row| firsts[row] != MISSING);
+                let kept = Kept::new(BooleanArray::new(found, None), left.columns().len());
+                let rows = firsts.iter().copied().filter(|first| *first != MISSING).collect::<Vec<u32>>();
+                (left.kept(kept)?, UInt32Array::from(rows))
+            }
+            None => (left.clone(), numbered(firsts.to_vec())),
+            Some(followers) => {
+                let (places, rows) = followers.pairs(firsts, self.inner);
+                (left.take(&places.into())?, numbered(rows))
+            }
+        };
+        for column in &self.columns {
+            joined.push(match column {
+                Some(column) => take(&constants[*column], &rows, None)?,
+                None => new_null_array(&DataType::Null, rows.len()),
+            });
+        }
+        Ok(joined)
+    }
+}
+
+impl Followers {
+    /// `firsts` says of each row which one is the first with the same key.
+    fn of(firsts: &[u32]) -> Option<Followers> {
+        if firsts.iter().zip(0..).all(|(first, row)| *first == row || *first == MISSING) {
+            return None;
+        }
+        let mut starts = vec![0u32; firsts.len() + 1];
+        let keyed = || firsts.iter().zip(0u32..).filter(|(first, _)| **first != MISSING);
+        keyed().for_each(|(first, _)| starts[*first as usize + 1] += 1);
+        for row in 0..firsts.len() {
+            starts[row + 1] += starts[row];
+        }
+        let (mut next, mut rows) = (starts.clone(), vec![0; starts[firsts.len()] as usize]);
+        for (first, row) in keyed() {
+            let place = &mut next[*first as usize];
+            rows[*place as usize] = row;
+            *place += 1;
+        }
+        Some(Followers { starts, rows })
+    }
+
+    /// The rows with the key of one, itself among them.
+    fn of_key(&self, first: u32) -> &[u32] {
+        match first {
+            MISSING => &[],
+            first => &self.rows[self.starts[first as usize] as usize..self.starts[first as usize + 1] as usize],
+        }
+    }
+
+    /// The places of left rows and the rows that each is joined with; without `inner` also those that are joined with none.
+    fn pairs(&self, firsts: &[u32], inner: bool) -> (Vec<u32>, Vec<u32>) {
+        let (mut places, mut rows) = (Vec::with_capacity(firsts.len()), Vec::with_capacity(firsts.len()));
+        for (first, place) in firsts.iter().zip(0..) {
+            let own = self.of_key(*first);
+            rows.extend_from_slice(own);
+            if own.is_empty() && !inner {
+                rows.push(MISSING);
+            }
+            places.resize(rows.len(), place);
+        }
+        (places, rows)
+    }
+}
+
+/// Left rows in their order with those that they are joined with.
+pub(crate) fn join_by_keys(input: Vec<Frame>, join: &KeyJoin, setting: &Setting<'_>) -> Result<Vec<Frame>> {
+    let constants = setting.constants;
+    let followers = join.followers(constants)?;
+    let rows: usize = input.iter().map(Frame::len).sum();
+    let threads = parallel::threads_for(rows, 0, setting.threads);
+    let found = parallel::each(input.len(), threads, |number| {
+        setting.stop.check()?;
+        let left = &input[number];
+        let keys = join.keys.iter().map(|key| key.evaluate(left, constants)?.into_array(left.len()));
+        join.table.first_rows(&keys.collect::<Result<Vec<_>>>()?, constants)
+    })?;
+    let pairs = |first: &u32| match followers.as_ref() {
+        Some(followers) => followers.of_key(*first).len().max(usize::from(!join.inner)),
+        None => usize::from(*first != MISSING || !join.inner),
+    };
+    // Of each pair the left row's number is held, the other's, and the other's values.
+    let types: Vec<&DataType> = join.columns.iter().flatten().map(|column| constants[*column].data_type()).collect();
+    let pairs: usize = found.iter().flatten().map(pairs).fold(0, usize::saturating_add);
+    check_memory(pairs, types.into_iter().chain([&DataType::UInt64]), setting.memory_bytes / 2)?;
+    let threads = parallel::threads_for(pairs.max(rows), 0, setting.threads);
+    parallel::each_of(input.into_iter().zip(found), threads, |(left, firsts)| {
+        setting.stop.check()?;
+        join.joined(&left, &firsts, followers.as_ref().as_ref(), constants)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{AsArray, Int64Array, StringArray};
+    use arrow::datatypes::Int64Type;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::reads::Reads;
+    use crate::stop::Stop;
+
+    /// The pairs of numbers of rows whose keys are equal, and not null, by looking at each.
+    fn naive(left: &[Vec<Option<i64>>], right: &[Vec<Option<i64>>], inner: bool) -> Vec<(i64, Option<i64>)> {
+        let mut pairs = Vec::new();
+        for (place, keys) in (0..).zip(left) {
+            let of_row = right.iter().zip(0..).filter(|(other, _)| *other == keys && keys.iter().all(Option::is_some));
+            let before = pairs.len();
+            pairs.extend(of_row.map(|(_, row)| (place, Some(row))));
+            if pairs.len() == before && !inner {
+                pairs.push((place, None));
+            }
+        }
+        pairs
+    }
+
+    fn column(rows: &[Vec<Option<i64>>], key: usize) -> ArrayRef {
+        // Every other key is a text.
+        let values = rows.iter().map(|keys| keys[key]);
+        match key % 2 {
+            0 => Arc::new(values.collect::<Int64Array>()),
+            _ => Arc::new(values.map(|value| value.map(|value| value.to_string())).collect::<StringArray>()),
+        }
+    }
+
+    fn numbers(rows: usize) -> ArrayRef {
+        Arc::new((0..i64::try_from(rows).unwrap()).map(Some).collect::<Int64Array>())
+    }
+
+    fn check(left: &[Vec<Option<i64>>], right: &[Vec<Option<i64>>], keys: usize, inner: bool) {
+        let mut constants: Vec<ArrayRef> = (0..keys).map(|key| column(right, key)).collect();
+        constants.push(numbers(right.len()));
+        let mut frame = Frame::new((0..keys).map(|key| column(left, key)).collect(), left.len());
+        frame.push(numbers(left.len()));
+        let cut = left.len() / 3;
+        let frames = vec![frame.slice(0, cut), frame.slice(cut, left.len() - cut)];
+        let of_left = (0..keys).map(Expr::Column).collect();
+        let join = KeyJoin::new(of_left, (0..keys).collect(), vec![keys], inner);
+        let setting = Setting {
+            tables: &[],
+            constants: &constants,
+            threads: 2,
+            memory_bytes: 1 << 24,
+            stop: Stop::NEVER,
+            reads: Reads::default(),
+        };
+        let joined = join_by_keys(frames, &join, &setting).unwrap();
+        let mut found = Vec::new();
+        for frame in joined {
+            let columns = frame.into_columns().unwrap();
+            let (places, rows) =
+                (columns[keys].as_primitive::<Int64Type>(), columns[keys + 1].as_primitive::<Int64Type>());
+            found.extend(places.iter().flatten().zip(rows.iter()));
+        }
+        assert_eq!(found, naive(left, right, inner), "{left:?} {right:?}");
+    }
+
+    fn rows(keys: usize) -> impl Strategy<Value = Vec<Vec<Option<i64>>>> {
+        prop::collection::vec(prop::collection::vec(prop::option::weighted(0.9, -3i64..9), keys), 0..40)
+    }
+
+    proptest! {
+        #[test]
+        fn each_row_is_joined_with_all_that_have_its_keys(
+            (left, right, keys) in (1usize..4).prop_flat_map(|keys| (rows(keys), rows(keys), Just(keys))),
+            inner in any::<bool>(),
+        ) {
+            check(&left, &right, keys, inner);
+        }
+    }
+
+    #[test]
+    fn keys_that_are_there_once_need_no_list() {
+        let once: Vec<Vec<Option<i64>>> = (0..20).map(|row| vec![Some(row * 1_000_003)]).collect();
+        let left: Vec<Vec<Option<i64>>> =
+            (0..50).map(|row| vec![(row % 7 > 0).then_some(row * 1_000_003 / 2)]).collect();
+        for inner in [false, true] {
+            check(&left, &once, 1, inner);
+            check(&once, &[], 1, inner);
+            check(&[], &once, 1, inner);
+        }
+        assert!(Followers::of(&[0, MISSING, 2]).is_none());
+        assert_eq!(Followers::of(&[0, MISSING, 0]).unwrap().of_key(0), [0, 2]);
+    }
+
+    #[test]
+    fn more_pairs_than_memory_holds_are_refused() {
+        let same: ArrayRef = Arc::new(Int64Array::from(vec![1; 2_000]));
+        let frame = Frame::new(vec![Arc::clone(&same)], same.len());
+        let join = KeyJoin::new(vec![Expr::Column(0)], vec![0], vec![0], true);
+        let constants = [same];
+        let setting = Setting {
+            tables: &[],
+            constants: &constants,
+            threads: 1,
+            memory_bytes: 1 << 20,
+            stop: Stop::NEVER,
+            reads: Reads::default(),
+        };
+        assert!(matches!(join_by_keys(vec![frame], &join, &setting), Err(crate::Error::Memory { .. })));
+    }
+}
