@@ -111,7 +111,8 @@ fn write_step(f: &mut Formatter<'_>, plan: &Plan) -> Result {
         }
         Plan::Join { join, .. } => {
             let kept = if join.inner { "matches alone" } else { "every row" };
-            write!(f, "Join: {kept}, by {} keys", join.keys.len())
+            let condition = if join.condition.is_some() { " and a condition" } else { "" };
+            write!(f, "Join: {kept}, by {} keys{condition}", join.keys.len())
         }
         Plan::Window { calls, .. } => {
             write!(f, "Window: {} functions", calls.len())?;

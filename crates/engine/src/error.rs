@@ -24,6 +24,10 @@ pub enum Error {
     #[error("the engine has no kernel for {0}")]
     Unsupported(String),
 
+    /// A key is there twice in a side of a join, whose plan is for keys that are there once.
+    #[error("the engine has no kernel for a join to a table in which a key is there twice")]
+    RepeatedKey,
+
     /// Whoever runs the plan wants it no more.
     #[error("stopped")]
     Stopped,

@@ -94,7 +94,7 @@ impl LookupTable {
     /// Refuses a table in which a key is there twice, also where nobody looks a key up.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for such a table.
+    /// [`Error::RepeatedKey`] for such a table.
     pub fn check(&self, constants: &[ArrayRef]) -> Result<()> {
         let of = self.key_columns(constants);
         match of.first() {
@@ -174,7 +174,7 @@ impl Rows {
     /// The rows of some keys, of equal ones the first, if it `may_repeat`.
     fn new(keys: &ArrayRef, may_repeat: bool) -> Result<Rows> {
         if is_text(keys.data_type()) {
-            return Texts::new(keys, may_repeat)?.map(Rows::Texts).ok_or_else(twice);
+            return Texts::new(keys, may_repeat)?.map(Rows::Texts).ok_or(Error::RepeatedKey);
         }
         let words = words_of(keys)?;
         let words: Vec<(u64, u32)> =
@@ -186,14 +186,14 @@ impl Rows {
                 match &mut rows[place] {
                     free if *free == MISSING => *free = row,
                     _ if may_repeat => {}
-                    _ => return Err(twice()),
+                    _ => return Err(Error::RepeatedKey),
                 }
             }
             return Ok(Rows::Places(plain(keys.data_type()), least, rows));
         }
         let rows = Words::new(words);
         if rows.repeat && !may_repeat {
-            return Err(twice());
+            return Err(Error::RepeatedKey);
         }
         Ok(Rows::Words(plain(keys.data_type()), rows))
     }
@@ -220,7 +220,7 @@ impl Rows {
             steps.push((rows, pairs));
         }
         if !may_repeat && numbers.iter().zip(0..).any(|(number, row)| *number != MISSING && *number != row) {
-            return Err(twice());
+            return Err(Error::RepeatedKey);
         }
         Ok(Rows::Several(Box::new(leading), steps))
     }
@@ -423,10 +423,6 @@ impl Texts {
         *from = low;
         (low < len && self.texts.value(low) == text).then(|| u32::try_from(low).unwrap_or(MISSING))
     }
-}
-
-fn twice() -> Error {
-    Error::Unsupported("a join to a table in which a key is there twice".to_owned())
 }
 
 fn of_another_width() -> Error {

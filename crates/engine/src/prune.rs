@@ -94,9 +94,12 @@ impl Plan {
             Plan::Join { input, join } => {
                 let width = input.width();
                 let mut below: BTreeSet<usize> = used.iter().copied().filter(|position| *position < width).collect();
+                let read = columns_of(join.condition.iter());
                 below.extend(columns_of(join.keys.iter()));
+                below.extend(read.iter().filter(|position| **position < width));
                 for (position, column) in join.columns.iter_mut().enumerate() {
-                    *column = column.filter(|_| used.contains(&(width + position)));
+                    let place = width + position;
+                    *column = column.filter(|_| used.contains(&place) || read.contains(&place));
                 }
                 input.keep(&below, null);
             }

@@ -2,6 +2,9 @@
 //!
 //! The smaller side is a run's constants. A [`LookupTable`] gives for each left row the first of its rows with the same keys, and a list those that
 //! follow. Left rows keep their order, and the rows that each is joined with have theirs.
+//!
+//! A further condition is evaluated over some of the pairs at a time, with the columns that it reads, so that pairs that it doesn't hold for take
+//! no memory.
 
 use std::sync::Arc;
 
@@ -10,14 +13,21 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 
-use crate::error::Result;
-use crate::expr::Expr;
+use super::evaluate_over;
+use crate::error::{Error, Result};
+use crate::expr::{Expr, holds};
 use crate::frame::Frame;
 use crate::kept::Kept;
 use crate::lookup::{LookupTable, MISSING, numbered};
 use crate::parallel;
 use crate::per_run::PerRun;
 use crate::run::{Setting, check_memory};
+
+/// Pairs over which a condition is evaluated at once.
+const PAIRS_TOGETHER: usize = 16_384;
+
+/// Left rows of a piece of work where a condition is evaluated.
+const ROWS_OF_PIECE: usize = 4_096;
 
 /// What each left row is joined with.
 #[derive(Debug, Clone)]
@@ -30,6 +40,8 @@ pub struct KeyJoin {
     pub(crate) columns: Vec<Option<usize>>,
     /// Whether left rows without a match are left out.
     pub(crate) inner: bool,
+    /// What else must hold of a pair, over the left's columns and, behind them, the smaller side's; of inner joins.
+    pub(crate) condition: Option<Expr>,
     followers: Arc<PerRun<Option<Followers>>>,
 }
 
@@ -46,7 +58,14 @@ impl KeyJoin {
     #[must_use]
     pub fn new(keys: Vec<Expr>, of_keys: Vec<usize>, columns: Vec<usize>, inner: bool) -> KeyJoin {
         let table = Arc::new(LookupTable::of_first(of_keys));
-        KeyJoin { keys, table, columns: columns.into_iter().map(Some).collect(), inner, followers: Arc::default() }
+        let columns = columns.into_iter().map(Some).collect();
+        KeyJoin { keys, table, columns, inner, condition: None, followers: Arc::default() }
+    }
+
+    /// The same for pairs of which something else holds, too, over the left's columns and, behind them, those of the join.
+    #[must_use]
+    pub fn with_condition(self, condition: Expr) -> KeyJoin {
+        KeyJoin { condition: Some(condition), inner: true, ..self }
     }
 
     /// The rows of each key that several have; `None` if none has.
@@ -61,9 +80,14 @@ impl KeyJoin {
         left: &Frame,
         firsts: &[u32],
         followers: Option<&Followers>,
-        constants: &[ArrayRef],
+        setting: &Setting<'_>,
     ) -> Result<Frame> {
+        let constants = setting.constants;
         let (mut joined, rows) = match followers {
+            followers if self.condition.is_some() => {
+                let (places, rows) = self.passing(left, firsts, followers, setting)?;
+                (left.take(&places.into())?, UInt32Array::from(rows))
+            }
             None if self.inner => {
                 let found = BooleanBuffer::collect_bool(firsts.len(), |row| firsts[row] != MISSING);
                 let kept = Kept::new(BooleanArray::new(found, None), left.columns().len());
@@ -83,6 +107,69 @@ impl KeyJoin {
             });
         }
         Ok(joined)
+    }
+}
+
+impl KeyJoin {
+    /// The pairs for which the condition holds.
+    fn passing(
+        &self,
+        left: &Frame,
+        firsts: &[u32],
+        followers: Option<&Followers>,
+        setting: &Setting<'_>,
+    ) -> Result<(Vec<u32>, Vec<u32>)> {
+        let (mut places, mut rows) = (Vec::new(), Vec::new());
+        let (mut passed_places, mut passed_rows) = (Vec::new(), Vec::new());
+        let limit = setting.memory_bytes / 2 / setting.threads.max(1);
+        let mut pass = |places: &mut Vec<u32>, rows: &mut Vec<u32>| {
+            setting.stop.check()?;
+            let mask = self.holds_for(left, places, rows, setting.constants)?;
+            passed_places.extend(mask.values().set_indices().map(|pair| places[pair]));
+            passed_rows.extend(mask.values().set_indices().map(|pair| rows[pair]));
+            (places.clear(), rows.clear());
+            self.check_pairs(passed_rows.len(), setting.constants, limit)
+        };
+        for (first, place) in firsts.iter().zip(0..) {
+            let alone = std::slice::from_ref(first);
+            let of_key = match followers {
+                Some(followers) => followers.of_key(*first),
+                None if *first == MISSING => &[],
+                None => alone,
+            };
+            for some in of_key.chunks(PAIRS_TOGETHER) {
+                if rows.len() + some.len() > PAIRS_TOGETHER {
+                    pass(&mut places, &mut rows)?;
+                }
+                rows.extend_from_slice(some);
+                places.resize(rows.len(), place);
+            }
+        }
+        pass(&mut places, &mut rows)?;
+        Ok((passed_places, passed_rows))
+    }
+
+    /// For which pairs the condition holds.
+    fn holds_for(&self, left: &Frame, places: &[u32], rows: &[u32], constants: &[ArrayRef]) -> Result<BooleanArray> {
+        let Some(condition) = &self.condition else { return Ok(BooleanArray::from(vec![true; rows.len()])) };
+        let width = left.columns().len();
+        let (of_left, of_side) = (UInt32Array::from(places.to_vec()), UInt32Array::from(rows.to_vec()));
+        let read = |position: usize| match left.columns().get(position) {
+            Some(column) => Ok(take(&column.values()?, &of_left, None)?),
+            None => {
+                let column = self.columns.get(position - width).copied().flatten();
+                let column = column.ok_or_else(|| Error::Unsupported("a column that was left out".to_owned()))?;
+                Ok(take(&constants[column], &of_side, None)?)
+            }
+        };
+        let held = evaluate_over(condition, width + self.columns.len(), rows.len(), constants, read)?;
+        holds(&held)
+    }
+
+    /// Refuses so many pairs where they would take too much memory: of each the left row's number is held, the other's, and the other's values.
+    fn check_pairs(&self, pairs: usize, constants: &[ArrayRef], limit: usize) -> Result<()> {
+        let types = self.columns.iter().flatten().map(|column| constants[*column].data_type());
+        check_memory(pairs, types.chain([&DataType::UInt64]), limit)
     }
 }
 
@@ -134,6 +221,7 @@ impl Followers {
 pub(crate) fn join_by_keys(input: Vec<Frame>, join: &KeyJoin, setting: &Setting<'_>) -> Result<Vec<Frame>> {
     let constants = setting.constants;
     let followers = join.followers(constants)?;
+    let input = if join.condition.is_some() { in_pieces(&input) } else { input };
     let rows: usize = input.iter().map(Frame::len).sum();
     let threads = parallel::threads_for(rows, 0, setting.threads);
     let found = parallel::each(input.len(), threads, |number| {
@@ -146,15 +234,24 @@ pub(crate) fn join_by_keys(input: Vec<Frame>, join: &KeyJoin, setting: &Setting<
         Some(followers) => followers.of_key(*first).len().max(usize::from(!join.inner)),
         None => usize::from(*first != MISSING || !join.inner),
     };
-    // Of each pair the left row's number is held, the other's, and the other's values.
-    let types: Vec<&DataType> = join.columns.iter().flatten().map(|column| constants[*column].data_type()).collect();
     let pairs: usize = found.iter().flatten().map(pairs).fold(0, usize::saturating_add);
-    check_memory(pairs, types.into_iter().chain([&DataType::UInt64]), setting.memory_bytes / 2)?;
+    if join.condition.is_none() {
+        join.check_pairs(pairs, constants, setting.memory_bytes / 2)?;
+    }
     let threads = parallel::threads_for(pairs.max(rows), 0, setting.threads);
     parallel::each_of(input.into_iter().zip(found), threads, |(left, firsts)| {
         setting.stop.check()?;
-        join.joined(&left, &firsts, followers.as_ref().as_ref(), constants)
+        join.joined(&left, &firsts, followers.as_ref().as_ref(), setting)
     })
+}
+
+/// Frames of few rows each, since a row may be of many pairs.
+fn in_pieces(input: &[Frame]) -> Vec<Frame> {
+    let pieces = |frame: &Frame| {
+        let starts = (0..frame.len().max(1)).step_by(ROWS_OF_PIECE);
+        starts.map(|start| frame.slice(start, ROWS_OF_PIECE)).collect::<Vec<_>>()
+    };
+    input.iter().flat_map(pieces).collect()
 }
 
 #[cfg(test)]
@@ -233,6 +330,41 @@ mod tests {
             inner in any::<bool>(),
         ) {
             check(&left, &right, keys, inner);
+        }
+    }
+
+    #[test]
+    fn pairs_for_which_something_else_holds() {
+        // Numbers of both sides of which some are equal: more pairs than are looked at together.
+        let rows: Vec<Vec<Option<i64>>> = (0..400).map(|row| vec![Some(row % 2)]).collect();
+        let once: Vec<Vec<Option<i64>>> = (0..2).map(|row| vec![Some(row)]).collect();
+        for right in [&rows, &once] {
+            let constants = [column(right, 0), numbers(right.len())];
+            let mut frame = Frame::new(vec![column(&rows, 0)], rows.len());
+            frame.push(numbers(rows.len()));
+            let less = Expr::Binary(crate::BinaryOp::Less, Box::new(Expr::Column(3)), Box::new(Expr::Column(1)));
+            let join = KeyJoin::new(vec![Expr::Column(0)], vec![0], vec![0, 1], true).with_condition(less);
+            let setting = Setting {
+                tables: &[],
+                constants: &constants,
+                threads: 2,
+                memory_bytes: 1 << 24,
+                stop: Stop::NEVER,
+                reads: Reads::default(),
+            };
+            let mut found = Vec::new();
+            for frame in join_by_keys(vec![frame], &join, &setting).unwrap() {
+                let columns = frame.into_columns().unwrap();
+                let (places, rows) = (columns[1].as_primitive::<Int64Type>(), columns[3].as_primitive::<Int64Type>());
+                found.extend(places.iter().flatten().zip(rows.iter().flatten()));
+            }
+            let pairs = naive(&rows, right, true);
+            let expected: Vec<(i64, i64)> = pairs
+                .into_iter()
+                .filter_map(|(place, row)| Some((place, row?)))
+                .filter(|(place, row)| row < place)
+                .collect();
+            assert_eq!(found, expected);
         }
     }
 

@@ -1,22 +1,25 @@
 //! Tick plans of several inputs: joins with the filters above them, joins to a list of values or a small table, unions.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
-use arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, JoinType, ScalarValue};
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::{Column, DFSchema, JoinType, ScalarValue};
+use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::logical_plan::{Filter, Join, Union};
 use datafusion::logical_expr::utils::{
     check_all_columns_from_schema, conjunction, split_conjunction, split_conjunction_owned,
 };
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
-use splay_engine::{BinaryOp, Expr as TickExpr, LookupTable, Plan, ValueList};
+use splay_engine::{BinaryOp, Expr as TickExpr, KeyJoin, LookupTable, Plan, ValueList};
 
 use super::asof::as_text;
 use super::convert::{Unknown, unknown};
 use super::recognise::{Recogniser, Side, Stage, reads_symbol_alone, types};
 use crate::joins::asof_parts;
+use crate::provider::TickTable;
 
 /// Most rows of a list of values.
 const LIST_ROWS_MAX: usize = 10_000;
@@ -31,19 +34,29 @@ fn said(error: DataFusionError) -> Unknown {
 impl Recogniser<'_> {
     /// A filter over a join. What it says of the left alone is asked of the left's rows.
     pub(super) fn filtered_join(&mut self, predicate: &Expr, join: &Join) -> Result<Stage, Unknown> {
-        let (mut of_left, mut kept) = (Vec::new(), Vec::new());
+        let is_of = |columns: &HashSet<&Column>, schema: &DFSchema| {
+            Ok(!columns.is_empty() && check_all_columns_from_schema(columns, schema).map_err(said)?)
+        };
+        // What is left out of the right before an outer join would be null after it.
+        let narrows_right = join.join_type == JoinType::Inner
+            && asof_parts(join).map_err(said)?.is_none()
+            && listed(&join.right)?.is_none();
+        let (mut of_left, mut of_right, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for condition in split_conjunction_owned(predicate.clone()) {
             let columns = condition.column_refs();
-            let is_left =
-                !columns.is_empty() && check_all_columns_from_schema(&columns, join.left.schema()).map_err(said)?;
-            if is_left { of_left.push(condition) } else { kept.push(condition) }
+            let place = match (is_of(&columns, join.left.schema())?, is_of(&columns, join.right.schema())?) {
+                (true, _) => &mut of_left,
+                (_, true) if narrows_right => &mut of_right,
+                _ => &mut kept,
+            };
+            place.push(condition);
         }
-        let left = match conjunction(of_left) {
-            Some(filter) => {
-                Arc::new(LogicalPlan::Filter(Filter::try_new(filter, Arc::clone(&join.left)).map_err(said)?))
-            }
-            None => Arc::clone(&join.left),
+        let narrowed = |conditions: Vec<Expr>, side: &Arc<LogicalPlan>| match conjunction(conditions) {
+            Some(filter) => Ok(Arc::new(LogicalPlan::Filter(Filter::try_new(filter, Arc::clone(side)).map_err(said)?))),
+            None => Ok(Arc::clone(side)),
         };
+        let left = narrowed(of_left, &join.left)?;
+        let join = &Join { right: narrowed(of_right, &join.right)?, ..join.clone() };
         if join.on.is_empty() && join.filter.is_none() {
             // An equality of both sides: pairs that it doesn't hold for needn't be made.
             for condition in &kept {
@@ -75,7 +88,7 @@ impl Recogniser<'_> {
         }
     }
 
-    /// A join to a list of values, or to a small table or grouping, each of whose keys is there once.
+    /// A join by equal keys: to a list of values, or with a side that is read first.
     fn lookup(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, Unknown> {
         if !matches!(join.join_type, JoinType::Inner | JoinType::Left) {
             return unknown(format!("a {} join", join.join_type));
@@ -90,16 +103,19 @@ impl Recogniser<'_> {
             return Ok(Stage::Frame(Plan::Cross { input, columns }));
         }
         let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
-        let Some(pairs) = equalities(join)? else {
+        let (pairs, rest) = equalities(join)?;
+        let is_inner = join.join_type == JoinType::Inner;
+        if pairs.is_empty() || !rest.is_empty() && !is_inner {
             return unknown("a join by more than equalities");
-        };
+        }
+        let rest = conjunction(rest).map(|rest| self.convert(&rest, &join.schema)).transpose()?;
         let mut left_keys = Vec::with_capacity(pairs.len());
         let mut right_keys = Vec::with_capacity(pairs.len());
         for (left_key, right_key) in &pairs {
             let (left_key, right_key) = (as_text(left_key, left_schema), as_text(right_key, right_schema));
             let key_type = |expr: &Expr, schema: &DFSchema| expr.get_type(schema).map_err(said);
             let (left_type, right_type) = (key_type(left_key, left_schema)?, key_type(right_key, right_schema)?);
-            if !LookupTable::takes(&left_type, &right_type) {
+            if !LookupTable::takes(&left_type, &right_type) || !ValueList::takes(&right_type) {
                 return unknown(format!("a join by a {left_type}"));
             }
             let Expr::Column(right_key) = right_key else {
@@ -108,24 +124,119 @@ impl Recogniser<'_> {
             left_keys.push(left_key);
             right_keys.push(right_schema.index_of_column(right_key).map_err(said)?);
         }
-        let columns: Vec<usize> = match listed {
-            Some(columns) => {
+        let (columns, is_unique) = match (listed, Size::of(left), Size::of(&join.right)) {
+            (Some(columns), _, _) => {
                 let keys: Vec<ArrayRef> = right_keys.iter().map(|key| Arc::clone(&columns[*key])).collect();
                 if !LookupTable::are_unique(&keys) {
                     return unknown("a join to a list with equal keys");
                 }
-                columns.into_iter().map(|column| self.constants.column(column)).collect()
+                (columns.into_iter().map(|column| self.constants.column(column)).collect(), true)
             }
-            None => self.side(&join.right, &right_keys)?,
+            (None, Size::Any, Size::Large { .. }) if is_inner => {
+                return self.with_left_first(join, left, (&left_keys, &right_keys), rest);
+            }
+            (None, Size::Any, Size::Large { .. }) => match left_keys.as_slice() {
+                [left_key] => (self.narrowed_side(join, left, left_key, right_keys[0])?, false),
+                _ => return unknown("an outer join with a large table by several keys"),
+            },
+            (None, Size::Large { is_filtered: true }, Size::Large { is_filtered: false }) if is_inner => {
+                return self.with_left_first(join, left, (&left_keys, &right_keys), rest);
+            }
+            (None, Size::Large { .. }, Size::Large { is_filtered: false }) => {
+                return unknown("a join of two large tables, and not by time");
+            }
+            _ => {
+                let stage = self.stage(&join.right)?;
+                self.side(stage, &join.right, &right_keys)?
+            }
         };
-        let of_keys: Vec<usize> = right_keys.iter().map(|key| columns[*key]).collect();
         let keys = left_keys.iter().map(|key| self.convert(key, left_schema)).collect::<Result<Vec<_>, _>>()?;
         let stage = self.stage(left)?;
-        let looked_up = LookedUp { of_keys, columns, is_inner: join.join_type == JoinType::Inner };
-        match keys.as_slice() {
-            [key] => Ok(self.by_key(stage, looked_up, key)),
-            _ => self.by_several(stage, looked_up, keys, left_schema),
+        if !is_unique && self.keys_repeat {
+            let side = AllRows { keys: &right_keys, columns, is_inner, condition: rest };
+            return Ok(Stage::Frame(self.with_all(stage, keys, side, left_schema)));
         }
+        self.assumes_unique |= !is_unique;
+        let of_keys: Vec<usize> = right_keys.iter().map(|key| columns[*key]).collect();
+        let looked_up = LookedUp { of_keys, columns, is_inner };
+        let stage = match keys.as_slice() {
+            [key] => self.by_key(stage, looked_up, key),
+            _ => self.by_several(stage, looked_up, keys, left_schema)?,
+        };
+        Ok(match (stage, rest) {
+            (stage, None) => stage,
+            (Stage::Frame(input), Some(rest)) => Stage::Frame(filtered(input, rest)),
+            (Stage::Table { mut scan, columns }, Some(rest)) => {
+                self.require(&mut scan, rest.substitute(&columns));
+                Stage::Table { scan, columns }
+            }
+        })
+    }
+
+    /// The rows of a stage with all rows of a side that have their keys. The keys are over the columns of the stage.
+    fn with_all(&mut self, mut stage: Stage, keys: Vec<TickExpr>, side: AllRows<'_>, schema: &DFSchema) -> Plan {
+        let of_keys: Vec<usize> = side.keys.iter().map(|key| side.columns[*key]).collect();
+        if let (Stage::Table { scan, columns }, true) = (&mut stage, side.is_inner) {
+            // What the side doesn't have isn't read, as far as symbols and blocks tell.
+            for (key, of_key) in keys.iter().zip(&of_keys) {
+                self.require(scan, among(key.substitute(columns), *of_key));
+            }
+        }
+        let join = KeyJoin::new(keys, of_keys, side.columns, side.is_inner);
+        let join = match side.condition {
+            Some(condition) => join.with_condition(condition),
+            None => join,
+        };
+        Plan::Join { input: Box::new(stage.into_plan(schema)), join: Box::new(join) }
+    }
+
+    /// An inner join whose left side is read first, since its right side is a large table. What else must hold is over the columns of the join.
+    fn with_left_first(
+        &mut self,
+        join: &Join,
+        left: &LogicalPlan,
+        (left_keys, right_keys): (&[&Expr], &[usize]),
+        condition: Option<TickExpr>,
+    ) -> Result<Stage, Unknown> {
+        let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
+        let of_left = |key: &&Expr| match key {
+            Expr::Column(column) => left_schema.index_of_column(column).map_err(said),
+            _ => unknown("a join of a large table by something computed of the other"),
+        };
+        let left_keys = left_keys.iter().map(of_left).collect::<Result<Vec<_>, _>>()?;
+        let stage = self.stage(left)?;
+        let (columns, _) = self.side(stage, left, &left_keys)?;
+        let stage = self.stage(&join.right)?;
+        let keys = right_keys.iter().map(|key| TickExpr::Column(*key)).collect();
+        // Behind the right's columns stand the left's.
+        let (right, left) = (right_schema.fields().len(), left_schema.fields().len());
+        let outputs: Vec<TickExpr> = (right..right + left).chain(0..right).map(TickExpr::Column).collect();
+        let condition = condition.map(|condition| condition.substitute(&outputs));
+        let side = AllRows { keys: &left_keys, columns, is_inner: true, condition };
+        let joined = self.with_all(stage, keys, side, right_schema);
+        Ok(Stage::Frame(Plan::Project { input: Box::new(joined), outputs }))
+    }
+
+    /// The columns of those rows of a large right side that have a key of the left, whose keys are read first.
+    fn narrowed_side(
+        &mut self,
+        join: &Join,
+        left: &LogicalPlan,
+        left_key: &Expr,
+        right_key: usize,
+    ) -> Result<Vec<usize>, Unknown> {
+        let left_schema = join.left.schema();
+        let key = self.convert(left_key, left_schema)?;
+        let input = Box::new(self.stage(left)?.into_plan(left_schema));
+        let data_type = left_key.get_type(left_schema).map_err(said)?;
+        let schema = Arc::new(Schema::new(vec![Field::new("key", data_type, true)]));
+        self.sides.push(Side { plan: Plan::Project { input, outputs: vec![key] }, schema });
+        let keys = self.constants.side(self.sides.len() - 1, 0);
+        let Stage::Table { mut scan, columns } = self.stage(&join.right)? else {
+            return unknown("an outer join with a large side that isn't a table");
+        };
+        self.require(&mut scan, among(columns[right_key].clone(), keys));
+        Ok(self.side(Stage::Table { scan, columns }, &join.right, &[right_key])?.0)
     }
 
     /// The rows of the left and what they find by one key.
@@ -172,7 +283,7 @@ impl Recogniser<'_> {
             for (key, of_key) in keys.iter().zip(&of_keys) {
                 let key = key.substitute(columns);
                 if reads_symbol_alone(&key, &spec) {
-                    self.require(scan, TickExpr::In(Box::new(key), Arc::new(ValueList::new(*of_key))));
+                    self.require(scan, among(key, *of_key));
                 }
             }
         }
@@ -193,18 +304,20 @@ impl Recogniser<'_> {
         Ok(Stage::Frame(Plan::Project { input: Box::new(input), outputs }))
     }
 
-    /// The constants that hold the columns of the right side of a join, which each run reads before all else.
-    fn side(&mut self, right: &LogicalPlan, keys: &[usize]) -> Result<Vec<usize>, Unknown> {
-        let stage = self.stage(right)?;
-        match &stage {
-            Stage::Table { scan, .. } if self.snapshot(scan).rows() > SIDE_ROWS_MAX as u64 => {
-                return unknown("a join with rows of a large table, and not by time");
+    /// The constants that hold the columns of a side of a join, which each run reads before all else, and whether no two of its rows can have
+    /// the same keys.
+    fn side(&mut self, stage: Stage, right: &LogicalPlan, keys: &[usize]) -> Result<(Vec<usize>, bool), Unknown> {
+        let is_unique = match &stage {
+            Stage::Table { scan, columns } => {
+                let spec = self.spec(scan);
+                let is_key = |name: &String| {
+                    keys.iter()
+                        .any(|key| matches!(columns[*key], TickExpr::Column(at) if spec.position(name) == Some(at)))
+                };
+                spec.reference.as_ref().is_some_and(|of| !of.key.is_empty() && of.key.iter().all(is_key))
             }
-            Stage::Frame(plan) if !groups_by(plan, keys) => {
-                return unknown("a join that isn't by time, to a list, to a small table, or to groups by its keys");
-            }
-            _ => {}
-        }
+            Stage::Frame(plan) => groups_by(plan, keys),
+        };
         let fields = right.schema().fields();
         let is_needed = |column: &usize| keys.contains(column) || self.names.contains(fields[*column].name());
         let needed: Vec<usize> = (0..fields.len()).filter(is_needed).collect();
@@ -216,7 +329,8 @@ impl Recogniser<'_> {
         // In the place of a column that nobody names stands a key.
         let place = |column| needed.iter().position(|one| *one == column);
         let key = keys.first().and_then(|key| place(*key)).unwrap_or(0);
-        Ok((0..fields.len()).map(|column| self.constants.side(side, place(column).unwrap_or(key))).collect())
+        let columns = (0..fields.len()).map(|column| self.constants.side(side, place(column).unwrap_or(key)));
+        Ok((columns.collect(), is_unique))
     }
 
     pub(super) fn union(&mut self, union: &Union) -> Result<Stage, Unknown> {
@@ -230,6 +344,54 @@ impl Recogniser<'_> {
         }
         Ok(Stage::Frame(Plan::Union { inputs }))
     }
+}
+
+/// Whether a value is one of a column of constants.
+fn among(value: TickExpr, list: usize) -> TickExpr {
+    TickExpr::In(Box::new(value), Arc::new(ValueList::new(list)))
+}
+
+/// What is known of how many rows a side of a join has before it is read.
+#[derive(Debug, Clone, Copy)]
+enum Size {
+    /// Those of a large table, maybe of which a filter leaves few.
+    Large { is_filtered: bool },
+    /// Those of a small table, or whatever comes of others.
+    Any,
+}
+
+impl Size {
+    fn of(plan: &LogicalPlan) -> Size {
+        match plan {
+            LogicalPlan::SubqueryAlias(alias) => Size::of(&alias.input),
+            LogicalPlan::Projection(projection) => Size::of(&projection.input),
+            LogicalPlan::Filter(filter) => match Size::of(&filter.input) {
+                Size::Large { .. } => Size::Large { is_filtered: true },
+                Size::Any => Size::Any,
+            },
+            LogicalPlan::TableScan(scan) => {
+                let rows = source_as_provider(&scan.source)
+                    .ok()
+                    .and_then(|provider| provider.downcast_ref::<TickTable>().map(|table| table.snapshot().rows()));
+                match rows {
+                    Some(rows) if rows > SIDE_ROWS_MAX as u64 => Size::Large { is_filtered: false },
+                    _ => Size::Any,
+                }
+            }
+            _ => Size::Any,
+        }
+    }
+}
+
+/// The side of a join of which each row is joined with all that have its keys.
+struct AllRows<'a> {
+    /// Which of its columns are keys.
+    keys: &'a [usize],
+    /// Numbers of the constants that hold its columns.
+    columns: Vec<usize>,
+    is_inner: bool,
+    /// What else must hold, over the columns of the rows and, behind them, of the side.
+    condition: Option<TickExpr>,
 }
 
 /// What rows are looked up in.
@@ -303,28 +465,29 @@ fn compared(predicate: &TickExpr) -> Option<(usize, BinaryOp, usize)> {
     }
 }
 
-/// The equalities that are all of a join's condition, each as what it says of the left and of the right.
-fn equalities(join: &Join) -> Result<Option<Vec<(Expr, Expr)>>, Unknown> {
-    let mut pairs = join.on.clone();
+/// The equalities of a join's condition, each as what it says of the left and of the right, and what else there is of it.
+fn equalities(join: &Join) -> Result<(Vec<(Expr, Expr)>, Vec<Expr>), Unknown> {
+    let (mut pairs, mut rest) = (join.on.clone(), Vec::new());
+    let is_of = |expr: &Expr, schema: &DFSchema| {
+        let columns = expr.column_refs();
+        Ok(!columns.is_empty() && check_all_columns_from_schema(&columns, schema).map_err(said)?)
+    };
     for condition in join.filter.iter().flat_map(split_conjunction) {
-        let Expr::BinaryExpr(binary) = condition else { return Ok(None) };
-        if binary.op != Operator::Eq {
-            return Ok(None);
-        }
-        let is_of = |expr: &Expr, schema: &DFSchema| {
-            let columns = expr.column_refs();
-            Ok(!columns.is_empty() && check_all_columns_from_schema(&columns, schema).map_err(said)?)
+        let sides = match condition {
+            Expr::BinaryExpr(binary) if binary.op == Operator::Eq => Some((&binary.left, &binary.right)),
+            _ => None,
         };
-        let (left, right) = (binary.left.as_ref().clone(), binary.right.as_ref().clone());
-        if is_of(&left, join.left.schema())? && is_of(&right, join.right.schema())? {
-            pairs.push((left, right));
-        } else if is_of(&right, join.left.schema())? && is_of(&left, join.right.schema())? {
-            pairs.push((right, left));
-        } else {
-            return Ok(None);
+        match sides {
+            Some((left, right)) if is_of(left, join.left.schema())? && is_of(right, join.right.schema())? => {
+                pairs.push((left.as_ref().clone(), right.as_ref().clone()));
+            }
+            Some((left, right)) if is_of(right, join.left.schema())? && is_of(left, join.right.schema())? => {
+                pairs.push((right.as_ref().clone(), left.as_ref().clone()));
+            }
+            _ => rest.push(condition.clone()),
         }
     }
-    Ok((!pairs.is_empty()).then_some(pairs))
+    Ok((pairs, rest))
 }
 
 /// The value of a literal, cast to what a list makes of it; `None` for one that was lifted, which would be another one in the

@@ -27,6 +27,7 @@ mod subqueries;
 mod windows;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{ArrayRef, RecordBatch};
@@ -81,6 +82,9 @@ pub(crate) struct TickStatement {
     schema: SchemaRef,
     /// The tables that it was made for. Not snapshots: those would keep replaced files from being removed.
     tables: Vec<(String, TableSpec)>,
+    /// The plan for sides of joins in which a key is there twice, where that isn't ruled out, and whether one was.
+    with_repeated_keys: Option<Box<TickStatement>>,
+    keys_repeat: AtomicBool,
     /// What the engine refused last. The same again goes to DataFusion at once.
     refusal: Mutex<Option<Refusal>>,
 }
@@ -93,6 +97,43 @@ struct Refusal {
 }
 
 impl TickStatement {
+    fn new(recognised: Recognised, schema: SchemaRef) -> TickStatement {
+        let tables = recognised.tables.iter().map(|(name, snapshot)| (name.clone(), snapshot.spec().clone())).collect();
+        let Recognised { plan, constants, sides, lookups, .. } = recognised;
+        let (with_repeated_keys, keys_repeat, refusal) = (None, AtomicBool::new(false), Mutex::default());
+        TickStatement { plan, constants, sides, lookups, schema, tables, with_repeated_keys, keys_repeat, refusal }
+    }
+
+    /// The plan that is run: once a key was there twice that for such keys.
+    fn chosen(&self) -> &TickStatement {
+        // Relaxed: who doesn't know of it yet finds out.
+        match &self.with_repeated_keys {
+            Some(other) if self.keys_repeat.load(Ordering::Relaxed) => other,
+            _ => self,
+        }
+    }
+
+    /// Runs the chosen plan over tables, with a statement's values.
+    fn run_chosen(
+        &self,
+        tables: &[TableSnapshot],
+        constants: Vec<ArrayRef>,
+        values: &[ScalarValue],
+        limits: &Limits<'_>,
+    ) -> splay_engine::Result<(Vec<RecordBatch>, Read)> {
+        let chosen = self.chosen();
+        match chosen.run(tables, constants, limits) {
+            Err(splay_engine::Error::RepeatedKey) if self.with_repeated_keys.is_some() => {
+                self.keys_repeat.store(true, Ordering::Relaxed);
+                let other = self.chosen();
+                let constants = other.constants.bind(values);
+                let constants = constants.map_err(|_| splay_engine::Error::RepeatedKey)?;
+                other.run(tables, constants, limits)
+            }
+            ran => ran,
+        }
+    }
+
     /// The rows, and what was read for them.
     fn run(
         &self,
@@ -131,10 +172,11 @@ impl TickStatement {
     /// Its steps in words, with what they cost if it has run.
     fn describe(&self, costs: Option<&StepCosts>) -> String {
         let steps = |plan: &Plan| costs.map_or_else(|| plan.to_string(), |costs| plan.with_costs(costs).to_string());
-        let sides = self.sides.iter().map(|side| format!("To look up in:\n{}\n", steps(&side.plan)));
+        let chosen = self.chosen();
+        let sides = chosen.sides.iter().map(|side| format!("To look up in:\n{}\n", steps(&side.plan)));
         let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
         let refused = refusal.as_ref().map(|refusal| format!("\nDataFusion ran it last: {}", refusal.reason));
-        sides.chain([steps(&self.plan)]).chain(refused).collect()
+        sides.chain([steps(&chosen.plan)]).chain(refused).collect()
     }
 
     /// Why the engine refused a question before; `None` if it didn't.
@@ -353,7 +395,7 @@ impl TickStatements {
             tables.push(snapshot);
         }
         // What can't be bound is DataFusion's to complain about.
-        let constants = match statement.constants.bind(&given.values) {
+        let constants = match statement.chosen().constants.bind(&given.values) {
             Ok(constants) => constants,
             Err(_) => return Ok(Ran::Not),
         };
@@ -372,7 +414,7 @@ impl TickStatements {
         if let Some(kept) = kept.filter(|(_, _, watches)| watches.iter().all(|watch| watch.check().is_ok())) {
             return Ok(Ran::Rows(Arc::clone(&statement.schema), kept));
         }
-        let ran = statement.run(&tables, constants, limits);
+        let ran = statement.run_chosen(&tables, constants, &given.values, limits);
         match ran {
             Ok((batches, read)) => {
                 let watches: Vec<ReadWatch> = tables.iter().map(|table| table.watch().clone()).collect();
@@ -466,10 +508,15 @@ fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionSta
     let plan = coerced.and_then(intervals::by_length).map_err(said)?;
     crate::session::learn_columns(&plan, &mut spellings).map_err(said)?;
     let schema = spellings.restore(&without_marks(plan.schema().as_arrow()));
-    let recognised = recognise::recognise(&plan, options)?;
-    let tables = recognised.tables.iter().map(|(name, snapshot)| (name.clone(), snapshot.spec().clone())).collect();
-    let Recognised { plan, constants, sides, lookups, .. } = recognised;
-    Ok(TickStatement { plan, constants, sides, lookups, schema, tables, refusal: Mutex::default() })
+    let recognised = recognise::recognise(&plan, options, false)?;
+    let assumes_unique = recognised.assumes_unique;
+    let mut statement = TickStatement::new(recognised, Arc::clone(&schema));
+    if assumes_unique {
+        let other = TickStatement::new(recognise::recognise(&plan, options, true)?, schema);
+        // Both run over the same snapshots, by number.
+        statement.with_repeated_keys = (other.tables == statement.tables).then(|| Box::new(other));
+    }
+    Ok(statement)
 }
 
 /// The schema without the marks of lifted literals.

@@ -46,6 +46,8 @@ pub(super) struct Recognised {
     pub lookups: Vec<Arc<LookupTable>>,
     /// The tables, as the plans number them, at the snapshots that they were made from.
     pub tables: Vec<(String, TableSnapshot)>,
+    /// Whether it is for keys that are there once each, which isn't known.
+    pub assumes_unique: bool,
 }
 
 /// The side of a join that rows of the other look values up in.
@@ -56,7 +58,13 @@ pub(super) struct Side {
 }
 
 /// The tick plan of a logical plan, or why there is none.
-pub(super) fn recognise(plan: &LogicalPlan, options: &Arc<ConfigOptions>) -> Result<Recognised, Unknown> {
+///
+/// Of a side of a join whose keys may repeat it is assumed that they don't, unless `keys_repeat`: looking one row up is simpler.
+pub(super) fn recognise(
+    plan: &LogicalPlan,
+    options: &Arc<ConfigOptions>,
+    keys_repeat: bool,
+) -> Result<Recognised, Unknown> {
     let mut recogniser = Recogniser {
         constants: Constants::default(),
         sides: Vec::new(),
@@ -65,6 +73,8 @@ pub(super) fn recognise(plan: &LogicalPlan, options: &Arc<ConfigOptions>) -> Res
         options,
         in_window_join: false,
         names: names(plan)?,
+        keys_repeat,
+        assumes_unique: false,
     };
     let stage = recogniser.stage(plan)?;
     let mut plan = stage.into_plan(plan.schema());
@@ -72,8 +82,8 @@ pub(super) fn recognise(plan: &LogicalPlan, options: &Arc<ConfigOptions>) -> Res
         plan.prune(null);
         recogniser.sides.iter_mut().for_each(|side| side.plan.prune(null));
     }
-    let Recogniser { constants, sides, lookups, tables, .. } = recogniser;
-    Ok(Recognised { plan, constants, sides, lookups, tables })
+    let Recogniser { constants, sides, lookups, tables, assumes_unique, .. } = recogniser;
+    Ok(Recognised { plan, constants, sides, lookups, tables, assumes_unique })
 }
 
 /// Rows on their way.
@@ -94,6 +104,16 @@ impl Stage {
             Stage::Frame(plan) => plan,
             Stage::Table { scan, columns } => Plan::Rows { scan, outputs: columns, types: types(schema), fetch: None },
         }
+    }
+}
+
+/// A plan of whose rows no more than the first are wanted.
+fn first_rows(plan: Plan, rows: Option<usize>) -> Plan {
+    match plan {
+        Plan::Rows { scan, outputs, types, fetch } => Plan::Rows { scan, outputs, types, fetch: least(fetch, rows) },
+        Plan::Sort { input, keys, fetch } => Plan::Sort { input, keys, fetch: least(fetch, rows) },
+        Plan::Project { input, outputs } => Plan::Project { input: Box::new(first_rows(*input, rows)), outputs },
+        other => other,
     }
 }
 
@@ -129,6 +149,10 @@ pub(super) struct Recogniser<'a> {
     pub(super) in_window_join: bool,
     /// The names of all columns that some expression of the statement reads, whichever table they are of.
     pub(super) names: HashSet<String>,
+    /// Whether keys of sides of joins may repeat.
+    pub(super) keys_repeat: bool,
+    /// Whether they were taken for keys that don't.
+    pub(super) assumes_unique: bool,
 }
 
 /// The names of all columns that expressions of a plan read.
@@ -203,13 +227,7 @@ impl Recogniser<'_> {
                 let (skip, fetch) = (count(&limit.skip)?.unwrap_or(0), count(&limit.fetch)?);
                 let input = self.stage(&limit.input)?.into_plan(limit.input.schema());
                 let rows = fetch.and_then(|fetch| fetch.checked_add(skip));
-                let input = match input {
-                    Plan::Rows { scan, outputs, types, fetch } => {
-                        Plan::Rows { scan, outputs, types, fetch: least(fetch, rows) }
-                    }
-                    Plan::Sort { input, keys, fetch } => Plan::Sort { input, keys, fetch: least(fetch, rows) },
-                    other => other,
-                };
+                let input = first_rows(input, rows);
                 Ok(Stage::Frame(Plan::Limit { input: Box::new(input), skip, fetch }))
             }
             LogicalPlan::Join(join) => self.join(join, &join.left),

@@ -35,7 +35,7 @@ pub(crate) fn with_tick_parts(plan: LogicalPlan, state: &Arc<SessionState>, has_
         LogicalPlan::Analyze(analyze) => &analyze.input,
         plan => plan,
     };
-    if finder.coerced(whole).is_some_and(|whole| recognise(&whole, &finder.options).is_ok()) {
+    if finder.coerced(whole).is_some_and(|whole| recognise(&whole, &finder.options, false).is_ok()) {
         return Ok(plan);
     }
     finder.replace(plan, false).map(|replaced| replaced.data)
@@ -94,7 +94,7 @@ impl Finder<'_> {
         if !cannot_fail(&coerced).unwrap_or(false) {
             return None;
         }
-        let recognised = recognise(&coerced, &self.options).ok()?;
+        let recognised = recognise(&coerced, &self.options, false).ok()?;
         if !is_fast(&recognised.plan) || !recognised.sides.is_empty() {
             return None;
         }
