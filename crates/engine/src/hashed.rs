@@ -42,6 +42,23 @@ impl NumbersByHash {
         }));
     }
 
+    /// The number with a hash that passes a test; where there is none, `number` is added.
+    pub fn find_or_add(&mut self, hash: u32, number: u32, is_it: impl Fn(u32) -> bool) -> Option<u32> {
+        self.reserve(1);
+        let last = self.places.len() - 1;
+        let mut place = hash as usize & last;
+        loop {
+            match self.places[place] {
+                Entry { number: NONE, .. } => break,
+                entry if entry.hash == hash && is_it(entry.number) => return Some(entry.number),
+                _ => place = (place + 1) & last,
+            }
+        }
+        self.places[place] = Entry { hash, number };
+        self.len += 1;
+        None
+    }
+
     /// Adds a number that isn't there.
     pub fn insert(&mut self, hash: u32, number: u32) {
         self.reserve(1);
@@ -106,7 +123,12 @@ mod tests {
         assert_eq!(first, [NONE, NONE], "of an empty table");
         for number in 0..2_000 {
             assert_eq!(entries.find(hash_of(number), |one| one == number), None);
-            entries.insert(hash_of(number), number);
+            if number % 2 == 0 {
+                entries.insert(hash_of(number), number);
+            } else {
+                assert_eq!(entries.find_or_add(hash_of(number), number, |one| one == number), None);
+            }
+            assert_eq!(entries.find_or_add(hash_of(number), NONE - 1, |one| one == number), Some(number));
             assert_eq!(entries.find(hash_of(number), |one| one == number), Some(number));
         }
         assert!((0..2_000).all(|number| entries.find(hash_of(number), |one| one == number) == Some(number)));

@@ -300,12 +300,10 @@ impl Words {
         let mut repeat = false;
         for (word, row) in words {
             let hash = half(hash(seed, &[word]));
-            match places.find(hash, |place| known[place as usize].0 == word) {
+            let next = u32::try_from(known.len()).unwrap_or(MISSING);
+            match places.find_or_add(hash, next, |place| known[place as usize].0 == word) {
                 Some(_) => repeat = true,
-                None => {
-                    places.insert(hash, u32::try_from(known.len()).unwrap_or(MISSING));
-                    known.push((word, row));
-                }
+                None => known.push((word, row)),
             }
         }
         Words { seed, known, places, repeat }

@@ -118,13 +118,11 @@ impl Groups {
             }
             self.fill_table();
         }
-        let hash = hash(words);
-        match self.known(words, hash) {
+        let (hash, stride, chunks) = (hash(words), self.stride, &self.chunks);
+        let is_it = |group: u32| are_same(self::words(chunks, stride, group as usize), words);
+        match self.table.find_or_add(hash, number(self.len), is_it) {
             Some(group) => group,
-            None => {
-                self.table.insert(hash, number(self.len));
-                self.add(words)
-            }
+            None => self.add(words),
         }
     }
 
