@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::AuditSettings;
-use super::chain::{self, LinkedLine, Opening, Position, Removed, VERSION};
+use super::chain::{self, LinkedLine, OfLog, Opening, Position, Removed, VERSION};
 use super::event::AuditEvent;
 use super::files::{self, Lines};
 use super::head::Head;
@@ -74,7 +74,11 @@ impl ChainWriter {
             tracing::error!(reason = about, "the audit log isn't whole: splay audit verify tells more");
         }
         match torn.is_some() || !about.is_empty() {
-            true => writer.append(&[AuditEvent { about, torn, ..AuditEvent::new("recovered", now) }], now)?,
+            true => {
+                writer.go_on(now)?;
+                let event = AuditEvent { about, ..AuditEvent::new("recovered", now) };
+                writer.append_here(&event, &OfLog { torn, ..OfLog::default() })?;
+            }
             false => writer.go_on(now)?,
         }
         writer.sync()?;
@@ -102,8 +106,8 @@ impl ChainWriter {
     pub(super) fn append(&mut self, events: &[AuditEvent], now: i64) -> Result<()> {
         self.go_on(now)?;
         let (mut lines, mut position) = (Vec::new(), self.position.clone());
-        let seal = Seal::of_records(self.key.as_ref());
-        events.iter().for_each(|event| chain::push(&mut lines, &mut position, event, None, seal));
+        let (seal, of_log) = (Seal::of_records(self.key.as_ref()), OfLog::default());
+        events.iter().for_each(|event| chain::push(&mut lines, &mut position, event, &of_log, seal));
         self.write(&lines)?;
         self.position = position;
         Ok(())
@@ -164,7 +168,8 @@ impl ChainWriter {
             key: self.key.as_ref().map(|key| key.id().to_owned()),
         };
         let event = AuditEvent::new(chain::FILE, now);
-        chain::push(&mut lines, &mut position, &event, Some(&opening), Seal::of_records(self.key.as_ref()));
+        let of_log = OfLog { file: Some(opening), ..OfLog::default() };
+        chain::push(&mut lines, &mut position, &event, &of_log, Seal::of_records(self.key.as_ref()));
         let file = self.create(&path, &lines)?;
         let length = lines.len() as u64;
         self.file = Some(CurrentFile { path, length, day, file: Some(file), is_synced: true });
@@ -212,8 +217,8 @@ impl ChainWriter {
             let file = files::name(pair[0]);
             let through = next.link.n.saturating_sub(1);
             let removed = Removed { file: file.clone(), through, digest: next.link.before };
-            let event = AuditEvent { removed: Some(removed), ..AuditEvent::new("removed", now) };
-            self.append_here(&event)?;
+            let of_log = OfLog { removed: Some(removed), ..OfLog::default() };
+            self.append_here(&AuditEvent::new("removed", now), &of_log)?;
             self.write_head(now)?;
             self.storage.remove(&file)?;
             self.storage.sync_dir("")?;
@@ -222,9 +227,9 @@ impl ChainWriter {
     }
 
     /// Appends a record to the file, however long that is.
-    fn append_here(&mut self, event: &AuditEvent) -> Result<()> {
+    fn append_here(&mut self, event: &AuditEvent, of_log: &OfLog) -> Result<()> {
         let (mut lines, mut position) = (Vec::new(), self.position.clone());
-        chain::push(&mut lines, &mut position, event, None, Seal::of_records(self.key.as_ref()));
+        chain::push(&mut lines, &mut position, event, of_log, Seal::of_records(self.key.as_ref()));
         self.write(&lines)?;
         self.position = position;
         Ok(())

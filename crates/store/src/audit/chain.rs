@@ -61,27 +61,32 @@ impl Position {
     }
 }
 
+/// What records about the log itself have.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct OfLog {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) file: Option<Opening>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) removed: Option<Removed>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) torn: Option<Torn>,
+}
+
 #[derive(Serialize)]
 struct Record<'a> {
     n: u64,
     time: String,
     #[serde(flatten)]
     event: &'a AuditEvent,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<&'a Opening>,
+    #[serde(flatten)]
+    of_log: &'a OfLog,
     before: &'a str,
 }
 
 /// Adds the line of the next record, and goes on to it.
-pub(super) fn push(
-    lines: &mut Vec<u8>,
-    position: &mut Position,
-    event: &AuditEvent,
-    opening: Option<&Opening>,
-    seal: Seal<'_>,
-) {
+pub(super) fn push(lines: &mut Vec<u8>, position: &mut Position, event: &AuditEvent, of_log: &OfLog, seal: Seal<'_>) {
     let n = position.n.saturating_add(1);
-    let record = Record { n, time: time_text(event.time), event, file: opening, before: &position.digest };
+    let record = Record { n, time: time_text(event.time), event, of_log, before: &position.digest };
     // Texts, numbers and names of members alone: nothing of it can't be written.
     let object = serde_json::to_vec(&record).unwrap_or_else(|_| format!("{{\"n\":{n}}}").into_bytes());
     let (line, digest) = seal.seal(object);

@@ -58,12 +58,6 @@ pub struct AuditEvent {
     /// What else is to be said.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// Of records about the log itself: files that were removed because of their age.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) removed: Option<super::chain::Removed>,
-    /// What a crash left of records.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) torn: Option<super::chain::Torn>,
 }
 
 impl AuditEvent {

@@ -145,7 +145,8 @@ proptest! {
         let mut position = chain::Position { n: n.wrapping_sub(1), digest: "ab".repeat(32) };
         let mut lines = Vec::new();
         let opening = chain::Opening { version: 1, chain: String::new(), is_first: n % 2 == 0, key: None };
-        chain::push(&mut lines, &mut position, &event(1), Some(&opening), seal::Seal::Plain);
+        let of_log = chain::OfLog { file: Some(opening), ..chain::OfLog::default() };
+        chain::push(&mut lines, &mut position, &event(1), &of_log, seal::Seal::Plain);
         lines.extend_from_slice(&bytes);
         storage.damage(&last, |file| *file = lines).unwrap();
         prop_assert!(check(&storage, None).problem_count > 0);
@@ -204,7 +205,7 @@ proptest! {
         let mut state = seed | 1;
         let mut choose = |bound: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as usize % bound.max(1)
+            usize::try_from(state >> 33).unwrap() % bound.max(1)
         };
         let storage = storage.crash(&mut choose);
         let mut chain = open(&storage, small(), key.clone()).unwrap();
