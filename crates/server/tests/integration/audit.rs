@@ -123,7 +123,7 @@ fn each_way_in_leaves_its_records_and_none_has_a_secret() {
         let ticket = with_token(&client, &info);
         let rows = client.inner_mut().do_get(ticket).await.unwrap().into_inner();
         let _: Vec<_> = rows.try_collect().await.unwrap();
-        let mut request = Request::new(futures::stream::iter(messages(vec![(trades(0, 10), json!(null))])));
+        let mut request = Request::new(futures::stream::iter(messages(vec![(trades(0, 10), json!({}))])));
         request.metadata_mut().insert("authorization", shown.parse().unwrap());
         let mut client = FlightServiceClient::new(channel);
         let acks: Vec<_> = client.do_put(request).await.unwrap().into_inner().try_collect().await.unwrap();
@@ -212,7 +212,7 @@ fn a_change_has_a_record_before_it_begins() {
     assert!(status["audit"]["records"].as_u64().unwrap() >= 2, "{status}");
     assert_eq!(status["audit"]["lost"], 0);
     let metrics = served.get("/metrics");
-    assert!(metrics.text().contains("splay_audit_records_total "), "{}", metrics.text());
+    assert!(metrics.text().contains("splay_audit_records_total"), "{}", metrics.text());
 }
 
 #[test]

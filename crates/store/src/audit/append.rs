@@ -56,7 +56,15 @@ impl ChainWriter {
         let lock = storage.try_lock(LOCK, LockMode::Exclusive)?;
         let lock = lock.ok_or_else(|| Error::Locked { path: storage.display_path(LOCK) })?;
         let recovered = recover(storage.as_ref(), key.as_ref())?;
-        let chain = recovered.chain.map_or_else(random, Ok)?;
+        let chain = match recovered.chain {
+            Some(chain) => chain,
+            None => {
+                // Before there is a file, so that one without a head is somebody else's work.
+                let chain = random()?;
+                Head::write(storage.as_ref(), (&chain, &recovered.position), key.as_ref(), now)?;
+                chain
+            }
+        };
         let is_ours = |file: &LastFile| {
             file.opening.version == VERSION && file.opening.key.as_deref() == key.as_ref().map(AuditKey::id)
         };
@@ -76,7 +84,7 @@ impl ChainWriter {
         match torn.is_some() || !about.is_empty() {
             true => {
                 writer.go_on(now)?;
-                let event = AuditEvent { about, ..AuditEvent::new("recovered", now) };
+                let event = AuditEvent { about, ..AuditEvent::new(chain::RECOVERED, now) };
                 writer.append_here(&event, &OfLog { torn, ..OfLog::default() })?;
             }
             false => writer.go_on(now)?,
@@ -218,7 +226,7 @@ impl ChainWriter {
             let through = next.link.n.saturating_sub(1);
             let removed = Removed { file: file.clone(), through, digest: next.link.before };
             let of_log = OfLog { removed: Some(removed), ..OfLog::default() };
-            self.append_here(&AuditEvent::new("removed", now), &of_log)?;
+            self.append_here(&AuditEvent::new(chain::REMOVED, now), &of_log)?;
             self.write_head(now)?;
             self.storage.remove(&file)?;
             self.storage.sync_dir("")?;

@@ -15,6 +15,12 @@ pub(super) const NONE_BEFORE: &str = "000000000000000000000000000000000000000000
 /// The kind of the record that each file begins with.
 pub(super) const FILE: &str = "file";
 
+/// The kind of the record that says what a start has found.
+pub(super) const RECOVERED: &str = "recovered";
+
+/// The kind of the record that says which files were removed because of their age.
+pub(super) const REMOVED: &str = "removed";
+
 /// What the first record of a file says of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Opening {
@@ -106,6 +112,8 @@ pub(super) struct Link {
     pub(super) file: Option<Opening>,
     #[serde(default)]
     pub(super) removed: Option<Removed>,
+    #[serde(default)]
+    pub(super) about: String,
 }
 
 /// A line of a file.

@@ -88,22 +88,59 @@ impl Scan {
     }
 }
 
+/// The head, if it is one of this log, as far as somebody can tell who has this key.
+fn trusted_head(
+    storage: &dyn Storage,
+    numbers: &[u64],
+    key: Option<&AuditKey>,
+    notes: &mut Vec<String>,
+) -> Result<Option<Head>> {
+    let note = match Head::read(storage)? {
+        FoundHead::None if numbers.is_empty() => return Ok(None),
+        FoundHead::None => "was missing",
+        FoundHead::Damaged => "was damaged",
+        FoundHead::Some(head, sealed) => {
+            let id = head.key.as_deref();
+            let seal = match key.filter(|key| id == Some(key.id())) {
+                Some(key) => Some(Seal::Head(key)),
+                None => id.is_none().then_some(Seal::Plain),
+            };
+            if seal.is_some_and(|seal| !seal.is_sound(&sealed)) {
+                "was changed"
+            } else if is_sealed_as_records(storage, numbers, &head)? {
+                return Ok(Some(head));
+            } else {
+                "was sealed in another way than the records"
+            }
+        }
+    };
+    notes.push(format!("{} {note}", super::head::FILE));
+    Ok(None)
+}
+
+/// Whether a head is sealed with the key of the last file: whoever doesn't have that could make one without, for an end that he has cut off.
+/// A start with another key may have been cut short between a file, which has few records then, and its head.
+fn is_sealed_as_records(storage: &dyn Storage, numbers: &[u64], head: &Head) -> Result<bool> {
+    for number in numbers.iter().rev() {
+        let mut lines = Lines::of(storage, files::name(*number))?;
+        let first = lines.next()?.and_then(|line| LinkedLine::of(&line.bytes)?.link.file);
+        let Some(opening) = first else { continue };
+        if opening.key == head.key {
+            return Ok(true);
+        }
+        lines.next()?;
+        if *number <= head.n || lines.next()?.is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Looks at a log that nobody writes.
 pub(super) fn recover(storage: &dyn Storage, key: Option<&AuditKey>) -> Result<Recovered> {
     let (mut notes, mut torn) = (Vec::new(), None);
     let numbers = files::numbers(storage)?;
-    let head = match Head::read(storage)? {
-        FoundHead::Some(head, _) => Some(head),
-        FoundHead::None if numbers.is_empty() => None,
-        FoundHead::None => {
-            notes.push("head.json was missing".to_owned());
-            None
-        }
-        FoundHead::Damaged => {
-            notes.push("head.json was damaged".to_owned());
-            None
-        }
-    };
+    let head = trusted_head(storage, &numbers, key, &mut notes)?;
     let mut number_max = 0;
     for number in numbers.into_iter().rev() {
         let path = files::name(number);

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::chain::{LinkedLine, NONE_BEFORE, Opening, Position, Removed, VERSION};
+use super::chain::{self, LinkedLine, NONE_BEFORE, Opening, Position, Removed, VERSION};
 use super::files::{self, Line, Lines};
 use super::head::{FoundHead, Head};
 use super::seal::{AuditKey, Seal};
@@ -160,6 +160,8 @@ impl<'a> Check<'a> {
                     _ => {}
                 }
                 self.found.head = Some(head.n);
+                // Of a log that has no record yet.
+                self.has_head = head.n == 0;
                 self.head = Some(head);
             }
         }
@@ -280,7 +282,11 @@ impl<'a> Check<'a> {
                 self.problem(format!("record {} isn't the one that was asked for", position.n));
             }
         }
-        if let Some(removed) = linked.link.removed.filter(|_| linked.link.kind == "removed") {
+        // What a start has found and gone on from stays wrong.
+        if linked.link.kind == chain::RECOVERED && !linked.link.about.is_empty() {
+            self.problem(format!("record {} says what a start has found: {}", position.n, linked.link.about));
+        }
+        if let Some(removed) = linked.link.removed.filter(|_| linked.link.kind == chain::REMOVED) {
             self.removed.push(removed);
         }
         self.position = Some(position);
