@@ -207,7 +207,7 @@ impl Statements {
                 Err(Some(problem)) => problem.code.as_str(),
             };
             shared.metrics.statement(way, outcome, start);
-            begun.end(outcome, run.changed.or(Some(run.rows)));
+            begun.end_patiently(outcome, run.changed.or(Some(run.rows)));
             let milliseconds = start.elapsed().as_secs_f64() * 1e3;
             tracing::info!(way, user = session.user(), outcome, rows = run.rows, milliseconds, "statement ended");
             let cost = run.cost.take();

@@ -167,7 +167,7 @@ impl Subscriptions {
         let spawned = thread.spawn(move || {
             let (_place, _counted) = (place, counted);
             let ended = run.run();
-            begun.end(ended.as_ref().map_or_else(|problem| problem.code.as_str(), |()| "ok"), Some(run.rows));
+            begun.end_patiently(ended.as_ref().map_or_else(|problem| problem.code.as_str(), |()| "ok"), Some(run.rows));
             if let Err(problem) = ended {
                 // Waits for room: a client that reads gets the last word, one that went away frees the thread.
                 let _ = run.outlet.blocking_send(Err(problem));

@@ -50,8 +50,15 @@ impl Begun {
         self.event = None;
     }
 
-    /// It has ended. May wait for room in the queue.
+    /// It has ended.
     pub(crate) fn end(mut self, outcome: &'static str, rows: Option<u64>) {
+        if let Some(event) = self.ended(outcome, rows) {
+            self.auditor.note(event, None);
+        }
+    }
+
+    /// The same on a thread that may wait for room in the queue.
+    pub(crate) fn end_patiently(mut self, outcome: &'static str, rows: Option<u64>) {
         if let Some(event) = self.ended(outcome, rows) {
             self.auditor.note_patiently(event);
         }
