@@ -11,6 +11,7 @@ use splay_lab::compression::BufferCodec;
 use splay_lab::formats::{FileFormat, TextCodec};
 use splay_server::ingest::Speed;
 use splay_server::settings::Address;
+use splay_store::audit::Expected;
 use splay_store::{ByteSize, ColumnType, DayStart, Dedupe, Period, Reference, Tier};
 
 use crate::lab_args::LabCommand;
@@ -48,6 +49,9 @@ pub enum Command {
     /// Inspect the journal, and recover what it has lost
     #[command(subcommand)]
     Journal(JournalCommand),
+    /// Verify and show the audit log of a server: who asked and changed what
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Write captured rows of ended dates to files and merge these; a server does this by itself
     Roll(DatabaseArguments),
     /// List the tables and views of a database
@@ -571,6 +575,62 @@ pub enum TickCommand {
     Status(TickStatusArguments),
     /// Store rows from lines on standard input
     Write(TickWriteArguments),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum AuditCommand {
+    /// Check that each record is as it was written, and that none is missing
+    Verify(AuditVerifyArguments),
+    /// Print records, the oldest first
+    Show(AuditShowArguments),
+}
+
+#[derive(Debug, Args)]
+pub struct AuditVerifyArguments {
+    /// Folder of the database, or of the log where settings put it elsewhere
+    pub database: PathBuf,
+    /// File with the key of the log; default: the variable SPLAY_AUDIT_KEY
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+    /// A record that has to be there: the head that an earlier verification printed, and that was kept elsewhere
+    #[arg(long, value_name = "NUMBER:DIGEST")]
+    pub head: Option<Expected>,
+    /// Output format
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: StatusFormat,
+}
+
+#[derive(Debug, Args)]
+pub struct AuditShowArguments {
+    /// Folder of the database, or of the log where settings put it elsewhere
+    pub database: PathBuf,
+    /// Only records from this time on, UTC, such as 2026-03-04 or '2026-03-04 09:30:00'
+    #[arg(long, value_name = "TIME", value_parser = utc_time)]
+    pub since: Option<i64>,
+    /// Only records before this time
+    #[arg(long, value_name = "TIME", value_parser = utc_time)]
+    pub until: Option<i64>,
+    /// Only those of this user, or token of the settings
+    #[arg(long)]
+    pub user: Option<String>,
+    /// Only those of this kind: sign_in, denied, statement, change, users, rows, subscribe, replicate, administration, start, stop, …
+    #[arg(long)]
+    pub kind: Option<String>,
+    /// Output format; json prints each record as its line in the log
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: StatusFormat,
+}
+
+/// A time as people write it, in nanoseconds since the epoch.
+fn utc_time(text: &str) -> Result<i64, String> {
+    let wrong = || format!("{text:?} is no time such as 2026-03-04 or 2026-03-04 09:30:00");
+    let time = text.parse::<chrono::DateTime<chrono::Utc>>().ok().or_else(|| {
+        let formats = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M"];
+        let parse = |format: &&str| chrono::NaiveDateTime::parse_from_str(text, format).ok();
+        let date = || text.parse::<chrono::NaiveDate>().ok()?.and_hms_opt(0, 0, 0);
+        Some(formats.iter().find_map(parse).or_else(date)?.and_utc())
+    });
+    time.and_then(|time| time.timestamp_nanos_opt()).ok_or_else(wrong)
 }
 
 #[derive(Debug, Subcommand)]

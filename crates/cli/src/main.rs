@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Arguments, Command, JournalCommand, TickCommand};
+use crate::args::{Arguments, AuditCommand, Command, JournalCommand, TickCommand};
 
 fn main() -> ExitCode {
     allocator::give_back_soon();
@@ -38,6 +38,8 @@ fn main() -> ExitCode {
         Command::Journal(JournalCommand::Inspect(inspect)) => commands::journal::inspect(&inspect),
         Command::Journal(JournalCommand::Recover(recover)) => commands::journal::recover(&recover),
         Command::Journal(JournalCommand::Accept(database)) => commands::journal::accept(&database),
+        Command::Audit(AuditCommand::Verify(verify)) => commands::audit::verify(&verify),
+        Command::Audit(AuditCommand::Show(show)) => commands::audit::show(&show),
         Command::Roll(database) => commands::serve::roll(&database),
         Command::Tables(database) => commands::tables::tables(&database),
         Command::Describe(table) => commands::tables::describe(&table),

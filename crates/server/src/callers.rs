@@ -23,6 +23,7 @@ use splay_store::{Access, Database, Rights};
 pub(crate) use self::caller::{Caller, TableReader};
 use self::caller::{Identity, Proof, User, UserRights};
 use self::passwords::Passwords;
+use crate::audit::Peer;
 use crate::auth::{Credentials, Tokens, credentials};
 use crate::error::Result;
 use crate::http::on_thread;
@@ -124,7 +125,7 @@ impl Callers {
     /// [`Code::Unauthorized`], [`Code::Forbidden`], [`Code::Corrupt`].
     pub(crate) async fn of(&self, value: Option<&str>, role: Role) -> Outcome<Caller> {
         let caller = self.identify(value).await?;
-        caller.check(role)?;
+        caller.check(role).inspect_err(|problem| caller.who().note_denied(&problem.message))?;
         Ok(caller)
     }
 
@@ -133,6 +134,14 @@ impl Callers {
     /// # Errors
     /// [`Code::Unauthorized`], [`Code::Corrupt`].
     pub(crate) async fn identify(&self, value: Option<&str>) -> Outcome<Caller> {
+        let found = self.identified(value).await;
+        self.noted(found, || match value.and_then(credentials)? {
+            Credentials::Basic { user, .. } => Some(user),
+            Credentials::Token(_) => None,
+        })
+    }
+
+    async fn identified(&self, value: Option<&str>) -> Outcome<Caller> {
         let access = self.access()?;
         let Some(value) = value else { return self.anonymous_among(&access) };
         if self.is_open(&access) {
@@ -154,7 +163,19 @@ impl Callers {
     /// [`Code::Unauthorized`], [`Code::Corrupt`].
     pub(crate) async fn of_password(&self, user: &str, password: &str) -> Outcome<Caller> {
         let access = self.access()?;
-        self.of_pair(&access, user, password).await
+        self.noted(self.of_pair(&access, user, password).await, || Some(user.to_owned()))
+    }
+
+    /// Records whether somebody was let in. Of a name that he gave none is recorded that nobody has: it may be his password.
+    fn noted(&self, found: Outcome<Caller>, given: impl FnOnce() -> Option<String>) -> Outcome<Caller> {
+        match &found {
+            Ok(caller) => caller.note_sign_in(),
+            Err(problem) => {
+                let name = given().and_then(|given| Some(self.access().ok()?.role(&given)?.name.clone()));
+                Peer::current().note_refusal(problem, name);
+            }
+        }
+        found
     }
 
     async fn of_pair(&self, access: &Arc<Access>, user: &str, password: &str) -> Outcome<Caller> {
@@ -176,7 +197,7 @@ impl Callers {
     /// Whose token this is. One of a user beside another user's name is nobody's.
     fn of_token(&self, access: &Arc<Access>, token: &str, beside: Option<&str>) -> Option<Caller> {
         if let Some((name, roles)) = self.0.tokens.of(token) {
-            return Some(Caller(Identity::Token { name, roles }));
+            return Some(Caller::new(Identity::Token { name, roles }));
         }
         if let Some((user, mark)) = self.0.passwords.login(token) {
             return self.user(access, &user, Proof::Password(mark));
@@ -191,7 +212,7 @@ impl Callers {
     /// # Errors
     /// [`Code::Unauthorized`], [`Code::Corrupt`].
     pub(crate) fn anonymous(&self) -> Outcome<Caller> {
-        self.anonymous_among(&self.access()?)
+        self.noted(self.anonymous_among(&self.access()?), || None)
     }
 
     fn anonymous_among(&self, access: &Arc<Access>) -> Outcome<Caller> {
@@ -232,7 +253,7 @@ impl Callers {
             return None;
         }
         let known = self.rights(access, &role.name)?;
-        Some(Caller(Identity::User(User { name: Arc::from(role.name.as_str()), known, proof })))
+        Some(Caller::new(Identity::User(User { name: Arc::from(role.name.as_str()), known, proof })))
     }
 
     fn rights(&self, access: &Arc<Access>, name: &str) -> Option<UserRights> {
@@ -255,7 +276,7 @@ impl Callers {
     /// [`Code::Unauthorized`] once he isn't let in any more, [`Code::Corrupt`].
     pub(crate) fn still(&self, caller: &Caller) -> Outcome<Caller> {
         let access = self.access()?;
-        match &caller.0 {
+        let found = match &caller.identity {
             Identity::Anybody => self.anonymous_among(&access),
             Identity::Token { .. } => Ok(caller.clone()),
             Identity::User(user) => {
@@ -267,7 +288,8 @@ impl Callers {
                 };
                 self.user(&access, &user.name, user.proof.clone()).ok_or_else(gone)
             }
-        }
+        };
+        found.map(|found| found.on_connection_of(caller))
     }
 
     /// The session in which somebody's statements run: one for all who may do the same. `open` may do everything.
@@ -275,7 +297,7 @@ impl Callers {
     /// # Errors
     /// [`Code::Internal`] if it can't be set up.
     pub(crate) async fn session(&self, caller: &Caller, open: &Session) -> Outcome<Session> {
-        let user = match &caller.0 {
+        let user = match &caller.identity {
             Identity::Anybody => return Ok(open.clone()),
             Identity::Token { .. } => return Ok(open.without_users()),
             Identity::User(user) => user,
@@ -296,7 +318,7 @@ impl Callers {
 
     /// A token by which a user who has shown his password is known until the server ends; of who has shown a token that one.
     pub(crate) fn bearer(&self, caller: &Caller, shown: &str) -> Outcome<String> {
-        match &caller.0 {
+        match &caller.identity {
             Identity::User(User { name, proof: Proof::Password(mark), .. }) => self.0.passwords.begin_login(name, mark),
             _ => Ok(shown.to_owned()),
         }

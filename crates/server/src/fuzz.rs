@@ -14,6 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 
 use crate::appends::Appends;
+use crate::audit::Auditor;
 use crate::auth::Tokens;
 use crate::callers::Callers;
 use crate::http::Shared;
@@ -55,7 +56,7 @@ fn shared_by(stop: watch::Receiver<bool>) -> Arc<Shared> {
     let database = database.unwrap_or_else(|error| panic!("{error}"));
     let session = Session::new(database.clone(), SessionSettings::default()).unwrap_or_else(|error| panic!("{error}"));
     let ingest: Arc<dyn Ingest> = Arc::new(Nowhere);
-    let metrics = Arc::new(Metrics::new(Some(Arc::clone(&ingest))));
+    let metrics = Arc::new(Metrics::new(Some(Arc::clone(&ingest)), Auditor::default()));
     let queue_bytes_max = limits.subscription_bytes_max;
     let tokens = Tokens::read(&Auth::default()).unwrap_or_else(|error| panic!("{error}"));
     let callers = Callers::new(tokens, &Auth::default(), database.clone(), true);
@@ -66,6 +67,7 @@ fn shared_by(stop: watch::Receiver<bool>) -> Arc<Shared> {
         subscriptions: Subscriptions::new(sources, &limits, Arc::clone(&metrics), stop.clone()),
         appends: Some(Appends::new(ingest, Arc::clone(&metrics))),
         callers,
+        auditor: Auditor::default(),
         limits,
         metrics,
         followers: Arc::new(Semaphore::new(1)),

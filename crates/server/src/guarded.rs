@@ -47,7 +47,9 @@ impl Ingest for GuardedIngest {
                 caller.check_rows(&append.table, is_there).map_err(denied)?;
             }
         }
-        self.ingest.submit(appends, done)
+        let counts = caller.who().rows(&appends)?;
+        let done = counts.counting(done);
+        self.ingest.submit(appends, done).inspect_err(|_| counts.refused())
     }
 
     fn spec(&self, table: &str) -> Result<Option<TableSpec>, IngestError> {

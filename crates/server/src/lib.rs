@@ -19,6 +19,7 @@
 
 mod appends;
 mod asks;
+mod audit;
 mod auth;
 mod callers;
 mod changes;

@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::appends::class;
+use crate::audit::{Auditor, Peer};
 use crate::callers::Callers;
 use crate::guarded::GuardedIngest;
 use crate::ingest::{Ack, AckClass, Append, Ingest, IngestError};
@@ -43,6 +44,7 @@ const FULL_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct LineFront {
     pub(crate) ingest: Arc<dyn Ingest>,
     pub(crate) callers: Callers,
+    pub(crate) auditor: Auditor,
     pub(crate) ack: AckClass,
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
@@ -56,7 +58,8 @@ pub(crate) async fn serve(listener: TcpListener, front: LineFront) {
     let (gate, stop, grace) = (front.gate.clone(), front.stop.clone(), front.limits.shutdown());
     listen::accept(listener, "line", gate, stop, grace, move |stream, client| {
         let front = front.clone();
-        async move {
+        let peer = Peer::new(front.auditor.clone(), "line", client);
+        peer.serve(async move {
             let (sender, ended) = tokio::sync::oneshot::channel::<()>();
             let Ok(stream) = stream.into_std() else { return };
             // The protocol has no credentials.
@@ -82,7 +85,7 @@ pub(crate) async fn serve(listener: TcpListener, front: LineFront) {
                 Ok(_) => drop(ended.await),
                 Err(error) => tracing::error!(%client, %error, "no thread for a connection"),
             }
-        }
+        })
     })
     .await;
 }

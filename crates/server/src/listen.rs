@@ -21,8 +21,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tower::ServiceExt;
+use tower::{ServiceExt, service_fn};
 
+use crate::audit::{Auditor, Peer};
 use crate::metrics::{Counted, Metrics};
 use crate::settings::Limits;
 use crate::tls::Acceptor;
@@ -138,6 +139,7 @@ pub(crate) struct Front {
     pub(crate) tls: Option<Acceptor>,
     pub(crate) limits: Limits,
     pub(crate) gate: Gate,
+    pub(crate) auditor: Auditor,
     /// Turns true when the server stops.
     pub(crate) stop: watch::Receiver<bool>,
 }
@@ -210,9 +212,12 @@ async fn connection(front: Front, stream: TcpStream, client: SocketAddr) {
 async fn speak(front: Front, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, client: SocketAddr) {
     let asked = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&asked);
-    let service = TowerToHyperService::new(front.router.map_request(move |request: Request<Incoming>| {
+    // Requests of HTTP/2 run on tasks of their own: each is given the peer.
+    let (peer, router) = (Peer::new(front.auditor, front.name, client), front.router);
+    let service = TowerToHyperService::new(service_fn(move |request: Request<Incoming>| {
         seen.store(true, Ordering::Release);
-        request.map(axum::body::Body::new)
+        let answered = router.clone().oneshot(request.map(axum::body::Body::new));
+        Arc::clone(&peer).serve(answered)
     }));
     let (io, head, mut stop) = (TokioIo::new(stream), front.limits.head(), front.stop);
     // Of a client that connects and says nothing, or half of a preface.

@@ -18,7 +18,8 @@ use prometheus_client::registry::Registry;
 use splay_sql::StatementStats;
 use splay_store::Kept;
 
-use crate::ingest::{Figure, Ingest, OfSeveral};
+use crate::audit::Auditor;
+use crate::ingest::{Figure, Ingest, OfSeveral, figure};
 use crate::measured::Measured;
 use crate::named::{Named, OTHER};
 
@@ -67,7 +68,7 @@ fn latencies() -> Histogram {
 }
 
 impl Metrics {
-    pub(crate) fn new(ingest: Option<Arc<dyn Ingest>>) -> Metrics {
+    pub(crate) fn new(ingest: Option<Arc<dyn Ingest>>, auditor: Auditor) -> Metrics {
         let mut registry = Registry::with_prefix("splay");
         let requests = Family::<TwoLabels, Counter>::default();
         registry.register("requests", "Requests, by way in and outcome", requests.clone());
@@ -121,6 +122,7 @@ impl Metrics {
         let updates_out = Counter::default();
         registry.register("updates_out", "Updates sent to subscribers", updates_out.clone());
         registry.register_collector(Box::new(Process { start: Instant::now() }));
+        registry.register_collector(Box::new(Audited(auditor)));
         if let Some(ingest) = ingest {
             let named = Arc::new(Named::default());
             registry.register_collector(Box::new(Measured::new(Arc::clone(&ingest), Arc::clone(&named))));
@@ -248,6 +250,41 @@ fn resident_bytes() -> Option<i64> {
     Some(kilobytes * 1024)
 }
 
+/// The audit log; zeros without.
+#[derive(Debug)]
+struct Audited(Auditor);
+
+impl Collector for Audited {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), FormatError> {
+        let status = self.0.status().unwrap_or_default();
+        let figures = [
+            figure(true, "audit_records", "Records of the audit log written", status.records),
+            figure(true, "audit_lost", "Records of the audit log that couldn't be written", status.lost),
+            figure(false, "audit_waiting_bytes", "Bytes of events that wait for the audit log", status.waiting_bytes),
+        ];
+        figures.iter().try_for_each(|figure| encode_figures(&mut encoder, std::slice::from_ref(figure)))
+    }
+}
+
+/// Encodes figures of one name.
+fn encode_figures(encoder: &mut DescriptorEncoder, same: &[Figure]) -> Result<(), FormatError> {
+    let kind = |is_counter: bool| {
+        if is_counter { ConstCounter::new(0u64).metric_type() } else { ConstGauge::new(0i64).metric_type() }
+    };
+    let mut metric = encoder.encode_descriptor(same[0].name, same[0].help, None, kind(same[0].is_counter))?;
+    for figure in same {
+        let labels: Vec<(&'static str, String)> = figure.table.iter().map(|table| ("table", table.clone())).collect();
+        let labels = labels.as_slice();
+        let one = metric.encode_family(&labels)?;
+        if figure.is_counter {
+            ConstCounter::new(figure.value).encode(one)?;
+        } else {
+            ConstGauge::new(i64::try_from(figure.value).unwrap_or(i64::MAX)).encode(one)?;
+        }
+    }
+    Ok(())
+}
+
 /// What capture counts.
 #[derive(Debug)]
 struct Figures {
@@ -283,23 +320,6 @@ impl Figures {
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), FormatError> {
         let figures = self.few();
-        for same in figures.chunk_by(|one, other| one.name == other.name) {
-            let kind = |is_counter: bool| {
-                if is_counter { ConstCounter::new(0u64).metric_type() } else { ConstGauge::new(0i64).metric_type() }
-            };
-            let mut metric = encoder.encode_descriptor(same[0].name, same[0].help, None, kind(same[0].is_counter))?;
-            for figure in same {
-                let labels: Vec<(&'static str, String)> =
-                    figure.table.iter().map(|table| ("table", table.clone())).collect();
-                let labels = labels.as_slice();
-                let one = metric.encode_family(&labels)?;
-                if figure.is_counter {
-                    ConstCounter::new(figure.value).encode(one)?;
-                } else {
-                    ConstGauge::new(i64::try_from(figure.value).unwrap_or(i64::MAX)).encode(one)?;
-                }
-            }
-        }
-        Ok(())
+        figures.chunk_by(|one, other| one.name == other.name).try_for_each(|same| encode_figures(&mut encoder, same))
     }
 }

@@ -257,7 +257,8 @@ mod tests {
 
     /// Places whose statements have outstayed theirs as soon as they have one, or never.
     fn places(count: usize, waiting_max: usize, short_for: Duration) -> Arc<Places> {
-        let mut places = Places::new(count, waiting_max, Arc::new(Metrics::new(None)));
+        let mut places =
+            Places::new(count, waiting_max, Arc::new(Metrics::new(None, crate::audit::Auditor::default())));
         Arc::get_mut(&mut places).unwrap().short_for = short_for;
         places
     }

@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use crate::appends::Appends;
+use crate::audit::Auditor;
 use crate::auth::Tokens;
 use crate::callers::Callers;
 use crate::error::{Error, Result};
@@ -100,6 +101,7 @@ impl Server {
             matches!(address, Address::At(at) if at.ip().is_loopback()) || *address == Address::Off
         });
         let callers = Callers::new(tokens, &settings.auth, database.clone(), is_local)?;
+        let auditor = Auditor::open(&settings.audit, &database)?;
 
         let acceptor = |protocol: &[u8]| settings.tls.as_ref().map(|tls| tls::acceptor(tls, protocol)).transpose();
         let (http_tls, flight_tls) = (acceptor(Version::One.protocol())?, acceptor(Version::Two.protocol())?);
@@ -134,13 +136,14 @@ impl Server {
         let session = Session::new(database, session)
             .map_err(|error| Error::Setting { setting: "session".to_owned(), reason: error.to_string() })?;
         let (stop, stopped) = watch::channel(false);
-        let metrics = Arc::new(Metrics::new(ingest.clone()));
+        let metrics = Arc::new(Metrics::new(ingest.clone(), auditor.clone()));
         let subscriptions = Subscriptions::new(sources, &limits, Arc::clone(&metrics), stopped.clone());
         let shared = Arc::new(Shared {
             statements: Statements::new(session, limits.clone(), settings.log.clone(), Arc::clone(&metrics)),
             subscriptions,
             appends: ingest.map(|ingest| Appends::new(ingest, Arc::clone(&metrics))),
             callers,
+            auditor: auditor.clone(),
             limits: limits.clone(),
             metrics: Arc::clone(&metrics),
             followers: Arc::new(Semaphore::new(http::FOLLOWER_REQUESTS_MAX)),
@@ -151,6 +154,7 @@ impl Server {
         let front =
             |listener| Ok((listener, postgres::Front::new(Arc::clone(&shared), postgres_tls).map_err(session)?));
         let postgres = postgres.map(front).transpose()?;
+        auditor.note_server("start", started(&settings, &addresses));
         Ok(Server {
             gate: Gate::new(&limits, metrics),
             settings,
@@ -181,6 +185,7 @@ impl Server {
             tls,
             limits: settings.limits.clone(),
             gate: gate.clone(),
+            auditor: shared.auditor.clone(),
             stop: shared.stop.clone(),
         };
         let mut listeners = tokio::task::JoinSet::new();
@@ -205,6 +210,7 @@ impl Server {
             let front = LineFront {
                 ingest: Arc::clone(appends.ingest()),
                 callers: shared.callers.clone(),
+                auditor: shared.auditor.clone(),
                 ack: settings.line.ack,
                 limits: settings.limits.clone(),
                 metrics: Arc::clone(&shared.metrics),
@@ -229,8 +235,22 @@ impl Server {
                 Err(error) => tracing::error!(%error, "capture didn't close"),
             }
         }
+        let auditor = shared.auditor.clone();
+        auditor.note_server("stop", String::new());
+        if let Err(error) = tokio::task::spawn_blocking(move || auditor.close()).await {
+            tracing::error!(%error, "the audit log didn't close");
+        }
         tracing::info!("stopped");
     }
+}
+
+/// What the audit log says of a start.
+fn started(settings: &Settings, addresses: &Addresses) -> String {
+    let Addresses { http, flight, postgres, line, tls } = addresses;
+    let listeners = [("http", http), ("flight", flight), ("postgres", postgres), ("line", line)];
+    let at = listeners.into_iter().filter_map(|(name, address)| Some(format!(", {name} {}", (*address)?)));
+    let (version, at) = (env!("CARGO_PKG_VERSION"), at.collect::<String>());
+    format!("splay {version}, audit.log {:?}, tls {tls}{at}", settings.audit.log).to_lowercase()
 }
 
 /// Refuses an address that other machines reach without what protects it.

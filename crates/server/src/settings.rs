@@ -4,6 +4,8 @@
 //! - Nothing here opens a file but [`Settings::read`] and what `[auth]` and `[tls]` name, which
 //!   [`Server::bind`](crate::Server::bind) reads.
 
+mod audit;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +13,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use splay_capture::line::LineSettings;
 
+pub use self::audit::{Audit, AuditLevel, WhenFull};
 use crate::error::{Error, Result};
 use crate::ingest::AckClass;
 use crate::machine::half_of_memory;
@@ -48,6 +51,8 @@ pub struct Settings {
     pub tls: Option<Tls>,
     /// What is logged.
     pub log: Log,
+    /// The audit log.
+    pub audit: Audit,
     /// When materialized views are refreshed.
     pub views: Views,
     /// Settings of capture, which are not the server's: see there.
@@ -432,7 +437,7 @@ impl Settings {
         })?;
         if let Some(folder) = path.parent() {
             let from_folder = |file: &mut PathBuf| *file = folder.join(&*file);
-            settings.auth.token_file.iter_mut().for_each(from_folder);
+            settings.auth.token_file.iter_mut().chain(settings.audit.paths()).for_each(from_folder);
             if let Some(tls) = &mut settings.tls {
                 [&mut tls.certificate, &mut tls.key].into_iter().for_each(from_folder);
             }
@@ -456,7 +461,8 @@ impl Settings {
     /// # Errors
     /// [`Error::Setting`].
     pub fn validate(&self) -> Result<()> {
-        self.limits.validate()
+        self.limits.validate()?;
+        self.audit.validate()
     }
 }
 
@@ -496,6 +502,11 @@ mod tests {
             [tls]
             certificate = "cert.pem"
             key = "key.pem"
+            [audit]
+            log = "changes"
+            when_full = "go_on"
+            folder = "/var/log/market"
+            keep_days = 0
             [capture]
             live_rows_max = 1000
         "#;
@@ -505,6 +516,8 @@ mod tests {
         assert_eq!(settings.auth.tokens[0].roles, [Role::Write]);
         assert_eq!(settings.auth.anonymous.as_deref(), Some("guest"));
         assert!(settings.capture.contains_key("live_rows_max"));
+        assert!(settings.audit.log == AuditLevel::Changes && settings.audit.log < AuditLevel::Statements);
+        assert_eq!((settings.audit.when_full, settings.audit.keep_days), (WhenFull::GoOn, 0));
     }
 
     #[test]
@@ -519,6 +532,9 @@ mod tests {
             "[limits]\nstatement_seconds_max = 0",
             "[http]\naddress = \"everywhere\"",
             "[[auth.tokens]]\nname = \"a\"",
+            "[audit]\nlog = \"some\"",
+            "[audit]\nfile_bytes_max = 10",
+            "[audit]\nkey = \"secret\"",
         ] {
             assert!(Settings::parse(text).is_err(), "{text}");
         }

@@ -11,13 +11,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, SchemaRef, UInt64Type};
 use futures::Stream;
 use splay_sql::{Answer, AnswerMemory, Parameters, Session, StatementStats, Stop, Waited};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::audit::{Action, Begun, Who};
 use crate::changes::IntoJournal;
 use crate::ingest::Ingest;
 use crate::metrics::{Counted, Metrics};
@@ -64,6 +65,8 @@ pub(crate) trait Encode: Send + 'static {
 #[derive(Debug, Clone)]
 pub(crate) struct Statements {
     session: Session,
+    /// By whom they are, for the audit log.
+    who: Who,
     shared: Arc<Shared>,
 }
 
@@ -123,12 +126,25 @@ impl<P: Send + 'static> Pieces<P> {
 impl Statements {
     pub(crate) fn new(session: Session, limits: Limits, log: Log, metrics: Arc<Metrics>) -> Statements {
         let places = Places::new(limits.statements_max, limits.statements_waiting_max, Arc::clone(&metrics));
-        Statements { session, shared: Arc::new(Shared { limits, log, places, metrics }) }
+        Statements { session, who: Who::default(), shared: Arc::new(Shared { limits, log, places, metrics }) }
     }
 
     /// The same places for statements of another session.
     pub(crate) fn in_session(&self, session: Session) -> Statements {
-        Statements { session, shared: Arc::clone(&self.shared) }
+        Statements { session, ..self.clone() }
+    }
+
+    /// The same for statements by somebody.
+    pub(crate) fn by(self, who: Who) -> Statements {
+        Statements { who, ..self }
+    }
+
+    /// Begins what isn't a statement of [`Statements::run_for`] for the audit log.
+    ///
+    /// # Errors
+    /// As [`Who::begin`].
+    pub(crate) async fn begin(&self, action: Action<'_>) -> Outcome<Begun> {
+        self.who.begin(action).await
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -162,7 +178,14 @@ impl Statements {
         ingest: Option<Arc<dyn Ingest>>,
     ) -> Outcome<Pieces<E::Piece>> {
         let start = Instant::now();
-        let place = self.place(way, start).await?;
+        let begun = self.who.begin(Action::statement(&text, ingest.is_some())).await?;
+        let place = match self.place(way, start).await {
+            Ok(place) => place,
+            Err(problem) => {
+                begun.end(problem.code.as_str(), None);
+                return Err(problem);
+            }
+        };
         let (outlet, receiver) = mpsc::channel(PIECES_WAITING);
         let (session, shared) = (self.session.clone(), Arc::clone(&self.shared));
         let deadline = start + shared.limits.statement();
@@ -173,8 +196,9 @@ impl Statements {
             let metrics = Arc::clone(&shared.metrics);
             let patience = shared.places.patience;
             let limits = &shared.limits;
-            let (rows, cost) = (0, None);
-            let mut run = Run { handle, outlet, deadline, limits, metrics, place, patience, rows, cost, ingest };
+            let (rows, changed, cost) = (0, None, None);
+            let mut run =
+                Run { handle, outlet, deadline, limits, metrics, place, patience, rows, changed, cost, ingest };
             let ended = run.run(&session, &text, &parameters, encode);
             shared.metrics.rows_out.inc_by(run.rows);
             let outcome = match &ended {
@@ -183,6 +207,7 @@ impl Statements {
                 Err(Some(problem)) => problem.code.as_str(),
             };
             shared.metrics.statement(way, outcome, start);
+            begun.end_patiently(outcome, run.changed.or(Some(run.rows)));
             let milliseconds = start.elapsed().as_secs_f64() * 1e3;
             tracing::info!(way, user = session.user(), outcome, rows = run.rows, milliseconds, "statement ended");
             let cost = run.cost.take();
@@ -274,6 +299,8 @@ struct Run<'a, P> {
     /// How long a client that reads nothing keeps the place.
     patience: Duration,
     rows: u64,
+    /// Rows that it has changed, if it changes some.
+    changed: Option<u64>,
     /// What it has cost, once it was planned.
     cost: Option<Cost>,
     /// Where rows go that it inserts; `None` if it may only read.
@@ -440,6 +467,10 @@ impl<P: Send + 'static> Run<'_, P> {
 
     fn count(&mut self, batch: &RecordBatch) -> Result<(), Problem> {
         self.rows += batch.num_rows() as u64;
+        if self.ingest.is_some() {
+            let changed = batch.column_by_name("rows").and_then(|rows| rows.as_primitive_opt::<UInt64Type>());
+            self.changed = changed.filter(|rows| rows.len() == 1).map(|rows| rows.value(0));
+        }
         if self.rows > self.limits.statement_rows_max {
             let text = format!("the answer has more than {} rows", self.limits.statement_rows_max);
             return Err(Problem::new(Code::Rows, text));

@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::asks::Ask;
+use crate::audit::Action;
 use crate::callers::TableReader;
 use crate::ingest::{Subscription, Update, UpdateKind};
 use crate::metrics::{Counted, Metrics};
@@ -131,6 +132,7 @@ impl Subscriptions {
         ask: &Ask,
         encode: E,
     ) -> Outcome<Updates<E::Message>> {
+        let begun = follower.who().begin(Action::subscription(&ask.tables().join(", "))).await?;
         let (sources, asked, asking) = (self.sources.clone(), ask.clone(), follower.clone());
         let subscribed = tokio::task::spawn_blocking(move || {
             asking.check()?;
@@ -138,7 +140,13 @@ impl Subscriptions {
         });
         let subscribed = subscribed.await;
         let broke_off = |_| Problem::new(Code::Internal, "the subscription broke off");
-        let subscription = subscribed.map_err(broke_off)??;
+        let subscription = match subscribed.map_err(broke_off).flatten() {
+            Ok(subscription) => subscription,
+            Err(problem) => {
+                begun.end(problem.code.as_str(), None);
+                return Err(problem);
+            }
+        };
         let (outlet, messages) = mpsc::channel(UPDATES_WAITING);
         let (credit, ended) = (Credit::new(ask.credit), Arc::<AtomicBool>::default());
         let counted = Counted::new(self.metrics.subscriptions.clone());
@@ -151,13 +159,16 @@ impl Subscriptions {
             credit: Arc::clone(&credit),
             ended: Arc::clone(&ended),
             metrics: Arc::clone(&self.metrics),
+            rows: 0,
             stop: self.stop.clone(),
             handle: Handle::current(),
         };
         let thread = std::thread::Builder::new().name("splay-subscription".to_owned());
         let spawned = thread.spawn(move || {
             let (_place, _counted) = (place, counted);
-            if let Err(problem) = run.run() {
+            let ended = run.run();
+            begun.end_patiently(ended.as_ref().map_or_else(|problem| problem.code.as_str(), |()| "ok"), Some(run.rows));
+            if let Err(problem) = ended {
                 // Waits for room: a client that reads gets the last word, one that went away frees the thread.
                 let _ = run.outlet.blocking_send(Err(problem));
             }
@@ -178,6 +189,8 @@ struct Run<E: EncodeUpdate> {
     credit: Arc<Credit>,
     ended: Arc<AtomicBool>,
     metrics: Arc<Metrics>,
+    /// Rows that were sent.
+    rows: u64,
     stop: watch::Receiver<bool>,
     handle: Handle,
 }
@@ -200,6 +213,7 @@ impl<E: EncodeUpdate> Run<E> {
                 }
             }
             self.metrics.updates_out.inc();
+            self.rows += update.rows.num_rows() as u64;
             if update.kind == UpdateKind::End {
                 self.ended.store(true, Ordering::Release);
                 return Ok(());

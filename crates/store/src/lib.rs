@@ -46,6 +46,7 @@
 //! ```
 
 mod access;
+pub mod audit;
 pub mod background;
 mod backup;
 mod byte_size;

@@ -15,6 +15,7 @@ pub fn run(arguments: &ReplayArguments) -> Result<()> {
     start_logs()?;
     let mut settings = arguments.config.as_ref().map_or_else(|| Ok(Settings::default()), Settings::read)?;
     settings.http.address = arguments.http.unwrap_or(settings.http.address);
+    settings.audit.key = super::audit::key_of_environment()?;
     settings.flight.address = arguments.flight.unwrap_or(settings.flight.address);
     let database = Database::open(&arguments.database)?;
     splay_capture::follow(&database, FollowSettings::default());

@@ -35,6 +35,8 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
     settings.flight.address = arguments.flight.unwrap_or(settings.flight.address);
     settings.postgres.address = arguments.postgres.unwrap_or(settings.postgres.address);
     settings.line.address = arguments.line.or(settings.line.address);
+    settings.audit.key = super::audit::key_of_environment()?;
+    settings.validate()?;
     let mut capture: CaptureSettings = settings.capture.clone().try_into().context("settings of [capture]")?;
     // Lines are held to the same number as batches, so that one too many costs a line and not its batch.
     let columns_max = capture.columns_max.min(settings.limits.columns_max);

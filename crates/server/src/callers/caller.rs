@@ -6,12 +6,18 @@ use splay_store::{Database, Permission, Privilege, Rights};
 
 use super::Callers;
 use crate::asks::Ask;
+use crate::audit::{Peer, Who};
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
 
-/// Who a request is by.
+/// Who a request is by, and the connection on which he was let in.
 #[derive(Debug, Clone)]
-pub(crate) struct Caller(pub(super) Identity);
+pub(crate) struct Caller {
+    pub(super) identity: Identity,
+    peer: Arc<Peer>,
+    /// A way within that of the connection.
+    wire: Option<&'static str>,
+}
 
 #[derive(Debug, Clone)]
 pub(super) enum Identity {
@@ -57,13 +63,56 @@ pub(super) struct UserRights {
 }
 
 impl Caller {
+    /// Somebody on the connection that this task serves.
+    pub(super) fn new(identity: Identity) -> Caller {
+        Caller { identity, peer: Peer::current(), wire: None }
+    }
+
     pub(super) fn anybody() -> Caller {
-        Caller(Identity::Anybody)
+        Caller::new(Identity::Anybody)
+    }
+
+    /// The same on the connection of another one.
+    pub(super) fn on_connection_of(self, other: &Caller) -> Caller {
+        Caller { peer: Arc::clone(&other.peer), wire: other.wire, ..self }
+    }
+
+    /// The same by a way within that of the connection.
+    pub(crate) fn over(self, wire: &'static str) -> Caller {
+        Caller { wire: Some(wire), ..self }
+    }
+
+    /// Who he is for the audit log.
+    pub(crate) fn who(&self) -> Who {
+        let (user, role) = match &self.identity {
+            Identity::Anybody => (Arc::default(), "open"),
+            Identity::Token { name, .. } => (Arc::clone(name), "token"),
+            Identity::User(user) => {
+                let role = match &user.proof {
+                    Proof::Nothing => "anonymous",
+                    _ if user.known.rights.is_superuser() => "superuser",
+                    _ => "user",
+                };
+                (Arc::clone(&user.name), role)
+            }
+        };
+        let who = Who::new(user, role, Arc::clone(&self.peer));
+        match self.wire {
+            Some(wire) => who.over(wire),
+            None => who,
+        }
+    }
+
+    /// Records that he was let in. Where everybody may do everything nobody is.
+    pub(super) fn note_sign_in(&self) {
+        if !matches!(self.identity, Identity::Anybody) {
+            self.who().note_sign_in();
+        }
     }
 
     /// Whether he may do what needs a role of a token. Users are held to their rights instead.
     pub(crate) fn check(&self, role: Role) -> Outcome<()> {
-        match &self.0 {
+        match &self.identity {
             Identity::Token { name, roles } if !roles.contains(&role) => {
                 tracing::warn!(token = &**name, ?role, "a request was refused that its token doesn't allow");
                 let role = match role {
@@ -79,7 +128,7 @@ impl Caller {
 
     /// The rights of a user; none of others.
     pub(crate) fn rights(&self) -> Option<&Rights> {
-        match &self.0 {
+        match &self.identity {
             Identity::User(user) => Some(&user.known.rights),
             _ => None,
         }
@@ -174,6 +223,11 @@ pub(crate) struct TableReader {
 impl TableReader {
     pub(crate) fn new(callers: &Callers, caller: Caller, ask: &Ask) -> TableReader {
         TableReader { callers: callers.clone(), caller, ask: ask.clone() }
+    }
+
+    /// Who he is for the audit log.
+    pub(crate) fn who(&self) -> Who {
+        self.caller.who()
     }
 
     /// # Errors

@@ -38,6 +38,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::appends::Appends;
 use crate::asks::Ask;
+use crate::audit::Auditor;
 use crate::auth::protocol_token;
 use crate::callers::{Caller, Callers, TableReader};
 use crate::guarded::GuardedIngest;
@@ -58,6 +59,7 @@ pub(crate) struct Shared {
     pub(crate) subscriptions: Subscriptions,
     pub(crate) appends: Option<Appends>,
     pub(crate) callers: Callers,
+    pub(crate) auditor: Auditor,
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
     /// Requests of followers at a time.
@@ -93,7 +95,8 @@ impl Shared {
 
     /// Where somebody's statements run.
     pub(crate) async fn statements(&self, caller: &Caller) -> Outcome<Statements> {
-        Ok(self.statements.in_session(self.callers.session(caller, self.statements.session()).await?))
+        let session = self.callers.session(caller, self.statements.session()).await?;
+        Ok(self.statements.in_session(session).by(caller.who()))
     }
 
     /// What the database is among its copies, if it has any.

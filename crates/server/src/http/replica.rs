@@ -16,6 +16,8 @@ use splay_capture::{Asker, Leader};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Server, Shared, on_thread, read_body};
+use crate::audit::Action;
+use crate::callers::Caller;
 use crate::ingest::IngestError;
 use crate::problem::{Code, Outcome, Problem};
 use crate::replica::{FileAsk, JournalAsk};
@@ -50,21 +52,25 @@ pub(super) async fn file(State(server): Server, headers: HeaderMap, body: Body) 
 
 /// `POST /replica/promote`
 pub(super) async fn promote(State(server): Server, headers: HeaderMap) -> Outcome<Response> {
-    check(&server, &headers).await?;
+    let caller = check(&server, &headers).await?;
     let none =
         || Problem::new(Code::Unsupported, "this server follows no other one, so that there is nothing to promote");
     let ingest = server.appends.as_ref().map(|appends| Arc::clone(appends.ingest())).ok_or_else(none)?;
-    let promoted = on_thread(move || ingest.promote()).await?.ok_or_else(none)?;
+    let begun = caller.who().begin(Action::change("administration", "", "promote")).await?;
+    let promoted = on_thread(move || ingest.promote()).await?.ok_or_else(none).and_then(|promoted| Ok(promoted?));
+    begun.end(promoted.as_ref().map_or_else(|problem| problem.code.as_str(), |_| "ok"), None);
     Ok(Json(json!({ "epoch": promoted? })).into_response())
 }
 
-async fn check(server: &Shared, headers: &HeaderMap) -> Outcome<()> {
-    server.caller(headers, Role::Replicate).await?.check_replication()
+async fn check(server: &Shared, headers: &HeaderMap) -> Outcome<Caller> {
+    let caller = server.caller(headers, Role::Replicate).await?;
+    caller.check_replication().inspect_err(|problem| caller.who().note_denied(&problem.message))?;
+    Ok(caller)
 }
 
 /// Whom a request is for, and its place.
 async fn leader(server: &Shared, headers: &HeaderMap) -> Outcome<(Arc<dyn Leader>, OwnedSemaphorePermit)> {
-    check(server, headers).await?;
+    let caller = check(server, headers).await?;
     let ingest = server.appends.as_ref().map(|appends| appends.ingest());
     if let Some(ingest) = ingest {
         // Of a follower nobody gets a copy: it would be told nothing of a promotion.
@@ -76,7 +82,9 @@ async fn leader(server: &Shared, headers: &HeaderMap) -> Outcome<(Arc<dyn Leader
     let none = || Problem::new(Code::Unsupported, "this server takes no rows, so that there is nothing to follow");
     let leader = ingest.and_then(|ingest| ingest.leader()).ok_or_else(none)?;
     let busy = |_| Problem::new(Code::Busy, "too many requests of followers at once");
-    Ok((leader, Arc::clone(&server.followers).try_acquire_owned().map_err(busy)?))
+    let place = Arc::clone(&server.followers).try_acquire_owned().map_err(busy)?;
+    caller.who().note_follower();
+    Ok((leader, place))
 }
 
 async fn asked<T: DeserializeOwned>(server: &Shared, headers: &HeaderMap, body: Body) -> Outcome<T> {

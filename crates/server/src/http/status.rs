@@ -33,6 +33,9 @@ pub(super) async fn status(State(server): Server, headers: HeaderMap) -> Outcome
     if let Some(Replication::Leader(leader)) = &replication {
         told["replication"]["lag_ms_p99"] = json!(leader.lag.quantile(0.99).map(|seconds| seconds * 1e3));
     }
+    if let Some(audit) = server.auditor.status() {
+        told["audit"] = serde_json::to_value(audit).unwrap_or_default();
+    }
     told["version"] = json!(env!("CARGO_PKG_VERSION"));
     Ok(Json(told))
 }

@@ -20,6 +20,7 @@ use super::encode::{COLUMNS_MAX, Piece, set_length, too_many_columns};
 use super::messages::Message;
 use super::refusal::Refusal;
 use super::statement::Answered;
+use crate::audit::Action;
 use crate::counted::CountedBuffer;
 use crate::ingest::Ingest;
 use crate::problem::{Code, Outcome, Problem};
@@ -83,6 +84,11 @@ impl Connection {
             Ok(to_insert) => to_insert,
             Err(refusal) => return Ok(Err(refusal)),
         };
+        let text = format!("COPY {} FROM STDIN", target.0);
+        let begun = match statements.begin(Action::change("change", &target.0, &text)).await {
+            Ok(begun) => begun,
+            Err(problem) => return Ok(Err(problem.into())),
+        };
         let copied = statements.with_session(move |session, stop| {
             let (table, columns) = target;
             let wrong = |reason| splay_sql::Error::Execution { message: format!("COPY {table}, {reason}") };
@@ -94,7 +100,10 @@ impl Connection {
                 &crate::changes::IntoJournal(ingest.as_ref()),
             )
         });
-        Ok(match copied.await {
+        let copied = copied.await;
+        let outcome = copied.as_ref().map_or_else(|problem| problem.code.as_str(), |_| "ok");
+        begun.end(outcome, copied.as_ref().ok().copied());
+        Ok(match copied {
             Ok(rows) => {
                 self.replies.complete(&format!("COPY {rows}"));
                 self.front.shared.metrics.request("postgres", "ok");

@@ -34,6 +34,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
 use self::startup::Negotiated;
+use crate::audit::Peer;
 use crate::http::Shared;
 use crate::listen::{self, Gate};
 use crate::running::Running;
@@ -73,7 +74,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
 pub(crate) async fn serve(listener: TcpListener, front: Front, gate: Gate) {
     let (stop, grace) = (front.shared.stop.clone(), front.shared.limits.shutdown());
     listen::accept(listener, "postgres", gate, stop, grace, move |stream, client| {
-        accept(front.clone(), stream, client)
+        let peer = Peer::new(front.shared.auditor.clone(), "postgres", client);
+        peer.serve(accept(front.clone(), stream, client))
     })
     .await;
 }

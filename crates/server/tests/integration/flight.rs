@@ -115,7 +115,7 @@ fn what_there_is_can_be_asked() {
 }
 
 /// Batches for a table, each with metadata.
-fn messages(batches: Vec<(RecordBatch, Value)>) -> Vec<FlightData> {
+pub fn messages(batches: Vec<(RecordBatch, Value)>) -> Vec<FlightData> {
     let descriptor = FlightDescriptor::new_path(vec!["trade".to_owned()]);
     let schema = batches[0].0.schema();
     let metadata: Vec<_> = batches.iter().map(|(_, metadata)| metadata.clone()).collect();

@@ -495,7 +495,7 @@ fn a_statement_over_http_runs_by_the_rights_at_its_bodys_end() {
 }
 
 /// The ticket of an answer with the client's token, which its inner client doesn't show by itself.
-fn with_token(client: &FlightSqlServiceClient<Channel>, info: &FlightInfo) -> tonic::Request<Ticket> {
+pub fn with_token(client: &FlightSqlServiceClient<Channel>, info: &FlightInfo) -> tonic::Request<Ticket> {
     let mut request = tonic::Request::new(info.endpoint[0].ticket.clone().unwrap());
     let bearer = format!("Bearer {}", client.token().unwrap());
     request.metadata_mut().insert("authorization", bearer.parse().unwrap());

@@ -4,15 +4,18 @@ use std::borrow::Cow;
 
 /// A statement up to the word behind which a password stands; as it is if it sets none.
 ///
-/// Goes by words alone, so that a text that can't be read is cut as well.
+/// Goes by words alone, so that a text that can't be read is cut as well. The word may stand before, in a comment or a name.
 #[must_use]
 pub fn without_secrets(text: &str) -> Cow<'_, str> {
-    let Some(at) = find(text, "password") else { return Cow::Borrowed(text) };
-    let before = &text[..at];
-    let has = |words: &[&str]| words.iter().any(|word| find(before, word).is_some());
-    match has(&["create", "alter"]) && has(&["user", "role", "group"]) {
-        true => Cow::Owned(format!("{before}PASSWORD …")),
-        false => Cow::Borrowed(text),
+    let first_of = |words: &[&str]| words.iter().filter_map(|word| find(text, word)).min();
+    let (Some(act), Some(role)) = (first_of(&["create", "alter"]), first_of(&["user", "role", "group"])) else {
+        return Cow::Borrowed(text);
+    };
+    let from = act.max(role);
+    // Found in whole letters of ASCII, so that the text may be cut there.
+    match find(&text[from..], "password") {
+        Some(at) => Cow::Owned(format!("{}PASSWORD …", &text[..from + at])),
+        None => Cow::Borrowed(text),
     }
 }
 
@@ -34,6 +37,8 @@ mod tests {
             "select 1; create role ann password $$open sesame$$",
             "alter user é password open sesame",
             "create group gg login password 'open sesame'",
+            "/* password */ create user ann password 'open sesame'",
+            "select password from t; alter user ann password 'open sesame'",
         ] {
             let shown = without_secrets(text);
             assert!(!shown.contains("sesame") && shown.ends_with("PASSWORD …"), "{shown}");

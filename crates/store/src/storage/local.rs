@@ -23,21 +23,38 @@ const FILE_MODE: u32 = 0o640;
 /// Who may do what with a new folder.
 const FOLDER_MODE: u32 = 0o750;
 
+/// The same of what nobody but its owner reads.
+const PRIVATE_FILE_MODE: u32 = 0o600;
+
+/// The same of a folder.
+const PRIVATE_FOLDER_MODE: u32 = 0o700;
+
 /// Makes a folder for a database, and those that it lies in.
 pub(crate) fn create_folder(path: &Path) -> Result<()> {
-    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path).map_err(Error::io("create", path))
+    create_folder_with(path, FOLDER_MODE)
+}
+
+fn create_folder_with(path: &Path, mode: u32) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(mode).create(path).map_err(Error::io("create", path))
+}
+
+/// Makes a folder's own name last as long as what it holds.
+fn sync_parent(folder: &Path) -> Result<()> {
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent).and_then(|folder| folder.sync_all()).map_err(Error::io("sync", parent))
 }
 
 /// A database folder on a local disk.
 #[derive(Debug)]
 pub struct LocalStorage {
     root: PathBuf,
+    file_mode: u32,
 }
 
 impl LocalStorage {
     /// Storage below `root`, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> LocalStorage {
-        LocalStorage { root: root.into() }
+        LocalStorage { root: root.into(), file_mode: FILE_MODE }
     }
 
     /// Storage below `root`, which is made if need be, with the folders that it lies in.
@@ -47,10 +64,19 @@ impl LocalStorage {
     pub fn made(root: impl Into<PathBuf>) -> Result<LocalStorage> {
         let root = root.into();
         create_folder(&root)?;
-        // Its own name has to last as long as what it holds.
-        let parent = root.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(parent).and_then(|folder| folder.sync_all()).map_err(Error::io("sync", parent))?;
-        Ok(LocalStorage { root })
+        sync_parent(&root)?;
+        Ok(LocalStorage::new(root))
+    }
+
+    /// The same for files that nobody but their owner reads.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn private(root: impl Into<PathBuf>) -> Result<LocalStorage> {
+        let root = root.into();
+        create_folder_with(&root, PRIVATE_FOLDER_MODE)?;
+        sync_parent(&root)?;
+        Ok(LocalStorage { root, file_mode: PRIVATE_FILE_MODE })
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -83,7 +109,7 @@ fn identity(metadata: &Metadata) -> FileIdentity {
 impl Storage for LocalStorage {
     fn create(&self, path: &str) -> Result<Box<dyn StorageFile>> {
         let path = self.at(path);
-        let file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&path);
+        let file = OpenOptions::new().write(true).create_new(true).mode(self.file_mode).open(&path);
         let file = file.map_err(Error::io("create", &path))?;
         Ok(Box::new(LocalFile { file, path }))
     }
@@ -213,7 +239,7 @@ impl Storage for LocalStorage {
     fn try_lock(&self, path: &str, mode: LockMode) -> Result<Option<Box<dyn Debug + Send + Sync>>> {
         let path = self.at(path);
         let opened = match mode {
-            LockMode::Exclusive => OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(&path),
+            LockMode::Exclusive => OpenOptions::new().append(true).create(true).mode(self.file_mode).open(&path),
             LockMode::Shared => File::open(&path),
         };
         let file = match opened {
@@ -243,7 +269,7 @@ impl Storage for LocalStorage {
 
     fn allocate(&self, path: &str, bytes: u64) -> Result<()> {
         let path = self.at(path);
-        let file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&path);
+        let file = OpenOptions::new().write(true).create_new(true).mode(self.file_mode).open(&path);
         let file = file.map_err(Error::io("create", &path))?;
         allocate(&file, bytes).map_err(|error| {
             // What is left of it would take the room that it can't have.

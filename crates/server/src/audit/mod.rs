@@ -1,0 +1,156 @@
+//! The audit log of the server: what is recorded of whom, and what waits for its record.
+//!
+//! - What changes something has a record before it begins, which is durable by then, and another one behind it. So a change without a record
+//!   can't be, whenever the process dies.
+//! - What only reads has one record behind it, which nobody waits for.
+//! - Rows that come by themselves have a record before the first ones of a connection for a table, and one with their numbers from time to
+//!   time and when the connection ends.
+//! - All ways in go through [`Who::begin`] and [`Who::rows`]; who is let in, through [`Callers`](crate::callers::Callers).
+//! - Texts are recorded without secrets, and values of placeholders not at all.
+
+mod begun;
+mod peer;
+mod refusals;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod who;
+mod words;
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use splay_store::Database;
+use splay_store::audit::{AuditEvent, AuditLog, AuditSettings, AuditStatus, Done, FOLDER, Lost};
+use splay_store::storage::{LocalStorage, Storage};
+
+pub(crate) use self::begun::Begun;
+pub(crate) use self::peer::Peer;
+use self::refusals::Refusals;
+pub(crate) use self::who::{Action, Who};
+use crate::error::{Error, Result};
+use crate::problem::{Code, Problem};
+use crate::settings::{Audit, AuditLevel, WhenFull};
+
+/// How long a thread of a statement waits for room in the queue, where nothing is to go unrecorded.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// The log, or none. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Auditor(Option<Arc<State>>);
+
+#[derive(Debug)]
+struct State {
+    log: AuditLog,
+    level: AuditLevel,
+    refuses: bool,
+    refusals: Refusals,
+}
+
+/// The time, in nanoseconds since the epoch.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+impl Auditor {
+    /// # Errors
+    /// [`Error::Setting`] for a log that can't be written.
+    pub(crate) fn open(settings: &Audit, database: &Database) -> Result<Auditor> {
+        if settings.log == AuditLevel::None {
+            return Ok(Auditor(None));
+        }
+        let folder = settings.folder.clone().unwrap_or_else(|| database.path().join(FOLDER));
+        let storage = LocalStorage::private(folder).map_err(wrong)?;
+        Auditor::on(Arc::new(storage), settings)
+    }
+
+    fn on(storage: Arc<dyn Storage>, settings: &Audit) -> Result<Auditor> {
+        let kept = AuditSettings { file_bytes_max: settings.file_bytes_max, keep_days: settings.keep_days };
+        let log = AuditLog::open(storage, kept, settings.read_key()?, Arc::new(now)).map_err(wrong)?;
+        let (level, refuses) = (settings.log, settings.when_full == WhenFull::Refuse);
+        Ok(Auditor(Some(Arc::new(State { log, level, refuses, refusals: Refusals::default() }))))
+    }
+
+    fn records(&self, level: AuditLevel) -> bool {
+        self.0.as_ref().is_some_and(|state| state.level >= level)
+    }
+
+    /// Whether something isn't done whose record can't be written.
+    fn refuses(&self) -> bool {
+        self.0.as_ref().is_some_and(|state| state.refuses)
+    }
+
+    /// Whether the last records couldn't be written.
+    fn is_failing(&self) -> bool {
+        self.status().is_some_and(|status| status.error.is_some())
+    }
+
+    /// Records an event. Doesn't wait.
+    fn note(&self, event: AuditEvent, done: Option<Done>) {
+        if let Some(state) = &self.0 {
+            state.log.record(event, done);
+        }
+    }
+
+    /// The same from a thread that may wait for room.
+    fn note_patiently(&self, event: AuditEvent) {
+        if let Some(state) = &self.0 {
+            let patience = if state.refuses { PATIENCE } else { std::time::Duration::ZERO };
+            state.log.record_within(event, None, patience);
+        }
+    }
+
+    /// Records what the server does itself.
+    pub(crate) fn note_server(&self, kind: &'static str, about: String) {
+        self.note(AuditEvent { about, outcome: "ok", ..AuditEvent::new(kind, now()) }, None);
+    }
+
+    /// Records that somebody wasn't let in; of very many in a second their number.
+    fn note_refusal(&self, event: AuditEvent) {
+        let Some(state) = &self.0 else { return };
+        let (more, is_recorded) = state.refusals.count(event.time);
+        if let Some(more) = more {
+            state.log.record(more, None);
+        }
+        if is_recorded {
+            state.log.record(event, None);
+        }
+    }
+
+    /// How it stands; none if there is none.
+    pub(crate) fn status(&self) -> Option<AuditStatus> {
+        self.0.as_ref().map(|state| state.log.status())
+    }
+
+    /// Writes what waits, and ends. Blocks.
+    pub(crate) fn close(&self) {
+        if let Some(state) = &self.0 {
+            state.log.close();
+        }
+    }
+}
+
+fn wrong(error: splay_store::Error) -> Error {
+    let reason = match &error {
+        splay_store::Error::Locked { path } => {
+            format!("another server writes the log of {}: name another audit.folder", path.display())
+        }
+        other => other.to_string(),
+    };
+    Error::Setting { setting: "audit".to_owned(), reason }
+}
+
+/// What is told of something that isn't done because its record can't be written.
+fn unrecorded(lost: &Lost) -> Problem {
+    match lost {
+        Lost::Failed { reason } => {
+            let text = format!(
+                "the audit log can't be written, and nothing is done without a record (audit.when_full): {reason}"
+            );
+            Problem::new(Code::Full, text)
+        }
+        Lost::Busy => Problem::new(Code::Busy, "too many records of the audit log wait to be written"),
+        Lost::Closed => Problem::new(Code::Closed, "the server is stopping"),
+    }
+}

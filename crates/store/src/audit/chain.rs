@@ -1,0 +1,142 @@
+//! Records as lines, and what of a line holds the chain together.
+
+use serde::{Deserialize, Serialize};
+
+use super::event::AuditEvent;
+use super::seal::{Seal, SealedLine};
+use super::time_text;
+
+/// Version of files that this release writes and reads.
+pub(super) const VERSION: u32 = 1;
+
+/// What the first record of a chain holds in the place of the digest of the one before.
+pub(super) const NONE_BEFORE: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// The kind of the record that each file begins with.
+pub(super) const FILE: &str = "file";
+
+/// The kind of the record that says what a start has found.
+pub(super) const RECOVERED: &str = "recovered";
+
+/// The kind of the record that says which files were removed because of their age.
+pub(super) const REMOVED: &str = "removed";
+
+/// What the first record of a file says of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Opening {
+    pub(super) version: u32,
+    /// Random digits, the same in all files of a chain.
+    pub(super) chain: String,
+    /// Whether the chain begins with it.
+    pub(super) is_first: bool,
+    /// What the key is called that its digests are made with; none without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) key: Option<String>,
+}
+
+/// Says that files up to a record were removed because of their age.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Removed {
+    pub(super) file: String,
+    /// Number of the last record that was removed.
+    pub(super) through: u64,
+    /// Its digest.
+    pub(super) digest: String,
+}
+
+/// What a crash left behind the last whole record, which was cut off.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Torn {
+    pub(super) bytes: u64,
+    /// BLAKE3 of them.
+    pub(super) blake3: String,
+}
+
+/// Where a chain stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Position {
+    /// Number of the last record; 0 before the first.
+    pub(super) n: u64,
+    /// Its digest.
+    pub(super) digest: String,
+}
+
+impl Position {
+    pub(super) fn first() -> Position {
+        Position { n: 0, digest: NONE_BEFORE.to_owned() }
+    }
+}
+
+/// What records about the log itself have.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct OfLog {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) file: Option<Opening>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) removed: Option<Removed>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) torn: Option<Torn>,
+}
+
+#[derive(Serialize)]
+struct Record<'a> {
+    n: u64,
+    time: String,
+    #[serde(flatten)]
+    event: &'a AuditEvent,
+    #[serde(flatten)]
+    of_log: &'a OfLog,
+    before: &'a str,
+}
+
+/// Adds the line of the next record, and goes on to it.
+pub(super) fn push(lines: &mut Vec<u8>, position: &mut Position, event: &AuditEvent, of_log: &OfLog, seal: Seal<'_>) {
+    let n = position.n.saturating_add(1);
+    let record = Record { n, time: time_text(event.time), event, of_log, before: &position.digest };
+    // Texts, numbers and names of members alone: nothing of it can't be written.
+    let object = serde_json::to_vec(&record).unwrap_or_else(|_| format!("{{\"n\":{n}}}").into_bytes());
+    let (line, digest) = seal.seal(object);
+    lines.extend_from_slice(&line);
+    lines.push(b'\n');
+    *position = Position { n, digest };
+}
+
+/// What of a record holds the chain together.
+#[derive(Debug, Deserialize)]
+pub(super) struct Link {
+    pub(super) n: u64,
+    pub(super) time: String,
+    pub(super) kind: String,
+    pub(super) before: String,
+    #[serde(default)]
+    pub(super) file: Option<Opening>,
+    #[serde(default)]
+    pub(super) removed: Option<Removed>,
+    #[serde(default)]
+    pub(super) about: String,
+}
+
+/// A line of a file.
+#[derive(Debug)]
+pub(super) struct LinkedLine {
+    pub(super) link: Link,
+    pub(super) sealed: SealedLine,
+}
+
+impl LinkedLine {
+    /// None of what is no record.
+    pub(super) fn of(line: &[u8]) -> Option<LinkedLine> {
+        let sealed = SealedLine::of(line)?;
+        let link: Link = serde_json::from_slice(&sealed.object).ok()?;
+        Some(LinkedLine { link, sealed })
+    }
+
+    pub(super) fn position(&self) -> Position {
+        Position { n: self.link.n, digest: self.sealed.digest.clone() }
+    }
+
+    /// Whether it comes next.
+    pub(super) fn follows(&self, position: &Position) -> bool {
+        self.link.n == position.n.saturating_add(1) && self.link.before == position.digest
+    }
+}

@@ -1,0 +1,95 @@
+//! What a record tells.
+
+use serde::Serialize;
+
+/// Bytes of a statement's text in a record. What is longer is cut, which `…` at its end says.
+pub const STATEMENT_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of any other text.
+const TEXT_BYTES_MAX: usize = 1024;
+
+/// Bytes that an event takes in the queue besides its texts.
+const EVENT_BYTES: usize = 256;
+
+/// Something that happened. What isn't known is left out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct AuditEvent {
+    /// When, in nanoseconds since the epoch.
+    #[serde(skip)]
+    pub time: i64,
+    /// What: `sign_in`, `statement`, `change`, …
+    pub kind: &'static str,
+    /// By whom: the name of a user or of a token of the settings.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub user: String,
+    /// As what he was let in.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub role: &'static str,
+    /// Which way.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub wire: &'static str,
+    /// From which address.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub from: String,
+    /// The table, view or role that it is about.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub object: String,
+    /// The statement's text without secrets.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub statement: String,
+    /// Messages of rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<u64>,
+    /// Those that were refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<u64>,
+    /// Rows that were given, changed or taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u64>,
+    /// How long it took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub milliseconds: Option<f64>,
+    /// `begun`, `ok`, or the code of an error.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub outcome: &'static str,
+    /// Number of the record that says how it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<u64>,
+    /// What else is to be said.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub about: String,
+}
+
+impl AuditEvent {
+    /// Something at a time.
+    #[must_use]
+    pub fn new(kind: &'static str, time: i64) -> AuditEvent {
+        AuditEvent { kind, time, ..AuditEvent::default() }
+    }
+
+    /// The same with texts that aren't too long.
+    pub(super) fn bounded(mut self) -> AuditEvent {
+        cut(&mut self.statement, STATEMENT_BYTES_MAX);
+        for text in [&mut self.user, &mut self.from, &mut self.object, &mut self.about] {
+            cut(text, TEXT_BYTES_MAX);
+        }
+        self
+    }
+
+    /// Bytes that it takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        let texts = [&self.user, &self.from, &self.object, &self.statement, &self.about];
+        texts.iter().fold(EVENT_BYTES, |sum, text| sum + text.len())
+    }
+}
+
+fn cut(text: &mut String, bytes_max: usize) {
+    if text.len() > bytes_max {
+        text.truncate(text.floor_char_boundary(bytes_max));
+        text.push('…');
+    }
+    // Whoever sent a long text isn't to have all of it counted as what is left of it.
+    if text.capacity() > bytes_max * 2 {
+        text.shrink_to_fit();
+    }
+}

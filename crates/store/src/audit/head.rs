@@ -1,0 +1,74 @@
+//! `head.json`: which record was the last one, kept apart from the records.
+
+use serde::{Deserialize, Serialize};
+
+use super::chain::{Position, VERSION};
+use super::seal::{AuditKey, Seal, SealedLine};
+use super::time_text;
+use crate::error::Result;
+use crate::storage::{self, Storage};
+
+/// Name of the file.
+pub(super) const FILE: &str = "head.json";
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Head {
+    pub(super) version: u32,
+    pub(super) chain: String,
+    /// Number of the last record.
+    pub(super) n: u64,
+    pub(super) time: String,
+    /// Digest of the last record.
+    pub(super) last: String,
+    /// What the key is called that the head is sealed with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) key: Option<String>,
+}
+
+/// What was found in the place of a head.
+#[derive(Debug)]
+pub(super) enum FoundHead {
+    None,
+    /// Something else.
+    Damaged,
+    /// One, and its seal.
+    Some(Head, SealedLine),
+}
+
+impl Head {
+    pub(super) fn read(storage: &dyn Storage) -> Result<FoundHead> {
+        let bytes = match storage.read(FILE) {
+            Ok(bytes) => bytes,
+            Err(error) if error.is_not_found() => return Ok(FoundHead::None),
+            Err(error) => return Err(error),
+        };
+        let line = bytes.strip_suffix(b"\n").and_then(SealedLine::of);
+        let parsed = line.and_then(|line| Some((serde_json::from_slice::<Head>(&line.object).ok()?, line)));
+        Ok(parsed.map_or(FoundHead::Damaged, |(head, line)| FoundHead::Some(head, line)))
+    }
+
+    pub(super) fn position(&self) -> Position {
+        Position { n: self.n, digest: self.last.clone() }
+    }
+
+    /// Puts a head in the place of the one before, durably.
+    pub(super) fn write(
+        storage: &dyn Storage,
+        (chain, position): (&str, &Position),
+        key: Option<&AuditKey>,
+        now: i64,
+    ) -> Result<()> {
+        let head = Head {
+            version: VERSION,
+            chain: chain.to_owned(),
+            n: position.n,
+            time: time_text(now),
+            last: position.digest.clone(),
+            key: key.map(|key| key.id().to_owned()),
+        };
+        let object = serde_json::to_vec(&head).unwrap_or_else(|_| b"{}".to_vec());
+        let (mut line, _) = Seal::of_head(key).seal(object);
+        line.push(b'\n');
+        storage::replace(storage, FILE, &line)
+    }
+}

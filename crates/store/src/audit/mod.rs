@@ -1,0 +1,125 @@
+//! The audit log of a server: who asked and changed what, one record each, appended and never changed.
+//!
+//! - Records are lines of JSON in files of bounded size. Each holds the digest of the one before and its own, and each file goes on where the
+//!   one before ended: a record that was changed, left out, moved or removed is told by [`verify`], and so is a file.
+//! - `head.json` names the last record, as of a second ago at most. It tells an end that was cut off.
+//! - With an [`AuditKey`] digests are keyed ones, which nobody makes without it. Without a key whoever may write all files can make the whole
+//!   chain anew.
+//! - Records are written by one thread, many at once ([`AuditLog`]). Whoever asks for it is told once his record is synced.
+//! - What a crash left of a record is cut off at the next start, whose first record says so.
+//! - A failed write takes nothing from the chain: it is cut back to the record before, and tried again with the next records. A failed sync
+//!   ends the log until the next start.
+//!
+//! Bytes: docs/format/audit.md. Decided in ADR 69.
+
+mod append;
+mod chain;
+mod event;
+mod files;
+mod head;
+mod queue;
+mod reader;
+mod recovery;
+mod seal;
+#[cfg(test)]
+mod tests;
+mod verify;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+pub use self::event::{AuditEvent, STATEMENT_BYTES_MAX};
+pub use self::reader::{AuditFilter, read};
+pub use self::seal::{AuditKey, KEY_BYTES_MIN};
+pub use self::verify::{AuditProblem, Expected, PROBLEMS_MAX, Verification, verify};
+pub use self::writer::{AuditLog, Done};
+
+/// Folder of the log within that of its database. No table has a name that begins with a dot.
+pub const FOLDER: &str = ".audit";
+
+/// Bytes from which on a file is followed by another one.
+pub const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Days after which files are removed.
+pub const KEEP_DAYS: u32 = 365;
+
+/// The time, in nanoseconds since the epoch.
+pub type AuditClock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+/// How a log is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditSettings {
+    /// Bytes from which on a file is followed by another one; a file is of one day at most. Default [`FILE_BYTES_MAX`].
+    pub file_bytes_max: u64,
+    /// Days after which files are removed; 0: never. Default [`KEEP_DAYS`].
+    pub keep_days: u32,
+}
+
+impl Default for AuditSettings {
+    fn default() -> AuditSettings {
+        AuditSettings { file_bytes_max: FILE_BYTES_MAX, keep_days: KEEP_DAYS }
+    }
+}
+
+/// How a log stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct AuditStatus {
+    /// Records written since the start.
+    pub records: u64,
+    /// Records that couldn't be written.
+    pub lost: u64,
+    /// Number of the last record.
+    pub last: u64,
+    /// Bytes of the file that is written.
+    pub file_bytes: u64,
+    /// Bytes of events that wait to be written.
+    pub waiting_bytes: u64,
+    /// Why the last records couldn't be written, if they couldn't.
+    pub error: Option<String>,
+    /// Whether nothing is written until the next start.
+    pub is_failed: bool,
+}
+
+/// Why a record wasn't written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lost {
+    /// More events wait than may.
+    Busy,
+    /// The file can't be written.
+    Failed {
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// The log was closed.
+    Closed,
+}
+
+impl std::fmt::Display for Lost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Lost::Busy => f.write_str("too many records wait to be written"),
+            Lost::Failed { reason } => f.write_str(reason),
+            Lost::Closed => f.write_str("the server is stopping"),
+        }
+    }
+}
+
+/// The folder of a database's log, or the folder itself where settings put the log elsewhere and it is named.
+#[must_use]
+pub fn folder_of(path: &Path) -> PathBuf {
+    let within = path.join(FOLDER);
+    if within.is_dir() || path.join(crate::settings::FILE).is_file() { within } else { path.to_path_buf() }
+}
+
+/// A time as records have it.
+pub(crate) fn time_text(time: i64) -> String {
+    chrono::DateTime::from_timestamp_nanos(time).to_rfc3339_opts(chrono::SecondsFormat::Nanos, true)
+}
+
+/// The time of a text that [`time_text`] has made.
+pub(crate) fn time_of(text: &str) -> Option<i64> {
+    chrono::DateTime::parse_from_rfc3339(text).ok()?.timestamp_nanos_opt()
+}

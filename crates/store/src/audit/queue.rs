@@ -1,0 +1,91 @@
+//! Events that wait to be written: so many bytes of them and no more.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::Lost;
+use super::event::AuditEvent;
+use super::writer::Done;
+
+/// Bytes of events that wait.
+const BYTES_MAX: usize = 16 << 20;
+
+/// An event, and who is told once it is durable.
+pub(super) struct Waiting {
+    pub(super) event: AuditEvent,
+    pub(super) done: Option<Done>,
+}
+
+#[derive(Default)]
+struct State {
+    events: Vec<Waiting>,
+    bytes: usize,
+    is_closed: bool,
+}
+
+/// See the module's text.
+#[derive(Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    has_events: Condvar,
+    has_room: Condvar,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Queue")
+    }
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an event, waiting for room for so long. Gives back whom to tell where there is none.
+    pub(super) fn push(&self, waiting: Waiting, patience: Duration) -> Result<(), (Lost, Option<Done>)> {
+        let deadline = Instant::now() + patience;
+        let bytes = waiting.event.bytes();
+        let mut state = self.state();
+        while !state.is_closed && state.bytes + bytes > BYTES_MAX {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err((Lost::Busy, waiting.done));
+            }
+            state = self.has_room.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if state.is_closed {
+            return Err((Lost::Closed, waiting.done));
+        }
+        state.bytes += bytes;
+        state.events.push(waiting);
+        drop(state);
+        self.has_events.notify_one();
+        Ok(())
+    }
+
+    /// All events that wait, and whether none comes any more. Waits for one for so long.
+    pub(super) fn take(&self, patience: Duration) -> (Vec<Waiting>, bool) {
+        let state = self.state();
+        let is_empty = |state: &mut State| state.events.is_empty() && !state.is_closed;
+        let waited = self.has_events.wait_timeout_while(state, patience, is_empty);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.bytes = 0;
+        let events = std::mem::take(&mut state.events);
+        let is_closed = state.is_closed;
+        drop(state);
+        self.has_room.notify_all();
+        (events, is_closed)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.state().bytes
+    }
+
+    /// Takes nothing more.
+    pub(super) fn close(&self) {
+        self.state().is_closed = true;
+        self.has_events.notify_all();
+        self.has_room.notify_all();
+    }
+}

@@ -1,0 +1,200 @@
+//! Where a log goes on at a start.
+//!
+//! - Records up to that of the head were synced: where one of them is missing or isn't sound, nothing is changed of the file, and the log goes
+//!   on in another one, so that [`verify`](super::verify()) tells it from then on.
+//! - Behind the head's record is what was written last. Of it the sound records stay, and what a crash has left is cut off.
+
+use super::chain::{LinkedLine, Opening, Position, Torn};
+use super::files::{self, Lines};
+use super::head::{FoundHead, Head};
+use super::seal::{AuditKey, Seal};
+use super::time_of;
+use crate::error::Result;
+use crate::storage::Storage;
+
+/// Bytes of one read.
+const READ_BYTES: usize = 1 << 20;
+
+/// Nanoseconds of a day.
+pub(super) const DAY_NS: i64 = 86_400_000_000_000;
+
+/// A log as it was found.
+#[derive(Debug)]
+pub(super) struct Recovered {
+    /// The chain that goes on; none if there is none yet.
+    pub(super) chain: Option<String>,
+    pub(super) position: Position,
+    /// The file that may be gone on with.
+    pub(super) file: Option<LastFile>,
+    /// What is cut off of it.
+    pub(super) torn: Option<Torn>,
+    /// What is wrong with the log.
+    pub(super) notes: Vec<String>,
+}
+
+/// The last file.
+#[derive(Debug)]
+pub(super) struct LastFile {
+    pub(super) path: String,
+    /// Where its last sound record ends.
+    pub(super) length: u64,
+    pub(super) opening: Opening,
+    /// Days since 1970-01-01 of its first record.
+    pub(super) day: i64,
+}
+
+/// What is in a file.
+struct Scan {
+    length: u64,
+    /// Its first record, its last one and where that ends; of those that are sound and follow each other.
+    sound: Option<(Opening, i64, Position, u64)>,
+    /// Whole lines behind them.
+    other_lines: u64,
+}
+
+impl Scan {
+    fn of(storage: &dyn Storage, path: &str, key: Option<&AuditKey>) -> Result<Scan> {
+        let mut lines = Lines::of(storage, path.to_owned())?;
+        let mut scan = Scan { length: lines.length(), sound: None, other_lines: 0 };
+        let mut is_over = false;
+        while let Some(line) = lines.next()? {
+            let linked = LinkedLine::of(&line.bytes).filter(|_| line.is_whole && !is_over);
+            match linked.and_then(|linked| scan.with(&linked, key)) {
+                Some((opening, day, position)) => scan.sound = Some((opening, day, position, line.end)),
+                None => {
+                    is_over = true;
+                    scan.other_lines += u64::from(line.is_whole);
+                }
+            }
+        }
+        Ok(scan)
+    }
+
+    /// The same with one record more, if that is sound and follows.
+    fn with(&self, linked: &LinkedLine, key: Option<&AuditKey>) -> Option<(Opening, i64, Position)> {
+        let (opening, day) = match &self.sound {
+            Some((opening, day, position, _)) if linked.follows(position) => (opening.clone(), *day),
+            Some(_) => return None,
+            None => (linked.link.file.clone()?, time_of(&linked.link.time)?.div_euclid(DAY_NS)),
+        };
+        let seal = Seal::of_records(key);
+        // Nobody knows of another key's digests.
+        let is_known = opening.key.as_deref() == key.map(AuditKey::id);
+        (!is_known || seal.is_sound(&linked.sealed)).then(|| (opening, day, linked.position()))
+    }
+
+    fn end(&self) -> u64 {
+        self.sound.as_ref().map_or(0, |sound| sound.3)
+    }
+}
+
+/// The head, if it is one of this log, as far as somebody can tell who has this key.
+fn trusted_head(
+    storage: &dyn Storage,
+    numbers: &[u64],
+    key: Option<&AuditKey>,
+    notes: &mut Vec<String>,
+) -> Result<Option<Head>> {
+    let note = match Head::read(storage)? {
+        FoundHead::None if numbers.is_empty() => return Ok(None),
+        FoundHead::None => "was missing",
+        FoundHead::Damaged => "was damaged",
+        FoundHead::Some(head, sealed) => {
+            let id = head.key.as_deref();
+            let seal = match key.filter(|key| id == Some(key.id())) {
+                Some(key) => Some(Seal::Head(key)),
+                None => id.is_none().then_some(Seal::Plain),
+            };
+            if seal.is_some_and(|seal| !seal.is_sound(&sealed)) {
+                "was changed"
+            } else if is_sealed_as_records(storage, numbers, &head)? {
+                return Ok(Some(head));
+            } else {
+                "was sealed in another way than the records"
+            }
+        }
+    };
+    notes.push(format!("{} {note}", super::head::FILE));
+    Ok(None)
+}
+
+/// Whether a head is sealed with the key of the last file: whoever doesn't have that could make one without, for an end that he has cut off.
+/// A start with another key may have been cut short between a file, which has few records then, and its head.
+fn is_sealed_as_records(storage: &dyn Storage, numbers: &[u64], head: &Head) -> Result<bool> {
+    for number in numbers.iter().rev() {
+        let mut lines = Lines::of(storage, files::name(*number))?;
+        let first = lines.next()?.and_then(|line| LinkedLine::of(&line.bytes)?.link.file);
+        let Some(opening) = first else { continue };
+        if opening.key == head.key {
+            return Ok(true);
+        }
+        lines.next()?;
+        if *number <= head.n || lines.next()?.is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Looks at a log that nobody writes.
+pub(super) fn recover(storage: &dyn Storage, key: Option<&AuditKey>) -> Result<Recovered> {
+    let (mut notes, mut torn) = (Vec::new(), None);
+    let numbers = files::numbers(storage)?;
+    let head = trusted_head(storage, &numbers, key, &mut notes)?;
+    let mut number_max = 0;
+    for number in numbers.into_iter().rev() {
+        let path = files::name(number);
+        let scan = Scan::of(storage, &path, key)?;
+        // What was never synced, as far as somebody knows.
+        let is_torn = |from: u64| match &head {
+            Some(head) => head.n < from,
+            None => scan.other_lines == 0,
+        };
+        let Some((opening, day, position, length)) = &scan.sound else {
+            if is_torn(number) {
+                torn = Some(torn_of(storage, &path, 0, scan.length)?).filter(|torn| torn.bytes > 0);
+                storage.remove(&path)?;
+            } else {
+                notes.push(format!("{path} has no sound record"));
+                number_max = number_max.max(number);
+            }
+            continue;
+        };
+        let chain = Some(opening.chain.clone());
+        let n = head.as_ref().map_or(0, |head| head.n);
+        let whole = scan.length == *length;
+        let reaches_head = head.as_ref().is_none_or(|head| head.n <= position.n);
+        if number_max == 0 && reaches_head && (whole || is_torn(position.n.saturating_add(1))) {
+            if !whole {
+                torn = Some(torn_of(storage, &path, scan.end(), scan.length)?);
+            }
+            let file = LastFile { path, length: *length, opening: opening.clone(), day: *day };
+            return Ok(Recovered { chain, position: position.clone(), file: Some(file), torn, notes });
+        }
+        if !whole {
+            notes.push(format!("{path} is damaged behind record {}", position.n));
+        }
+        if !reaches_head {
+            notes.push(format!("records {} to {n} are missing", position.n.saturating_add(1)));
+        }
+        let others = scan.other_lines.saturating_add(position.n);
+        let position = Position { n: n.max(number_max).max(others), digest: position.digest.clone() };
+        return Ok(Recovered { chain, position, file: None, torn, notes });
+    }
+    let position = head.as_ref().map_or_else(Position::first, Head::position);
+    if position.n > 0 {
+        notes.push(format!("records 1 to {} are missing", position.n));
+    }
+    let position = Position { n: position.n.max(number_max), ..position };
+    Ok(Recovered { chain: head.map(|head| head.chain), position, file: None, torn, notes })
+}
+
+fn torn_of(storage: &dyn Storage, path: &str, from: u64, to: u64) -> Result<Torn> {
+    let (mut hasher, mut at) = (blake3::Hasher::new(), from);
+    while at < to {
+        let part = usize::try_from(to - at).unwrap_or(READ_BYTES).min(READ_BYTES);
+        hasher.update(&storage.read_at(path, at, part)?);
+        at += part as u64;
+    }
+    Ok(Torn { bytes: to - from, blake3: hasher.finalize().to_hex().to_string() })
+}
