@@ -124,13 +124,13 @@ impl Recogniser<'_> {
             left_keys.push(left_key);
             right_keys.push(right_schema.index_of_column(right_key).map_err(said)?);
         }
+        let mut repeats = self.keys_repeat;
         let (columns, is_unique) = match (listed, Size::of(left), Size::of(&join.right)) {
             (Some(columns), _, _) => {
                 let keys: Vec<ArrayRef> = right_keys.iter().map(|key| Arc::clone(&columns[*key])).collect();
-                if !LookupTable::are_unique(&keys) {
-                    return unknown("a join to a list with equal keys");
-                }
-                (columns.into_iter().map(|column| self.constants.column(column)).collect(), true)
+                let is_unique = LookupTable::are_unique(&keys);
+                repeats |= !is_unique;
+                (columns.into_iter().map(|column| self.constants.column(column)).collect(), is_unique)
             }
             (None, Size::Any, Size::Large { .. }) if is_inner => {
                 return self.with_left_first(join, left, (&left_keys, &right_keys), rest);
@@ -152,7 +152,7 @@ impl Recogniser<'_> {
         };
         let keys = left_keys.iter().map(|key| self.convert(key, left_schema)).collect::<Result<Vec<_>, _>>()?;
         let stage = self.stage(left)?;
-        if !is_unique && self.keys_repeat {
+        if !is_unique && repeats {
             let side = AllRows { keys: &right_keys, columns, is_inner, condition: rest };
             return Ok(Stage::Frame(self.with_all(stage, keys, side, left_schema)));
         }

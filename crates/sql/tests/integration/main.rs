@@ -10,6 +10,7 @@ mod generated;
 mod group_keys;
 mod join_keys;
 mod joins;
+mod joins_by_keys;
 mod limits;
 mod logic;
 mod many_rows;

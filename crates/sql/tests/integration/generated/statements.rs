@@ -401,7 +401,16 @@ fn horizon(numbers: &mut Numbers) -> String {
 fn combined(numbers: &mut Numbers) -> String {
     let (one, other) = (filter(numbers), filter(numbers));
     let join = numbers.one(&["join", "left join"]);
-    match numbers.below(10) {
+    match numbers.below(12) {
+        10 => format!(
+            "select t.sym, t.ts, t.seq, q.seq as other, q.bid - t.bid as d from (select * from trade{one}) t {join} (select * from \
+             quote{other}) q on t.size = q.size and q.sym = t.sym"
+        ),
+        11 => format!(
+            "select q.sym, count(*), sum(t.size), max(q.ts) from (select * from quote{one}) q join (select * from trade{other}) t on \
+             t.venue = q.venue and q.size = t.size and {} group by q.sym",
+            numbers.one(&["q.ts <= t.ts", "q.bid < t.bid or t.firm", "q.seq % 7 = t.seq % 5", "q.sym > t.sym"])
+        ),
         7 => format!(
             "select q.sym, r.n, count(*), sum(q.size), max(r.high) from (select * from quote{one}) q {join} (select sym, count(*) as n, \
              max(bid) as high from trade{other} group by sym) r on q.sym = r.sym{} group by q.sym, r.n",

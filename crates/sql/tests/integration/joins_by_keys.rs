@@ -1,0 +1,102 @@
+//! Joins by equal keys of tables of which one is large: whatever side it is on, and however often a key is there.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray,
+};
+use arrow::datatypes::Int32Type;
+use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, TableSpec, Tier};
+
+use crate::both::both;
+use crate::market::OPENING;
+
+/// More than a side has that is read first.
+const LARGE: i64 = (1 << 20) + 5_000;
+
+fn spec(name: &str) -> TableSpec {
+    let types = [
+        ("ts", ColumnType::Timestamp),
+        ("sym", ColumnType::Symbol),
+        ("id", ColumnType::Int64),
+        ("few", ColumnType::Int64),
+        ("note", ColumnType::Text),
+        ("price", ColumnType::Float64),
+    ];
+    let columns = types.into_iter().map(|(name, of)| ColumnSpec::new(name, of)).collect();
+    TableSpec::new(name, columns, "ts", Some("sym"))
+}
+
+/// Rows of which each has a number of its own, `step` from the one before; every eleventh has none.
+fn rows(spec: &TableSpec, count: i64, step: i64) -> RecordBatch {
+    let some = |row: i64, value: i64| (row % 11 != 4).then_some(value);
+    let all = || 0..count;
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(
+            TimestampNanosecondArray::from_iter_values(all().map(|row| OPENING + row * step * 1_000))
+                .with_timezone("UTC"),
+        ),
+        Arc::new(all().map(|row| Some(["A", "B", "C"][(row % 3) as usize])).collect::<DictionaryArray<Int32Type>>()),
+        Arc::new(all().map(|row| some(row, row * step)).collect::<Int64Array>()),
+        Arc::new(all().map(|row| some(row + 5, row * 7 % 1_000)).collect::<Int64Array>()),
+        Arc::new(all().map(|row| some(row + 1, row % 400).map(|note| format!("N{note}"))).collect::<StringArray>()),
+        Arc::new(all().map(|row| Some((row % 97) as f64 / 4.0)).collect::<Float64Array>()),
+    ];
+    RecordBatch::try_new(spec.arrow(), columns).unwrap()
+}
+
+fn database() -> (tempfile::TempDir, Database) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path().join("db")).unwrap();
+    for (name, count, step) in [("large", LARGE, 1), ("small", 900, 1_000), ("other", LARGE, 3)] {
+        let spec = spec(name);
+        let mut load =
+            database.load(&spec, LoadOptions { tier: Some(Tier::Mapped), ..LoadOptions::default() }).unwrap();
+        load.append(&rows(&spec, count, step)).unwrap();
+        load.commit().unwrap();
+    }
+    (folder, database)
+}
+
+#[test]
+fn a_large_side_may_stand_left_or_right() {
+    let (_folder, database) = database();
+    let both = both(&database, 2);
+    for (text, is_tick) in [
+        ("select l.ts, s.ts, s.note, l.price from large l join small s on l.id = s.id", true),
+        ("select l.ts, s.ts, s.note, l.price from small s join large l on l.id = s.id", true),
+        ("select s.id, s.note, l.note, l.ts from small s left join large l on l.id = s.id", true),
+        ("select s.id, l.note from small s left join large l on s.id + 1 = l.id", true),
+        ("select s.sym, count(*), sum(l.price) from small s join large l on l.few = s.few group by s.sym", true),
+        ("select count(*), max(l.id) from large l join small s on l.few = s.few and l.sym = s.sym", true),
+        ("select count(*), max(l.id) from small s join large l on l.few = s.few and l.id < s.id", true),
+        ("select s.id, count(l.ts) from small s left join large l on l.note = s.note group by s.id", true),
+        ("select count(*) from small s join large l on l.few = s.few where l.price < 5 and s.price > 3", true),
+        ("select l.id, o.ts from large l join other o on l.id = o.id where l.price = 5 and l.few < 20", true),
+        ("select l.id, o.ts from large l join other o on l.id = o.id where o.price = 5 and o.few < 20", true),
+        ("select s.id from small s join large l on s.note = l.note order by s.id desc, l.id limit 7", true),
+        ("select count(*), sum(l.price + o.price) from large l join other o on l.id = o.id", false),
+        ("select count(*), count(s.id) from large l right join small s on l.id = s.id", false),
+        ("select count(*), count(s.id) from large l full join small s on l.few = s.few", false),
+        ("select count(*), count(l.id) from small s left join large l on l.few = s.few and l.sym = s.sym", false),
+        ("select count(*), count(l.id) from small s left join large l on l.few = s.few and l.id < s.id", false),
+    ] {
+        assert_eq!(both.compare(text), Ok(is_tick), "{text}: {:?}", both.reason(text));
+    }
+}
+
+#[test]
+fn what_a_join_says_of_keys_narrows_the_reading() {
+    let (_folder, database) = database();
+    let tick = both(&database, 2).tick;
+    for text in [
+        "select count(*) from large l join (select * from small where id between 5000 and 9000) s on l.id = s.id",
+        "select count(*) from (select * from small where id < 20000) s join large l on l.id = s.id",
+        "select count(*) from (select * from small where sym = 'B') s join large l on l.sym = s.sym",
+    ] {
+        let mut answer = tick.sql(text, splay_sql::Parameters::None).unwrap();
+        answer.batches().unwrap();
+        let read = answer.stats().rows_scanned;
+        assert!(read < LARGE as u64 / 2, "{text}: {read}");
+    }
+}
