@@ -146,8 +146,10 @@ impl ListTable {
                 Entries::Decimals(list.as_primitive::<Decimal128Type>().iter().flatten().collect())
             }
             _ => {
+                let nulls = list.nulls().filter(|nulls| nulls.null_count() > 0);
+                let is_valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
                 let words = words_of(&list)?.into_iter().enumerate();
-                let words: Vec<u64> = words.filter(|(row, _)| list.is_valid(*row)).map(|(_, word)| word).collect();
+                let words: Vec<u64> = words.filter(|(row, _)| is_valid(*row)).map(|(_, word)| word).collect();
                 match words.len() {
                     0..=SHORT_MAX => Entries::Short(words),
                     _ => bits(&words).unwrap_or_else(|| Entries::Words(words.into_iter().collect())),

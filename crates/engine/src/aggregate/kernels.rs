@@ -89,7 +89,7 @@ fn fold(lanes: [f64; 8]) -> f64 {
 /// A value with a total order, in which its least and greatest are taken.
 pub(crate) trait Ordered: Copy {
     /// An integer with the same order.
-    type Key: Ord + Copy;
+    type Key: Ord + Copy + Into<i128>;
     fn key(self) -> Self::Key;
     fn from_key(key: Self::Key) -> Self;
 

@@ -4,7 +4,7 @@
 //! follow. Left rows keep their order, and the rows that each is joined with have theirs.
 //!
 //! A further condition is evaluated over some of the pairs at a time, with the columns that it reads, so that pairs that it doesn't hold for take
-//! no memory.
+//! no memory. Where it says between which values a column lies, only the rows of a key within are looked at (`key_range.rs`).
 
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use arrow::compute::take;
 use arrow::datatypes::DataType;
 
 use super::evaluate_over;
+use super::key_range::{KeyRange, numbers};
 use crate::error::{Error, Result};
 use crate::expr::{Expr, holds};
 use crate::frame::Frame;
@@ -51,6 +52,8 @@ struct Followers {
     /// Where those of each row that is the first of its key begin among `rows`, and where the last one's end.
     starts: Vec<u32>,
     rows: Vec<u32>,
+    /// Numbers of the rows by which those of a key ascend, where these are searched.
+    numbers: Option<Vec<i128>>,
 }
 
 impl KeyJoin {
@@ -68,11 +71,18 @@ impl KeyJoin {
         KeyJoin { condition: Some(condition), inner: true, ..self }
     }
 
-    /// The rows of each key that several have; `None` if none has.
-    fn followers(&self, constants: &[ArrayRef]) -> Result<Arc<Option<Followers>>> {
+    /// The rows of each key, in the order of a range that is searched; `None` if each key has one and none is.
+    fn followers(&self, range: Option<&KeyRange>, constants: &[ArrayRef]) -> Result<Arc<Option<Followers>>> {
         let of = self.table.key_columns(constants);
         let Some(first) = of.first() else { return Ok(Arc::new(None)) };
-        self.followers.get(first, || Ok(Followers::of(&self.table.first_rows(&of, constants)?)))
+        self.followers.get(first, || {
+            let firsts = self.table.first_rows(&of, constants)?;
+            let column = range.and_then(|range| self.columns[range.column]);
+            Ok(match column.and_then(|column| numbers(&constants[column])) {
+                Some(numbers) => Some(Followers::in_order(&firsts, &numbers)),
+                None => Followers::of(&firsts),
+            })
+        })
     }
 
     fn joined(
@@ -122,6 +132,17 @@ impl KeyJoin {
         let (mut places, mut rows) = (Vec::new(), Vec::new());
         let (mut passed_places, mut passed_rows) = (Vec::new(), Vec::new());
         let limit = setting.memory_bytes / 2 / setting.threads.max(1);
+        let range = self
+            .condition
+            .as_ref()
+            .and_then(|condition| KeyRange::of(condition, left.columns().len(), setting.constants));
+        let column = range.as_ref().and_then(|range| self.columns[range.column]);
+        let bounds = match (&range, column, followers.and_then(|followers| followers.numbers.as_ref())) {
+            (Some(range), Some(column), Some(_)) => {
+                range.bounds(left, setting.constants[column].data_type(), setting.constants)?
+            }
+            _ => Vec::new(),
+        };
         let mut pass = |places: &mut Vec<u32>, rows: &mut Vec<u32>| {
             setting.stop.check()?;
             let mask = self.holds_for(left, places, rows, setting.constants)?;
@@ -133,7 +154,7 @@ impl KeyJoin {
         for (first, place) in firsts.iter().zip(0..) {
             let alone = std::slice::from_ref(first);
             let of_key = match followers {
-                Some(followers) => followers.of_key(*first),
+                Some(followers) => followers.within(*first, bounds.get(place as usize)),
                 None if *first == MISSING => &[],
                 None => alone,
             };
@@ -191,7 +212,7 @@ impl Followers {
             rows[*place as usize] = row;
             *place += 1;
         }
-        Some(Followers { starts, rows })
+        Some(Followers { starts, rows, numbers: None })
     }
 
     /// The rows with the key of one, itself among them.
@@ -200,6 +221,32 @@ impl Followers {
             MISSING => &[],
             first => &self.rows[self.starts[first as usize] as usize..self.starts[first as usize + 1] as usize],
         }
+    }
+
+    /// The same in the order of numbers, of the rows that have one.
+    fn in_order(firsts: &[u32], numbers: &[Option<i128>]) -> Followers {
+        let keyed = firsts.iter().zip(numbers).zip(0u32..).filter(|((first, _), _)| **first != MISSING);
+        let mut all: Vec<(u32, i128, u32)> =
+            keyed.filter_map(|((first, number), row)| Some((*first, (*number)?, row))).collect();
+        all.sort_unstable();
+        let mut starts = vec![0u32; firsts.len() + 1];
+        all.iter().for_each(|(first, _, _)| starts[*first as usize + 1] += 1);
+        for row in 0..firsts.len() {
+            starts[row + 1] += starts[row];
+        }
+        let rows = all.iter().map(|(_, _, row)| *row).collect();
+        Followers { starts, rows, numbers: Some(all.into_iter().map(|(_, number, _)| number).collect()) }
+    }
+
+    /// The rows with the key of one whose numbers are within bounds.
+    fn within(&self, first: u32, bounds: Option<&(i128, i128)>) -> &[u32] {
+        let (Some((least, greatest)), Some(numbers)) = (bounds, &self.numbers) else { return self.of_key(first) };
+        let rows = self.of_key(first);
+        let Some(start) = self.starts.get(first as usize).map(|start| *start as usize) else { return &[] };
+        let numbers = &numbers[start..start + rows.len()];
+        let from = numbers.partition_point(|number| number < least);
+        let until = from + numbers[from..].partition_point(|number| number <= greatest);
+        &rows[from..until]
     }
 
     /// The places of left rows and the rows that each is joined with; without `inner` also those that are joined with none.
@@ -220,7 +267,9 @@ impl Followers {
 /// Left rows in their order with those that they are joined with.
 pub(crate) fn join_by_keys(input: Vec<Frame>, join: &KeyJoin, setting: &Setting<'_>) -> Result<Vec<Frame>> {
     let constants = setting.constants;
-    let followers = join.followers(constants)?;
+    let width = input.first().map_or(0, |frame| frame.columns().len());
+    let range = join.condition.as_ref().and_then(|condition| KeyRange::of(condition, width, constants));
+    let followers = join.followers(range.as_ref(), constants)?;
     let input = if join.condition.is_some() { in_pieces(&input) } else { input };
     let rows: usize = input.iter().map(Frame::len).sum();
     let threads = parallel::threads_for(rows, 0, setting.threads);
@@ -256,11 +305,12 @@ fn in_pieces(input: &[Frame]) -> Vec<Frame> {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{AsArray, Int64Array, StringArray};
+    use arrow::array::{AsArray, Float64Array, Int64Array, StringArray};
     use arrow::datatypes::Int64Type;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::expr::BinaryOp;
     use crate::reads::Reads;
     use crate::stop::Stop;
 
@@ -287,15 +337,15 @@ mod tests {
         }
     }
 
-    fn numbers(rows: usize) -> ArrayRef {
+    fn places(rows: usize) -> ArrayRef {
         Arc::new((0..i64::try_from(rows).unwrap()).map(Some).collect::<Int64Array>())
     }
 
     fn check(left: &[Vec<Option<i64>>], right: &[Vec<Option<i64>>], keys: usize, inner: bool) {
         let mut constants: Vec<ArrayRef> = (0..keys).map(|key| column(right, key)).collect();
-        constants.push(numbers(right.len()));
+        constants.push(places(right.len()));
         let mut frame = Frame::new((0..keys).map(|key| column(left, key)).collect(), left.len());
-        frame.push(numbers(left.len()));
+        frame.push(places(left.len()));
         let cut = left.len() / 3;
         let frames = vec![frame.slice(0, cut), frame.slice(cut, left.len() - cut)];
         let of_left = (0..keys).map(Expr::Column).collect();
@@ -338,12 +388,18 @@ mod tests {
         // Numbers of both sides of which some are equal: more pairs than are looked at together.
         let rows: Vec<Vec<Option<i64>>> = (0..400).map(|row| vec![Some(row % 2)]).collect();
         let once: Vec<Vec<Option<i64>>> = (0..2).map(|row| vec![Some(row)]).collect();
-        for right in [&rows, &once] {
-            let constants = [column(right, 0), numbers(right.len())];
+        for (right, by_range) in [(&rows, false), (&once, false), (&rows, true), (&once, true)] {
+            let constants = [column(right, 0), places(right.len())];
             let mut frame = Frame::new(vec![column(&rows, 0)], rows.len());
-            frame.push(numbers(rows.len()));
-            let less = Expr::Binary(crate::BinaryOp::Less, Box::new(Expr::Column(3)), Box::new(Expr::Column(1)));
-            let join = KeyJoin::new(vec![Expr::Column(0)], vec![0], vec![0, 1], true).with_condition(less);
+            frame.push(places(rows.len()));
+            let (side, own) = (|| Box::new(Expr::Column(3)), || Box::new(Expr::Column(1)));
+            let less = Expr::Binary(BinaryOp::Less, side(), own());
+            // By a range, and by what is none.
+            let condition = match by_range {
+                true => less,
+                false => Expr::Not(Box::new(Expr::Not(Box::new(less)))),
+            };
+            let join = KeyJoin::new(vec![Expr::Column(0)], vec![0], vec![0, 1], true).with_condition(condition);
             let setting = Setting {
                 tables: &[],
                 constants: &constants,
@@ -359,6 +415,7 @@ mod tests {
                 found.extend(places.iter().flatten().zip(rows.iter().flatten()));
             }
             let pairs = naive(&rows, right, true);
+            found.sort_unstable();
             let expected: Vec<(i64, i64)> = pairs
                 .into_iter()
                 .filter_map(|(place, row)| Some((place, row?)))
@@ -380,6 +437,78 @@ mod tests {
         }
         assert!(Followers::of(&[0, MISSING, 2]).is_none());
         assert_eq!(Followers::of(&[0, MISSING, 0]).unwrap().of_key(0), [0, 2]);
+    }
+
+    proptest! {
+        /// Floats with NaN, both zeros and nulls, between two values of the left.
+        #[test]
+        fn rows_within_a_range_are_those_that_a_look_at_all_finds(
+            left in prop::collection::vec((0i64..3, value(), value()), 0..30),
+            right in prop::collection::vec((0i64..3, value()), 0..60),
+            strict in any::<bool>(),
+            is_moved in any::<bool>(),
+        ) {
+            let floats = |values: Vec<Option<f64>>| Arc::new(Float64Array::from(values)) as ArrayRef;
+            let keys = |keys: Vec<i64>| Arc::new(Int64Array::from(keys)) as ArrayRef;
+            let frame = Frame::new(vec![
+                keys(left.iter().map(|row| row.0).collect()),
+                floats(left.iter().map(|row| row.1).collect()),
+                floats(left.iter().map(|row| row.2).collect()),
+                places(left.len()),
+            ], left.len());
+            let constants = [
+                keys(right.iter().map(|row| row.0).collect()),
+                floats(right.iter().map(|row| row.1).collect()),
+                places(right.len()),
+                keys(vec![2]),
+            ];
+            let compared = |op, of: usize| Expr::Binary(op, Box::new(Expr::Column(of)), Box::new(Expr::Column(5)));
+            let (below, above) = match strict {
+                true => (BinaryOp::Less, BinaryOp::Greater),
+                false => (BinaryOp::LessOrEqual, BinaryOp::GreaterOrEqual),
+            };
+            let both = Expr::Binary(BinaryOp::And, Box::new(compared(below, 1)), Box::new(compared(above, 2)));
+            // And of whole numbers of which one is moved.
+            let moved = Expr::Binary(BinaryOp::Subtract, Box::new(Expr::Column(6)), Box::new(Expr::Constant(3)));
+            let moved = Expr::Binary(below, Box::new(moved), Box::new(Expr::Column(3)));
+            let both = match is_moved {
+                true => Expr::Binary(BinaryOp::And, Box::new(moved), Box::new(compared(above, 2))),
+                false => both,
+            };
+            let searched = KeyJoin::new(vec![Expr::Column(0)], vec![0], vec![0, 1, 2], true).with_condition(both.clone());
+            let looked_at = KeyJoin::new(vec![Expr::Column(0)], vec![0], vec![0, 1, 2], true)
+                .with_condition(Expr::Not(Box::new(Expr::Not(Box::new(both)))));
+            let setting = Setting {
+                tables: &[],
+                constants: &constants,
+                threads: 2,
+                memory_bytes: 1 << 24,
+                stop: Stop::NEVER,
+                reads: Reads::default(),
+            };
+            let pairs = |join: &KeyJoin| {
+                let mut pairs = Vec::new();
+                for frame in join_by_keys(vec![frame.clone()], join, &setting).unwrap() {
+                    let columns = frame.into_columns().unwrap();
+                    let (places, rows) = (columns[3].as_primitive::<Int64Type>(), columns[6].as_primitive::<Int64Type>());
+                    pairs.extend(places.values().iter().copied().zip(rows.values().iter().copied()));
+                }
+                pairs.sort_unstable();
+                pairs
+            };
+            assert_eq!(pairs(&searched), pairs(&looked_at));
+        }
+    }
+
+    fn value() -> impl Strategy<Value = Option<f64>> {
+        prop_oneof![
+            Just(None),
+            Just(Some(0.0)),
+            Just(Some(-0.0)),
+            Just(Some(f64::NAN)),
+            Just(Some(f64::NEG_INFINITY)),
+            (-4i32..5).prop_map(|value| Some(f64::from(value) / 2.0)),
+        ]
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod by_keys;
 mod chain;
+mod key_range;
 mod keys;
 mod windows;
 

@@ -177,10 +177,17 @@ fn stored_column(value: &Expr) -> Option<usize> {
     }
 }
 
+/// Values of a list up to which it is parted for blocks. Of more only the least and the greatest are looked for.
+const PARTED_MAX: usize = 20_000;
+
 /// What a list of values of the column's own type says: each of a short one, of a long one the least and the greatest.
 fn reach_of_list(column: usize, stored: &DataType, list: &ArrayRef) -> Option<Reach> {
     let valid = (0..list.len()).filter(|row| list.is_valid(*row));
     let mut any = valid.map(|row| bits(list, row, stored)).collect::<Option<Vec<_>>>()?;
+    if any.len() > PARTED_MAX {
+        let (least, greatest) = any.iter().fold((u64::MAX, 0), |all, one| (all.0.min(one.0), all.1.max(one.1)));
+        any = vec![(least, greatest)];
+    }
     if any.len() > REACHES_MAX {
         any.sort_unstable();
         let per_reach = any.len().div_ceil(REACHES_MAX);

@@ -1,0 +1,134 @@
+//! What a condition of a join by keys says of one column of the smaller side: between which values of the left it lies.
+//!
+//! `q.time BETWEEN t.time - INTERVAL '1 second' AND t.time` is such a one. The rows of a key stand in the order of that column, and those within are
+//! found by search, also where `t` is the smaller side: `q.time >= t.time - x` says `t.time <= q.time + x`. The condition is evaluated on them all the
+//! same, so a range may be a little too wide.
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit};
+
+use crate::aggregate::Ordered;
+use crate::error::Result;
+use crate::expr::{BinaryOp, Expr};
+use crate::frame::Frame;
+use crate::natives::{natives, with_native};
+
+/// A column of the smaller side and what it is compared with, all of which must hold.
+#[derive(Debug)]
+pub(super) struct KeyRange {
+    /// Position among the smaller side's columns.
+    pub column: usize,
+    /// How the column compares with a value of the left.
+    comparisons: Vec<(BinaryOp, Expr)>,
+}
+
+impl KeyRange {
+    /// The range of the column of which most is said; `width` is that of the left.
+    pub fn of(condition: &Expr, width: usize, constants: &[ArrayRef]) -> Option<KeyRange> {
+        let mut ranges: Vec<KeyRange> = Vec::new();
+        collect(condition, width, constants, &mut ranges);
+        ranges.into_iter().rev().max_by_key(|range| range.comparisons.len())
+    }
+
+    /// For each left row the least and the greatest number of the column, whose values are of a type; the least above the greatest where none
+    /// passes.
+    pub fn bounds(&self, left: &Frame, of: &DataType, constants: &[ArrayRef]) -> Result<Vec<(i128, i128)>> {
+        let mut bounds = vec![(i128::MIN, i128::MAX); left.len()];
+        for (op, value) in &self.comparisons {
+            // What can't be computed is no range: the condition itself is refused, or never gets to it.
+            let Ok(value) = value.evaluate(left, constants).and_then(|value| value.into_array(left.len())) else {
+                continue;
+            };
+            let Some(numbers) = numbers(&value).filter(|_| are_alike(value.data_type(), of)) else { continue };
+            for ((least, greatest), number) in bounds.iter_mut().zip(numbers) {
+                let Some(number) = number else {
+                    (*least, *greatest) = (i128::MAX, i128::MIN);
+                    continue;
+                };
+                // Zeros are equal and have two numbers next to each other.
+                if !matches!(op, BinaryOp::Less | BinaryOp::LessOrEqual) {
+                    *least = (*least).max(number.saturating_sub(1));
+                }
+                if !matches!(op, BinaryOp::Greater | BinaryOp::GreaterOrEqual) {
+                    *greatest = (*greatest).min(number.saturating_add(1));
+                }
+            }
+        }
+        Ok(bounds)
+    }
+}
+
+fn collect(condition: &Expr, width: usize, constants: &[ArrayRef], ranges: &mut Vec<KeyRange>) {
+    let Expr::Binary(op, left, right) = condition else { return };
+    if *op == BinaryOp::And {
+        collect(left, width, constants, ranges);
+        collect(right, width, constants, ranges);
+        return;
+    }
+    let is_range = op.is_comparison() && *op != BinaryOp::NotEqual;
+    let of_left = |expr: &Expr| {
+        let (mut reads, mut all) = (false, true);
+        expr.visit_columns(&mut |position| (reads, all) = (true, all && position < width));
+        reads && all
+    };
+    let of_side = |expr: &Expr| side(expr, constants).filter(|(column, _)| *column >= width);
+    let compared = match (of_side(left), of_side(right)) {
+        (Some(side), None) if of_left(right) => Some((side, *op, right)),
+        (None, Some(side)) if of_left(left) => Some((side, op.swapped(), left)),
+        _ => None,
+    };
+    let Some(((column, moved), op, value)) = compared.filter(|_| is_range) else { return };
+    let value = match moved {
+        Some((back, by)) => Expr::Binary(back, value.clone(), Box::new(Expr::Constant(by))),
+        None => Expr::clone(value),
+    };
+    let column = column - width;
+    match ranges.iter_mut().find(|range| range.column == column) {
+        Some(range) => range.comparisons.push((op, value)),
+        None => ranges.push(KeyRange { column, comparisons: vec![(op, value)] }),
+    }
+}
+
+/// A column as it is, or moved by a constant; with that what moves the other side of a comparison instead.
+fn side(expr: &Expr, constants: &[ArrayRef]) -> Option<(usize, Option<(BinaryOp, usize)>)> {
+    let (op, column, by) = match expr {
+        Expr::Column(column) => return Some((*column, None)),
+        Expr::Binary(op, one, other) => match (op, one.as_ref(), other.as_ref()) {
+            (BinaryOp::Add | BinaryOp::Subtract, Expr::Column(column), Expr::Constant(by)) => (*op, *column, *by),
+            (BinaryOp::Add, Expr::Constant(by), Expr::Column(column)) => (*op, *column, *by),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let back = if op == BinaryOp::Add { BinaryOp::Subtract } else { BinaryOp::Add };
+    moves_back(constants.get(by)?).then_some((column, Some((back, by))))
+}
+
+/// Whether what is moved by a constant and back is what it was, but for what has no place.
+fn moves_back(by: &ArrayRef) -> bool {
+    match by.data_type() {
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            let by = by.as_primitive::<IntervalMonthDayNanoType>();
+            by.len() == 1 && by.is_valid(0) && by.value(0).months == 0 && by.value(0).days == 0
+        }
+        DataType::Duration(_) => true,
+        other => other.is_integer(),
+    }
+}
+
+/// Numbers in the order of values, none for null; `None` for types that aren't stored as numbers.
+pub(super) fn numbers(array: &ArrayRef) -> Option<Vec<Option<i128>>> {
+    fn of<N: Ordered>(values: &[N], array: &ArrayRef) -> Vec<Option<i128>> {
+        let number = |(row, value): (usize, &N)| array.is_valid(row).then(|| value.key().into());
+        values.iter().enumerate().map(number).collect()
+    }
+    with_native!(array.data_type(), N => Some(of(&natives::<N>(array), array)), _ => None)
+}
+
+/// Whether numbers of two types stand for the same.
+fn are_alike(one: &DataType, other: &DataType) -> bool {
+    match (one, other) {
+        (DataType::Timestamp(one, _), DataType::Timestamp(other, _)) => one == other,
+        _ => one == other,
+    }
+}
