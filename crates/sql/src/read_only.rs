@@ -41,7 +41,7 @@ pub(crate) async fn plan(
     {
         return Err(wrapped(error));
     }
-    resolve(&mut statement).map_err(wrapped)?;
+    resolve(&mut statement, state).map_err(wrapped)?;
     if has_joins {
         joins::arrange(&mut statement)?;
     }

@@ -18,7 +18,7 @@ pub(super) const LEAST: [&str; 3] = ["arg_min", "argmin", "min_by"];
 pub(super) const GREATEST: [&str; 3] = ["arg_max", "argmax", "max_by"];
 
 /// Gives a column whose calls are written otherwise below the name that it has now, and one with `IN (SELECT …)`, which DataFusion calls `IN`,
-/// the name that is written.
+/// or that compares with `ANY` or `ALL` of a query, the name that is written.
 pub(super) fn name_as_written(column: &mut SelectItem) {
     let SelectItem::UnnamedExpr(expression) = column else { return };
     let is_spelt_out = |inner: &Expr| matches!(inner, Expr::Function(call) if stands_for_another(call));
@@ -29,7 +29,7 @@ pub(super) fn name_as_written(column: &mut SelectItem) {
     }
 }
 
-/// Breaks at an `IN (SELECT …)` that isn't part of a query itself.
+/// Breaks at an `IN (SELECT …)` or its kin that isn't part of a query itself.
 #[derive(Default)]
 struct LooksInQuery {
     depth: usize,
@@ -51,6 +51,11 @@ impl Visitor for LooksInQuery {
     fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
         match expression {
             Expr::InSubquery { .. } if self.depth == 0 => ControlFlow::Break(()),
+            Expr::AnyOp { right, .. } | Expr::AllOp { right, .. }
+                if self.depth == 0 && matches!(right.as_ref(), Expr::Subquery(_)) =>
+            {
+                ControlFlow::Break(())
+            }
             _ => ControlFlow::Continue(()),
         }
     }
