@@ -9,6 +9,7 @@
 //!   have one name are named as they are written (`casts.rs`).
 //! - `arg_max(x, y)` is `first(x ORDER BY y DESC)` of the rows in which neither is null, and `strftime` is `to_char`; other names of functions are
 //!   in `calls.rs`, `names_of_calls.rs` and `templates.rs`.
+//! - Differences with another sign, slices, intervals in other words: `forms.rs`. Tables of `WITH` that hide others: `hidden_tables.rs`, before all else.
 //! - `FETCH FIRST n ROWS ONLY` is `LIMIT n`, `ORDER BY ALL` the order by all columns, `SEMI JOIN` and `ANTI JOIN` those of the left side, and
 //!   `QUALIFY` may read no window where the select list does (`clauses.rs`).
 //! - `ORDER BY t.x` is that column, also where an alias is called `x` (`order_keys.rs`).
@@ -19,6 +20,8 @@ mod calls;
 mod casts;
 mod clauses;
 mod compared;
+mod forms;
+mod hidden_tables;
 mod names_of_calls;
 mod order_keys;
 mod templates;
@@ -34,6 +37,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use self::compared::Comparisons;
+pub(crate) use self::hidden_tables::name_apart as name_hidden_tables_apart;
 use crate::error::{Error, Result};
 use crate::names::SAME_NAME;
 use crate::walk::{change_expressions, visit_mut};
@@ -115,6 +119,8 @@ impl VisitorMut for Resolver<'_> {
         }
         clauses::complete_joins(select);
         clauses::complete_qualify(select);
+        clauses::complete_group(select, self.compared.state);
+        clauses::name_relations(select);
         casts::name_apart(select, &mut []);
         for column in &mut select.projection {
             calls::name_as_written(column);
@@ -150,6 +156,8 @@ impl VisitorMut for Resolver<'_> {
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Error> {
         bind_by_precedence(expression);
         templates::other_operator(expression);
+        forms::complete(expression);
+        flow(templates::extracted(expression))?;
         if let Expr::Function(call) = expression {
             let spelt = match names_of_calls::spelt_out(call) {
                 Ok(None) => calls::spell_out(call).map(|()| None),

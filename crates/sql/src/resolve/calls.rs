@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderByExpr, OrderByOptions, Query, SelectItem, Value,
-    Visitor, WindowFrameBound, WindowType,
+    Visitor, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowType,
 };
 use splay_functions::{FRAME_MARKER, in_words_of_chrono};
 
@@ -180,9 +180,16 @@ fn mark_frame(call: &mut Function) {
             _ => true,
         });
     }
+    let is_empty = window.window_frame.as_ref().is_some_and(is_empty_frame);
+    if is_empty && let Some(frame) = &mut window.window_frame {
+        // Of no rows: that of the row itself without it.
+        frame.units = WindowFrameUnits::Rows;
+        (frame.start_bound, frame.end_bound) = (WindowFrameBound::CurrentRow, Some(WindowFrameBound::CurrentRow));
+        offsets = [null(), null()];
+    }
     let has_offset = offsets.iter().any(|offset| *offset != null());
     let place = window.partition_by.iter().position(is_marker);
-    if !has_offset && order.is_empty() {
+    if !has_offset && order.is_empty() && !is_empty {
         return;
     }
     let mut args = match place.map(|place| window.partition_by.remove(place)) {
@@ -190,6 +197,9 @@ fn mark_frame(call: &mut Function) {
         _ => vec![argument(text("")), argument(null()), argument(null())],
     };
     args.truncate(1);
+    if is_empty {
+        args = vec![argument(text("current row"))];
+    }
     args.extend(offsets.map(argument));
     for OrderByExpr { expr, options, .. } in order {
         let is_ascending = options.asc.unwrap_or(true);
@@ -208,6 +218,26 @@ fn mark_frame(call: &mut Function) {
         over: None,
         within_group: Vec::new(),
     }));
+}
+
+/// Whether a frame's literals say that it ends before it begins, as in `BETWEEN 5 PRECEDING AND 6 PRECEDING`.
+fn is_empty_frame(frame: &WindowFrame) -> bool {
+    let number = |offset: &Expr| match offset {
+        Expr::Value(value) => match &value.value {
+            Value::Number(number, _) => number.parse::<f64>().ok(),
+            _ => None,
+        },
+        _ => None,
+    };
+    match (&frame.start_bound, &frame.end_bound) {
+        (WindowFrameBound::Preceding(Some(start)), Some(WindowFrameBound::Preceding(Some(end)))) => {
+            number(start).zip(number(end)).is_some_and(|(start, end)| start < end)
+        }
+        (WindowFrameBound::Following(Some(start)), Some(WindowFrameBound::Following(Some(end)))) => {
+            number(start).zip(number(end)).is_some_and(|(start, end)| start > end)
+        }
+        _ => false,
+    }
 }
 
 /// `INTERVAL 5 SECONDS` as `INTERVAL '5' SECONDS`: of an offset the planner takes texts alone.

@@ -75,12 +75,26 @@ pub(super) fn write_places_out(select: &Select, keys: &mut [OrderByExpr], state:
             && let Value::Number(place, _) = &value.value
             && let Some(place) = place.parse::<usize>().ok().and_then(|place| place.checked_sub(1))
             && let Some(SelectItem::UnnamedExpr(expr)) = select.projection.get(place)
-            && column_of(expr).is_none()
+            && !is_found(expr, place, select, state)
         {
             // In brackets, since a number would be a place again.
             key.expr = Expr::Nested(Box::new(expr.clone()));
         }
     }
+}
+
+/// Whether the planner finds the column of an item: it is a key of the groups, or an aggregate alone.
+fn is_found(expr: &Expr, place: usize, select: &Select, state: &SessionState) -> bool {
+    let is_place = |key: &Expr| match key {
+        Expr::Value(value) => matches!(&value.value, Value::Number(number, _) if *number == (place + 1).to_string()),
+        _ => false,
+    };
+    let is_key = match &select.group_by {
+        GroupByExpr::Expressions(keys, _) => keys.iter().any(|key| key == expr || is_place(key)),
+        GroupByExpr::All(_) => false,
+    };
+    let is_aggregate = matches!(expr, Expr::Function(call) if call.over.is_none() && is_aggregate(call, state));
+    is_key || is_aggregate || column_of(expr).is_some()
 }
 
 fn folded(name: &Ident) -> String {
