@@ -152,9 +152,42 @@ CORRELATED = [
 ]
 
 
+COMPARED = [
+    "select sym, max(price) - min(price) as d, count(*) + 1 as c from tick group by sym order by 2, 1",
+    "select sym, max(n) - min(n) from tick group by sym order by 2, 1",
+    "select n from tick where price = any (select price from tick where n % 50 = 0) order by n",
+    "select n from tick where price <> all (select price from tick where n < 500 and price is not null) order by n",
+    "select n, price < any (select price from tick where n % 50 = 0) as a, price >= all (select price from tick where n < 500) as b from tick where n < 300 order by n",
+    "select n, size > all (select size from tick where n < 0) as a, size = any (select size from tick where n < 0) as b from tick where n < 300 order by n",
+    "select n from tick a where price >= all (select price from tick b where b.sym = a.sym and b.n <= a.n) and n < 300 order by n",
+    "select n from tick a where price < any (select price from tick b where b.sym <> a.sym and b.n % 100 = a.n % 100) order by n",
+    "select n from tick where (sym, price) in (select sym, max(price) from tick group by sym) order by n",
+    "select n from tick where (sym, size) not in (select sym, size from tick where n % 3 = 0 and size is not null) order by n",
+    "select n from tick where n in (values (1), (7), (9999)) order by n",
+    "select n, bool_or(size > 500) over w as a, bool_and(size > 500) over w as b, bit_or(size) over w as c, bit_and(size) over w as d from tick"
+    " window w as (order by n rows between 3 preceding and 1 following) order by n",
+    "select n, nth_value(size, 2) over (order by n rows between 2 preceding and 2 following exclude current row) as a from tick order by n",
+    "select n, count(*) over (order by n rows between 5 preceding and 6 preceding) as a from tick order by n",
+    "select string_agg(distinct sym, ',' order by sym) as a from tick",
+    "select count(*) as c from tick join (select sym, price from tick where n < 100) using (sym) where tick.n < 100",
+    "select n, epoch_ms(ts - timestamp '2019-10-07') as a from tick order by n",
+    "select n, ts + n * interval '1 minute' as a, ts - interval '02:03:04' as b, ts + interval '1 quarter' as c from tick order by n",
+    "select n, sym[1] as a, ('x' || n::varchar)[2:] as b, ('x' || n::varchar)[-2:-1] as c from tick order by n",
+    "select date_trunc('decade', ts) as a, date_part('century', ts) as b, date_diff('millennium', timestamp '1990-01-01', ts) as c, count(*) as n from tick group by all",
+    "select sym, sem(price) as a from tick group by sym order by sym",
+    "select n, hex(n) as a, bin(n) as b, bit_count(n) as c, xor(n, size) as d, even(price) as e, fdiv(n, 7) as f, fmod(price, 7) as g, sha256(sym) as h from tick order by n",
+    "with a as (select 1 as x), b as (with a as (select n as x from tick where n < 3) select * from a) select a.x as x, b.x as y from a, b order by y",
+]
+
+
 @pytest.mark.parametrize("text", STARS + ALIASES + CORRELATED)
 def test_stars_and_aliases(engines, text):
     agree(engines, text)
+
+
+@pytest.mark.parametrize("text", COMPARED)
+def test_forms_that_datafusion_refuses(engines, text):
+    agree(engines, text, names=False)
 
 
 @pytest.mark.parametrize(

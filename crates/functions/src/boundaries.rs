@@ -1,8 +1,8 @@
 //! `epoch_ms(time)`, `epoch_us`, `epoch_ns`, and `date_diff(unit, from, to)`: how many boundaries of a unit lie between two times.
 //!
 //! - `epoch_ms` of a time is the number of milliseconds since 1970, downwards; of a whole number it is the time. `epoch_us` and `epoch_ns` count
-//!   microseconds and nanoseconds, of times alone.
-//! - `date_diff('hour', 09:59, 10:01)` is 1. Weeks begin on Monday. Units are those of `date_trunc`, and milliseconds to nanoseconds.
+//!   microseconds and nanoseconds, of times alone. A difference of times is counted towards 0.
+//! - `date_diff('hour', 09:59, 10:01)` is 1. Weeks begin on Monday, centuries with the years 1900 and 2000. Units are those of `date_trunc`, and milliseconds to nanoseconds.
 //! - Times with a zone label count as UTC.
 //!
 //! Source: duckdb.org/docs/stable/sql/functions/timestamp.
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, TimestampMillisecondArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type, TimeUnit, TimestampNanosecondType};
+use arrow::datatypes::{DataType, DurationNanosecondType, Int64Type, TimeUnit, TimestampNanosecondType};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err, utils::take_function_args};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
@@ -54,10 +54,13 @@ impl ScalarUDFImpl for Epoch {
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
         match arg_types {
             [x] if x.is_integer() && self.name == "epoch_ms" => Ok(vec![DataType::Int64]),
+            [DataType::Duration(_)] => Ok(vec![DataType::Duration(TimeUnit::Nanosecond)]),
             [DataType::Timestamp(_, zone)] => Ok(vec![DataType::Timestamp(TimeUnit::Nanosecond, zone.clone())]),
             [x] if is_time(x) => Ok(vec![NANOSECONDS]),
-            _ if self.name == "epoch_ms" => plan_err!("epoch_ms takes a time, or a whole number of milliseconds"),
-            _ => plan_err!("{} takes a time", self.name),
+            _ if self.name == "epoch_ms" => {
+                plan_err!("epoch_ms takes a time, a difference of times, or a whole number of milliseconds")
+            }
+            _ => plan_err!("{} takes a time or a difference of times", self.name),
         }
     }
 
@@ -79,6 +82,8 @@ impl ScalarUDFImpl for Epoch {
             }
             let times: TimestampMillisecondArray = milliseconds.reinterpret_cast();
             cast(&times, &NANOSECONDS)?
+        } else if let Some(spans) = x.as_primitive_opt::<DurationNanosecondType>() {
+            Arc::new(spans.unary::<_, Int64Type>(|span| span / self.unit))
         } else {
             let times = x.as_primitive::<TimestampNanosecondType>();
             Arc::new(times.unary::<_, Int64Type>(|time| time.div_euclid(self.unit)))
@@ -154,6 +159,9 @@ fn boundary(unit: &str) -> Result<Box<dyn Fn(i64) -> i64>> {
     let months = |months: i64| move |time: i64| months_of(time).div_euclid(months);
     let length = |length: i64| move |time: i64| time.div_euclid(length);
     Ok(match unit.to_lowercase().as_str() {
+        "millennium" | "millennia" => Box::new(months(12_000)),
+        "century" | "centuries" => Box::new(months(1_200)),
+        "decade" | "decades" => Box::new(months(120)),
         "year" | "years" => Box::new(months(12)),
         "quarter" | "quarters" => Box::new(months(3)),
         "month" | "months" => Box::new(months(1)),

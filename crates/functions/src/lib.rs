@@ -17,7 +17,9 @@
 //! | dates of times in a zone | `local_date` | `local_date.rs` |
 //! | times as numbers | `epoch_ms`, `epoch_us`, `epoch_ns`, `date_diff` | `boundaries.rs` |
 //! | times from text, intervals and spans | `strptime`, `to_seconds` and its kin, `age`, `date_sub`, `make_timestamp` | `strptime.rs`, `spans.rs` |
-//! | text | `glob`, `regexp_extract_all`, `printf`, `format`, `md5`, `len` | `glob.rs`, `regexp_extract_all.rs`, `printf.rs`, `md5.rs`, `len.rs` |
+//! | text | `glob`, `regexp_extract_all`, `printf`, `format`, `md5`, `sha256`, `len`, `text[n]` | `glob.rs`, `regexp_extract_all.rs`, `printf.rs`, `md5.rs`, `sha256.rs`, `len.rs`, `characters.rs` |
+//! | bits | `hex`, `to_binary`, `bit_count` | `bits.rs` |
+//! | intervals by numbers | `*`, `/`, `-` and `abs` of spans of time | `span_arithmetic.rs` |
 //! | all values of a group | `mode`, `mad`, `quantile_disc` (`quantile`), `histogram`, `skewness`, `kurtosis`, `entropy`, `product`, `geomean` | `of_values.rs` over `shape.rs` |
 //! | the only row of a query as a value | none by name | `only_row.rs` |
 //! | DataFusion's with other answers | `min`, `max`, `sum`, `avg`, `corr`, `bit_xor`, `percentile_cont`, and over moving frames `var`, `stddev`, `covar`, `corr`, `regr` of each kind | `corrected.rs`, `percentile.rs`, `moving_floats.rs` over `frame_fold.rs` |
@@ -27,8 +29,10 @@
 
 mod arguments;
 mod bin;
+mod bits;
 mod boundaries;
 mod buckets;
+mod characters;
 mod corrected;
 mod first_last;
 mod folds;
@@ -54,8 +58,10 @@ mod printf;
 mod regexp_extract_all;
 mod row_order;
 mod sessions;
+mod sha256;
 mod shape;
 mod shifted;
+mod span_arithmetic;
 mod spans;
 mod spread;
 mod strptime;
@@ -85,6 +91,7 @@ pub use only_row::only_row;
 pub use over_frames::{FramePlanner, MARKER as FRAME_MARKER};
 pub use row_order::{Ordered, RowOrder, RowOrderRule, carry_order, is_ordered};
 pub use sessions::{calendars, special_days, trading_days, trading_sessions};
+pub use span_arithmetic::{NEGATED, SpanPlanner};
 pub use strptime::in_words_of_chrono;
 pub use time_bucket::Timeline;
 
@@ -102,7 +109,9 @@ pub fn scalar() -> Vec<ScalarUDF> {
     ];
     functions.push(ScalarUDF::from(len::Len::new()));
     functions.push(local_date());
-    functions.push(ScalarUDF::from(md5::Md5::new()));
+    functions.extend(md5::Digest::all().map(ScalarUDF::from));
+    functions.extend(bits::Bits::all().map(ScalarUDF::from));
+    functions.push(ScalarUDF::from(span_arithmetic::Abs::new()));
     functions.push(ScalarUDF::from(regexp_extract_all::RegexpExtractAll::new()));
     functions.extend(printf::Formatted::all().map(ScalarUDF::from));
     functions.extend(spans::Span::all().into_iter().map(ScalarUDF::from));

@@ -1,8 +1,8 @@
-//! `md5(text)`: the digest of a text's bytes in hexadecimal digits.
+//! `md5(text)` and `sha256(text)`: the digest of a text's bytes in hexadecimal digits.
 //!
-//! It tells texts apart; it keeps nothing secret.
+//! They tell texts apart; they keep nothing secret.
 //!
-//! Source: RFC 1321.
+//! Source: RFC 1321; the other is in `sha256.rs`.
 
 use std::sync::Arc;
 
@@ -12,25 +12,43 @@ use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
 use crate::arguments::is_text;
+use crate::sha256::sha256;
 
 /// By how much each step of a round rotates.
 const ROTATIONS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
 
-/// The scalar function `md5`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Md5,
+    Sha256,
+}
+
+/// The scalar functions `md5` and `sha256`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Md5 {
+pub(super) struct Digest {
+    kind: Kind,
     signature: Signature,
 }
 
-impl Md5 {
-    pub(super) fn new() -> Md5 {
-        Md5 { signature: Signature::user_defined(Volatility::Immutable) }
+impl Digest {
+    pub(super) fn all() -> [Digest; 2] {
+        [Kind::Md5, Kind::Sha256].map(|kind| Digest { kind, signature: Signature::user_defined(Volatility::Immutable) })
+    }
+
+    fn of(&self, text: &str) -> String {
+        match self.kind {
+            Kind::Md5 => hexadecimal(&digest(text.as_bytes())),
+            Kind::Sha256 => hexadecimal(&sha256(text.as_bytes())),
+        }
     }
 }
 
-impl ScalarUDFImpl for Md5 {
+impl ScalarUDFImpl for Digest {
     fn name(&self) -> &str {
-        "md5"
+        match self.kind {
+            Kind::Md5 => "md5",
+            Kind::Sha256 => "sha256",
+        }
     }
 
     fn signature(&self) -> &Signature {
@@ -40,7 +58,7 @@ impl ScalarUDFImpl for Md5 {
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
         match arg_types {
             [text] if is_text(text) || text.is_null() => Ok(vec![DataType::Utf8]),
-            _ => plan_err!("md5 takes one text"),
+            _ => plan_err!("{} takes one text", self.name()),
         }
     }
 
@@ -51,21 +69,21 @@ impl ScalarUDFImpl for Md5 {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match args.args.as_slice() {
             [ColumnarValue::Scalar(ScalarValue::Utf8(text))] => {
-                Ok(ColumnarValue::Scalar(ScalarValue::Utf8(text.as_deref().map(|text| hexadecimal(text.as_bytes())))))
+                Ok(ColumnarValue::Scalar(ScalarValue::Utf8(text.as_deref().map(|text| self.of(text)))))
             }
             [ColumnarValue::Array(texts)] => {
                 let texts = texts.as_string::<i32>();
-                let digests = texts.iter().map(|text| text.map(|text| hexadecimal(text.as_bytes())));
+                let digests = texts.iter().map(|text| text.map(|text| self.of(text)));
                 Ok(ColumnarValue::Array(Arc::new(digests.collect::<StringArray>())))
             }
-            _ => exec_err!("md5 takes one text"),
+            _ => exec_err!("{} takes one text", self.name()),
         }
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+pub(super) fn hexadecimal(digest: &[u8]) -> String {
     use std::fmt::Write as _;
-    digest(bytes).iter().fold(String::with_capacity(32), |mut written, byte| {
+    digest.iter().fold(String::with_capacity(2 * digest.len()), |mut written, byte| {
         let _ = write!(written, "{byte:02x}");
         written
     })
@@ -135,11 +153,11 @@ mod tests {
                 "57edf4a22be3c955ac49da2e2107b67a",
             ),
         ] {
-            assert_eq!(hexadecimal(text.as_bytes()), expected);
+            assert_eq!(hexadecimal(&digest(text.as_bytes())), expected);
         }
-        assert_eq!(hexadecimal(&[b'a'; 1000]), "cabe45dcc9ae5b66ba86600cca6b8ba8");
+        assert_eq!(hexadecimal(&digest(&[b'a'; 1000])), "cabe45dcc9ae5b66ba86600cca6b8ba8");
         // The rest of a block around the place where another one is needed.
-        let all: Vec<String> = (54..66).map(|length| hexadecimal(&vec![b'x'; length])).collect();
+        let all: Vec<String> = (54..66).map(|length| hexadecimal(&digest(&vec![b'x'; length]))).collect();
         assert!(all.windows(2).all(|pair| pair[0] != pair[1]));
     }
 }

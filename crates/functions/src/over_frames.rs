@@ -19,6 +19,7 @@ use arrow::compute::{SortOptions, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::functions_aggregate::nth_value::nth_value_udaf;
 use datafusion::logical_expr::expr::{NullTreatment, ScalarFunction, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::function::{AccumulatorArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawWindowExpr};
@@ -157,7 +158,10 @@ impl ExprPlanner for FramePlanner {
                     // Those of one row of the frame are aggregates, too.
                     "first_value" => Arc::new(AggregateUDF::from(RowPick::first())),
                     "last_value" => Arc::new(AggregateUDF::from(RowPick::last())),
-                    "nth_value" => return plan_err!("nth_value over a frame with EXCLUDE or computed offsets"),
+                    "nth_value" if window.null_treatment == Some(NullTreatment::IgnoreNulls) => {
+                        return plan_err!("nth_value with IGNORE NULLS over a frame with EXCLUDE or computed offsets");
+                    }
+                    "nth_value" => nth_value_udaf(),
                     // The others take no notice of the frame.
                     _ => return Ok(PlannerResult::Original(window)),
                 }
@@ -532,6 +536,10 @@ fn cannot_slide(name: &str) -> bool {
             | "approx_distinct"
             | "approx_median"
             | "approx_percentile_cont"
+            | "bit_and"
+            | "bit_or"
+            | "bool_and"
+            | "bool_or"
             | "entropy"
             | "geomean"
             | "histogram"

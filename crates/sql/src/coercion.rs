@@ -41,7 +41,50 @@ impl AnalyzerRule for PrepareCoercion {
 /// # Errors
 /// Those of DataFusion for expressions that have no type.
 pub(crate) fn prepare(plan: LogicalPlan) -> Result<LogicalPlan> {
-    times::complete(plan).and_then(compare_decimals).and_then(range_over_peers).and_then(settle_calls)
+    let plan = times::complete(plan).and_then(compare_decimals).and_then(range_over_peers)?;
+    settle_calls(plan).and_then(aggregate_texts)
+}
+
+/// The plan with texts in the place of symbols, of which DataFusion 55.2 has no `approx_distinct`, and whose `string_agg(DISTINCT …)` it takes for
+/// another value than its `ORDER BY` is by.
+fn aggregate_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut has_call = false;
+    plan.walk_steps(|node| {
+        if let LogicalPlan::Aggregate(aggregate) = node {
+            has_call |= aggregate.aggr_expr.iter().any(|expr| {
+                let found = expr.exists(|expr| Ok(is_of_texts(expr)));
+                found.unwrap_or(false)
+            });
+        }
+        Ok(if has_call { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    let as_texts = |expression: Expr, schema: &DFSchema| {
+        let is_changed = is_of_texts(&expression);
+        let Expr::AggregateFunction(mut call) = expression else { return Ok(Transformed::no(expression)) };
+        let symbol = call.params.args.first().cloned();
+        if let (true, Some(symbol)) = (is_changed, symbol)
+            && let DataType::Dictionary(_, value) = symbol.get_type(schema)?
+        {
+            let text = symbol.clone().cast_to(&value, schema)?;
+            let keys = call.params.order_by.iter_mut().map(|key| &mut key.expr);
+            for same in call.params.args.iter_mut().chain(keys).filter(|expr| **expr == symbol) {
+                *same = text.clone();
+            }
+        }
+        Ok(Transformed::yes(Expr::AggregateFunction(call)))
+    };
+    if has_call { rewritten(plan, |node, _| Ok(node), as_texts) } else { Ok(plan) }
+}
+
+fn is_of_texts(expr: &Expr) -> bool {
+    match expr {
+        Expr::AggregateFunction(call) => match call.func.name() {
+            "approx_distinct" => true,
+            "string_agg" => call.params.distinct && !call.params.order_by.is_empty(),
+            _ => false,
+        },
+        _ => false,
+    }
 }
 
 /// The plan with `nullif` of floats by their values, of which a zero has two, and with casts in the place of calls that named them.

@@ -152,6 +152,9 @@ impl Error {
     /// What a kernel or a function refused is of the statement's values; the rest is no matter of them.
     fn while_running(error: &DataFusionError) -> Error {
         let message = error.strip_backtrace();
+        if let Some(message) = of_no_signature(&message) {
+            return Error::Statement { message };
+        }
         match error {
             DataFusionError::Internal(_)
             | DataFusionError::IoError(_)
@@ -164,6 +167,17 @@ impl Error {
             _ => Error::Execution { message },
         }
     }
+}
+
+/// That a function doesn't take what it is given, of which DataFusion lists all that it tried and takes it for a fault of its own.
+fn of_no_signature(message: &str) -> Option<String> {
+    let (before, tried) = message.split_once("' failed to match any signature")?;
+    let function = before.rsplit('\'').next()?;
+    let given = tried.split_once("(DataType: ").and_then(|(_, rest)| rest.split_once(")."));
+    Some(match given {
+        Some((given, _)) => format!("{function} doesn't take a {given}"),
+        None => format!("{function} doesn't take what it is given"),
+    })
 }
 
 /// Whether Arrow refused values, and not memory, files or streams.

@@ -27,6 +27,9 @@ const CASTS: [&str; 3] = ["cast", "try_cast", "safe_cast"];
 /// Stands in the name of a column before a number that tells it from others of its name, and isn't a part of the answer.
 pub(crate) const SAME_NAME: char = '\u{1}';
 
+/// What the names of relations begin with that have none in the statement, and a number. It isn't a part of the answer.
+pub(crate) const UNNAMED: &str = "__query_";
+
 /// Spellings by folded name.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Spellings {
@@ -155,7 +158,9 @@ impl Spellings {
             let end = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len());
             let (word, behind) = rest.split_at(end);
             let column = self.tables.iter().find_map(|table| word.strip_prefix(table.as_str())?.strip_prefix('.'));
-            match column.and_then(|column| self.columns.get(column)) {
+            let of_unnamed = word.strip_prefix(UNNAMED).and_then(|rest| rest.split_once('.')).map(|(_, column)| column);
+            let word = of_unnamed.unwrap_or(word);
+            match column.or(of_unnamed).and_then(|column| self.columns.get(column)) {
                 Some(written) => spelled.push_str(written),
                 None => spelled.push_str(word),
             }

@@ -18,7 +18,7 @@ use crate::expand::expand;
 use crate::joins;
 use crate::limits::{self, StatementLimits};
 use crate::names::Written;
-use crate::resolve::resolve;
+use crate::resolve::{name_hidden_tables_apart, resolve};
 use crate::unsupported;
 use crate::walk::visit;
 
@@ -36,12 +36,13 @@ pub(crate) async fn plan(
         return Err(wrapped(error));
     }
     let written = Written::of(&statement);
+    name_hidden_tables_apart(&mut statement);
     if expand(&mut statement, state, has_joins).await?
         && let ControlFlow::Break(error) = check(&statement, state)
     {
         return Err(wrapped(error));
     }
-    resolve(&mut statement).map_err(wrapped)?;
+    resolve(&mut statement, state).map_err(wrapped)?;
     if has_joins {
         joins::arrange(&mut statement)?;
     }

@@ -3,13 +3,13 @@
 //! - A named window becomes its definition wherever it is used. The planner looks for names in the select list alone, and leaves out what a
 //!   window inherits: <https://www.postgresql.org/docs/current/sql-select.html#SQL-WINDOW> has the rules.
 //! - `FROM t` without a select list selects all columns, as in DuckDB.
-//! - The query of `ANY` and `ALL` becomes a relation of its own. Where it reads a table that is read around it, too, the planner would compare
-//!   a column with itself.
+//! - `ANY`, `ALL`, `(a, b) IN` and `IN (VALUES …)` of a query become what is planned without a comparison of each row with each (`compared.rs`).
 //! - Columns of a select list that would have one name get different ones: the planner refuses `x, x`, and `x, cast(x AS int)`, since it leaves a
 //!   cast out of a name. Those of a statement's own select list are called in the answer as they were. Casts within calls and keys that would
 //!   have one name are named as they are written (`casts.rs`).
 //! - `arg_max(x, y)` is `first(x ORDER BY y DESC)` of the rows in which neither is null, and `strftime` is `to_char`; other names of functions are
 //!   in `calls.rs`, `names_of_calls.rs` and `templates.rs`.
+//! - Differences with another sign, slices, intervals in other words: `forms.rs`. Tables of `WITH` that hide others: `hidden_tables.rs`, before all else.
 //! - `FETCH FIRST n ROWS ONLY` is `LIMIT n`, `ORDER BY ALL` the order by all columns, `SEMI JOIN` and `ANTI JOIN` those of the left side, and
 //!   `QUALIFY` may read no window where the select list does (`clauses.rs`).
 //! - `ORDER BY t.x` is that column, also where an alias is called `x` (`order_keys.rs`).
@@ -19,6 +19,9 @@
 mod calls;
 mod casts;
 mod clauses;
+mod compared;
+mod forms;
+mod hidden_tables;
 mod names_of_calls;
 mod order_keys;
 mod templates;
@@ -30,12 +33,11 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, ExcludeSelectItem, Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select,
-    SelectFlavor, SelectItem, SetExpr, TableFactor, TableWithJoins, UnaryOperator, VisitorMut,
-    WildcardAdditionalOptions, WindowSpec, WindowType,
+    SelectFlavor, SelectItem, SetExpr, UnaryOperator, VisitorMut, WildcardAdditionalOptions, WindowSpec, WindowType,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 
+use self::compared::Comparisons;
+pub(crate) use self::hidden_tables::name_apart as name_hidden_tables_apart;
 use crate::error::{Error, Result};
 use crate::names::SAME_NAME;
 use crate::walk::{change_expressions, visit_mut};
@@ -44,13 +46,16 @@ use crate::walk::{change_expressions, visit_mut};
 ///
 /// # Errors
 /// [`Error::Statement`] for a window that isn't defined, or can't be what another one is based on.
-pub(crate) fn resolve(statement: &mut Statement) -> Result<()> {
+pub(crate) fn resolve(statement: &mut Statement, state: &SessionState) -> Result<()> {
     match statement {
-        Statement::Statement(statement) => match visit_mut(statement, &mut Resolver::default()) {
-            ControlFlow::Break(error) => Err(error),
-            ControlFlow::Continue(()) => Ok(()),
-        },
-        Statement::Explain(explain) => resolve(&mut explain.statement),
+        Statement::Statement(statement) => {
+            match visit_mut(statement, &mut Resolver { scopes: Vec::new(), compared: Comparisons { state, number: 0 } })
+            {
+                ControlFlow::Break(error) => Err(error),
+                ControlFlow::Continue(()) => Ok(()),
+            }
+        }
+        Statement::Explain(explain) => resolve(&mut explain.statement, state),
         _ => Ok(()),
     }
 }
@@ -64,15 +69,13 @@ pub(crate) fn is_aggregate(call: &ast::Function, state: &SessionState) -> bool {
 /// Definitions of one select by folded name.
 type Windows = HashMap<String, WindowSpec>;
 
-#[derive(Default)]
-struct Resolver {
+struct Resolver<'a> {
     /// The windows of each query and select around the place that is being visited. A query has those of its select, for its `ORDER BY`.
     scopes: Vec<Windows>,
-    /// Queries of `ANY` and `ALL` up to here.
-    compared: usize,
+    compared: Comparisons<'a>,
 }
 
-impl Resolver {
+impl Resolver<'_> {
     fn enter(&mut self, definitions: &[NamedWindowDefinition]) -> ControlFlow<Error> {
         match define(definitions) {
             Ok(windows) => {
@@ -89,7 +92,7 @@ impl Resolver {
     }
 }
 
-impl VisitorMut for Resolver {
+impl VisitorMut for Resolver<'_> {
     type Break = Error;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
@@ -97,6 +100,7 @@ impl VisitorMut for Resolver {
         order_keys::name_apart(query);
         let order = query.order_by.as_mut().map(|order| &mut order.kind);
         if let (SetExpr::Select(select), Some(ast::OrderByKind::Expressions(keys))) = (query.body.as_mut(), order) {
+            order_keys::write_places_out(select, keys, self.compared.state);
             casts::name_apart(select, keys);
         }
         match &*query.body {
@@ -115,10 +119,15 @@ impl VisitorMut for Resolver {
         }
         clauses::complete_joins(select);
         clauses::complete_qualify(select);
+        clauses::complete_group(select, self.compared.state);
+        clauses::name_relations(select);
         casts::name_apart(select, &mut []);
         for column in &mut select.projection {
             calls::name_as_written(column);
             fold_exclusions(column);
+        }
+        if let Some(condition) = &mut select.selection {
+            flow(self.compared.of_condition(condition))?;
         }
         self.enter(&select.named_window)
     }
@@ -147,6 +156,8 @@ impl VisitorMut for Resolver {
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Error> {
         bind_by_precedence(expression);
         templates::other_operator(expression);
+        forms::complete(expression);
+        flow(templates::extracted(expression))?;
         if let Expr::Function(call) = expression {
             let spelt = match names_of_calls::spelt_out(call) {
                 Ok(None) => calls::spell_out(call).map(|()| None),
@@ -158,28 +169,14 @@ impl VisitorMut for Resolver {
                 Err(error) => return ControlFlow::Break(error),
             }
         }
-        if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expression
-            && let Expr::Subquery(query) = right.as_mut()
-        {
-            self.compared += 1;
-            name_relation(query, self.compared);
-        }
-        ControlFlow::Continue(())
+        flow(self.compared.write_out(expression))
     }
 }
 
-/// Makes the rows of a query those of a relation that no other in the statement is named like.
-fn name_relation(query: &mut Query, number: usize) {
-    let name = format!("compared_{number}");
-    let text = format!("SELECT {name}.value FROM (SELECT 1) AS {name} (value)");
-    // The text parses: without a relation to fill, the query would stay as it is.
-    let parsed = Parser::new(&GenericDialect {}).try_with_sql(&text).and_then(|mut parser| parser.parse_query());
-    let Ok(mut named) = parsed else { return };
-    if let SetExpr::Select(select) = named.body.as_mut()
-        && let Some(TableWithJoins { relation: TableFactor::Derived { subquery, .. }, .. }) = select.from.first_mut()
-    {
-        std::mem::swap(subquery.as_mut(), query);
-        *query = *named;
+fn flow(done: Result<()>) -> ControlFlow<Error> {
+    match done {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
     }
 }
 
@@ -256,10 +253,19 @@ fn name_apart(columns: &mut [SelectItem], is_outermost: bool) {
     }
 }
 
-/// The name that the planner gives a column: the expression without its casts.
+/// The name that the planner gives a column: the expression without its casts, and without what its queries read.
 fn name_of(expression: &Expr) -> String {
     let mut named = expression.clone();
-    change_expressions(&mut named, |inner| *inner = without_casts(inner).clone());
+    change_expressions(&mut named, |inner| {
+        *inner = match without_casts(inner) {
+            Expr::TypedString(text) => Expr::Value(text.value.clone()),
+            Expr::Subquery(_) => Expr::Identifier(Ident::new("(<subquery>)")),
+            Expr::Exists { negated, .. } => {
+                Expr::Identifier(Ident::new(if *negated { "NOT EXISTS" } else { "EXISTS" }))
+            }
+            other => other.clone(),
+        }
+    });
     match named {
         Expr::Identifier(name) => name.value,
         other => other.to_string(),

@@ -8,6 +8,8 @@
 //! | `SAMPLE BY 5m …` | `GROUP BY __sample_by(…)` (`sample_by.rs`) |
 //! | `UNPIVOT t ON a, b` | `SELECT * FROM t UNPIVOT (value FOR name IN (a, b))` (`unpivot.rs`) |
 //! | `trade AT COMMIT 7` | `"trade@commit 7" AS trade` (`past.rs`) |
+//! | `WITH t AS MATERIALIZED (…)`, `AS NOT MATERIALIZED (…)` | `WITH t AS (…)`: each is planned where it is read |
+//! | `count(*) FILTER (c)` | `count(*) FILTER (WHERE c)` |
 //! | `* LIKE 'p%'`, `f(*COLUMNS(…))` | `__star('like', 'p%')`, `f(__unpacked_columns(…))`, which `expand/stars.rs` writes out |
 //!
 //! Words are looked for among the tokens, so that texts and comments stay as they are. `EXCLUDE` of a select list isn't followed by a bracket
@@ -18,12 +20,12 @@ mod sample_by;
 mod unpivot;
 
 use datafusion::sql::sqlparser::keywords::RESERVED_FOR_TABLE_ALIAS;
-use datafusion::sql::sqlparser::tokenizer::Token;
+use datafusion::sql::sqlparser::tokenizer::{Token, Whitespace};
 use splay_functions::FRAME_MARKER;
 
 pub(crate) use self::past::snapshot_of;
 pub(crate) use self::sample_by::SAMPLE;
-use crate::error::Result;
+use crate::error::{Result, fault};
 
 /// A `*` of the columns whose names fit a pattern.
 pub(crate) const STAR: &str = "__star";
@@ -55,7 +57,14 @@ pub(crate) fn rewrite(tokens: &mut Vec<Token>) -> Result<bool> {
             rewritten |= past::rewrite(tokens, at)?;
         } else if is_word(&tokens[at], "unpivot") {
             rewritten |= unpivot::rewrite(tokens, at)?;
+        } else if is_word(&tokens[at], "materialized") {
+            rewritten |= hint_of_table(tokens, at);
+        } else if is_word(&tokens[at], "filter") {
+            rewritten |= filtered(tokens, at);
         } else if tokens[at] == Token::Mul {
+            if tokens.get(at + 1) == Some(&Token::Mul) {
+                return fault("there is no operator **: write power(x, y)");
+            }
             rewritten |= unpacked(tokens, at) || patterned(tokens, at);
         }
     }
@@ -117,6 +126,37 @@ fn grouped_digits(tokens: &mut Vec<Token>, at: usize) -> bool {
 /// The token before a place that isn't white space.
 pub(crate) fn before(tokens: &[Token], at: usize) -> Option<&Token> {
     tokens[..at].iter().rev().find(|token| !matches!(token, Token::Whitespace(_)))
+}
+
+/// Drops `MATERIALIZED` and `NOT MATERIALIZED` behind the `AS` of a table of `WITH`.
+fn hint_of_table(tokens: &mut [Token], at: usize) -> bool {
+    let words: Vec<usize> =
+        (0..at).rev().filter(|place| !matches!(tokens[*place], Token::Whitespace(_))).take(2).collect();
+    let is = |place: Option<&usize>, word: &str| place.is_some_and(|place| is_word(&tokens[*place], word));
+    let start = match words.as_slice() {
+        [not, r#as] if is(Some(not), "not") && is(Some(r#as), "as") => *not,
+        [r#as, ..] if is(Some(r#as), "as") => at,
+        _ => return false,
+    };
+    let is_query = tokens.get(solid(tokens, at + 1)) == Some(&Token::LParen);
+    if is_query {
+        // Places before stay as they are.
+        for place in [start, at] {
+            tokens[place] = Token::Whitespace(Whitespace::Space);
+        }
+    }
+    is_query
+}
+
+/// `FILTER (c)` behind a call is `FILTER (WHERE c)`.
+fn filtered(tokens: &mut Vec<Token>, at: usize) -> bool {
+    let bracket = solid(tokens, at + 1);
+    let is_clause = before(tokens, at) == Some(&Token::RParen) && tokens.get(bracket) == Some(&Token::LParen);
+    if !is_clause || tokens.get(solid(tokens, bracket + 1)).is_none_or(|token| is_word(token, "where")) {
+        return false;
+    }
+    tokens.insert(bracket + 1, Token::make_word("WHERE ", None));
+    true
 }
 
 fn unpacked(tokens: &mut Vec<Token>, at: usize) -> bool {

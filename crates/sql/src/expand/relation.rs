@@ -67,7 +67,7 @@ impl Relation {
     /// If it can't be planned.
     pub(super) async fn of(query: Query, state: &SessionState, has_joins: bool) -> Result<Relation> {
         let mut statement = Statement::Statement(Box::new(ast::Statement::Query(Box::new(query))));
-        resolve(&mut statement).map_err(|error| datafusion::error::DataFusionError::Plan(error.to_string()))?;
+        resolve(&mut statement, state).map_err(|error| datafusion::error::DataFusionError::Plan(error.to_string()))?;
         if has_joins {
             joins::arrange(&mut statement)?;
         }

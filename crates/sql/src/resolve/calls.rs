@@ -3,7 +3,7 @@
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderByExpr, OrderByOptions, SelectItem, Value,
-    WindowFrameBound, WindowType,
+    WindowFrame, WindowFrameBound, WindowFrameUnits, WindowType,
 };
 use splay_functions::{FRAME_MARKER, in_words_of_chrono};
 
@@ -16,11 +16,15 @@ pub(super) const LEAST: [&str; 3] = ["arg_min", "argmin", "min_by"];
 pub(super) const GREATEST: [&str; 3] = ["arg_max", "argmax", "max_by"];
 
 /// Gives a column whose calls are written otherwise below the name that it has now, and one with `IN (SELECT …)`, which DataFusion calls `IN`,
-/// the name that is written.
+/// or that compares with `ANY` or `ALL` of a query, the name that is written.
 pub(super) fn name_as_written(column: &mut SelectItem) {
     let SelectItem::UnnamedExpr(expression) = column else { return };
     let is_spelt_out = |inner: &Expr| matches!(inner, Expr::Function(call) if stands_for_another(call));
-    let looks_in_query = |inner: &Expr| matches!(inner, Expr::InSubquery { .. });
+    let looks_in_query = |inner: &Expr| match inner {
+        Expr::InSubquery { .. } => true,
+        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => matches!(right.as_ref(), Expr::Subquery(_)),
+        _ => false,
+    };
     if any_expression(expression, is_spelt_out) || any_expression_outside_queries(expression, looks_in_query) {
         let alias = Ident::with_quote('"', expression.to_string().to_lowercase());
         let expr = std::mem::replace(expression, super::nothing());
@@ -147,9 +151,16 @@ fn mark_frame(call: &mut Function) {
             _ => true,
         });
     }
+    let is_empty = window.window_frame.as_ref().is_some_and(is_empty_frame);
+    if is_empty && let Some(frame) = &mut window.window_frame {
+        // Of no rows: that of the row itself without it.
+        frame.units = WindowFrameUnits::Rows;
+        (frame.start_bound, frame.end_bound) = (WindowFrameBound::CurrentRow, Some(WindowFrameBound::CurrentRow));
+        offsets = [null(), null()];
+    }
     let has_offset = offsets.iter().any(|offset| *offset != null());
     let place = window.partition_by.iter().position(is_marker);
-    if !has_offset && order.is_empty() {
+    if !has_offset && order.is_empty() && !is_empty {
         return;
     }
     let mut args = match place.map(|place| window.partition_by.remove(place)) {
@@ -157,6 +168,9 @@ fn mark_frame(call: &mut Function) {
         _ => vec![argument(text("")), argument(null()), argument(null())],
     };
     args.truncate(1);
+    if is_empty {
+        args = vec![argument(text("current row"))];
+    }
     args.extend(offsets.map(argument));
     for OrderByExpr { expr, options, .. } in order {
         let is_ascending = options.asc.unwrap_or(true);
@@ -175,6 +189,26 @@ fn mark_frame(call: &mut Function) {
         over: None,
         within_group: Vec::new(),
     }));
+}
+
+/// Whether a frame's literals say that it ends before it begins, as in `BETWEEN 5 PRECEDING AND 6 PRECEDING`.
+fn is_empty_frame(frame: &WindowFrame) -> bool {
+    let number = |offset: &Expr| match offset {
+        Expr::Value(value) => match &value.value {
+            Value::Number(number, _) => number.parse::<f64>().ok(),
+            _ => None,
+        },
+        _ => None,
+    };
+    match (&frame.start_bound, &frame.end_bound) {
+        (WindowFrameBound::Preceding(Some(start)), Some(WindowFrameBound::Preceding(Some(end)))) => {
+            number(start).zip(number(end)).is_some_and(|(start, end)| start < end)
+        }
+        (WindowFrameBound::Following(Some(start)), Some(WindowFrameBound::Following(Some(end)))) => {
+            number(start).zip(number(end)).is_some_and(|(start, end)| start > end)
+        }
+        _ => false,
+    }
 }
 
 /// `INTERVAL 5 SECONDS` as `INTERVAL '5' SECONDS`: of an offset the planner takes texts alone.

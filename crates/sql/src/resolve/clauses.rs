@@ -1,10 +1,13 @@
 //! Clauses of queries that DataFusion's planner takes in another spelling.
 
+use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, JoinOperator, LimitClause, OrderByExpr, OrderByKind, OrderByOptions, Query, Select,
-    SelectItem, SetExpr, Value,
+    BinaryOperator, Expr, GroupByExpr, Ident, JoinOperator, LimitClause, OrderByExpr, OrderByKind, OrderByOptions,
+    Query, Select, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
 };
 
+use crate::joins::is_by_time;
+use crate::names::UNNAMED;
 use crate::walk::any_expression;
 
 /// Completes what surrounds a select: `FETCH FIRST n ROWS ONLY` is `LIMIT n`, and `ORDER BY ALL` the order by every column.
@@ -52,6 +55,74 @@ pub(super) fn complete_joins(select: &mut Select) {
             JoinOperator::Anti(constraint) => join.join_operator = JoinOperator::LeftAnti(constraint),
             other => join.join_operator = other,
         }
+    }
+}
+
+/// `GROUP BY ()` is one group of all rows.
+pub(super) fn complete_group(select: &mut Select, state: &SessionState) {
+    let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
+    if !matches!(keys.as_slice(), [Expr::Tuple(none)] if none.is_empty()) {
+        return;
+    }
+    let aggregates = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => any_expression(
+            expr,
+            |inner| matches!(inner, Expr::Function(call) if call.over.is_none() && super::is_aggregate(call, state)),
+        ),
+        _ => false,
+    };
+    *keys = match select.projection.iter().any(aggregates) {
+        true => Vec::new(),
+        false => vec![Expr::GroupingSets(vec![Vec::new()])],
+    };
+}
+
+/// Names a query in `FROM` that has none, where another relation beside it has the name of one that it reads: the planner takes the columns of both
+/// for one relation's.
+pub(super) fn name_relations(select: &mut Select) {
+    // Joins by time know their relations already.
+    if select.from.iter().any(is_by_time) {
+        return;
+    }
+    let mut names: Vec<String> = relations(&mut select.from).flat_map(|relation| visible(relation)).collect();
+    names.sort();
+    let is_twice = |name: &String| names.iter().filter(|other| *other == name).count() > 1;
+    for (number, relation) in relations(&mut select.from).enumerate() {
+        let is_hidden = visible(relation).iter().any(is_twice);
+        if let TableFactor::Derived { alias: alias @ None, .. } = relation
+            && is_hidden
+        {
+            let name = Ident::new(format!("{UNNAMED}{number}"));
+            *alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
+        }
+    }
+}
+
+fn relations(from: &mut [TableWithJoins]) -> impl Iterator<Item = &mut TableFactor> {
+    from.iter_mut().flat_map(|from| {
+        std::iter::once(&mut from.relation).chain(from.joins.iter_mut().map(|join| &mut join.relation))
+    })
+}
+
+/// The names by which the columns of a relation are known: of a query without a name, those of what it reads.
+fn visible(relation: &TableFactor) -> Vec<String> {
+    match relation {
+        TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
+            vec![alias.name.value.to_lowercase()]
+        }
+        TableFactor::Table { name, .. } => {
+            name.0.last().map(|part| part.to_string().to_lowercase()).into_iter().collect()
+        }
+        TableFactor::Derived { subquery, .. } => match subquery.body.as_ref() {
+            SetExpr::Select(select) => select
+                .from
+                .iter()
+                .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)))
+                .flat_map(visible)
+                .collect(),
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
     }
 }
 

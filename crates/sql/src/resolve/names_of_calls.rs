@@ -13,9 +13,10 @@ use super::templates;
 use crate::error::{Result, fault};
 
 /// Names, and what they are called here, with the same arguments.
-const RENAMED: [(&str, &str); 27] = [
+const RENAMED: [(&str, &str); 28] = [
     ("approx_count_distinct", "approx_distinct"),
     ("approx_quantile", "approx_percentile_cont"),
+    ("arbitrary", "first"),
     ("array_apply", "array_transform"),
     ("editdist3", "levenshtein"),
     ("favg", "avg"),
@@ -80,9 +81,10 @@ const OTHERS: [&str; 9] = [
 ];
 
 /// Those of these names that aggregate rows.
-const AGGREGATES: [&str; 15] = [
+const AGGREGATES: [&str; 17] = [
     "approx_count_distinct",
     "approx_quantile",
+    "arbitrary",
     "count_if",
     "count_star",
     "countif",
@@ -92,6 +94,7 @@ const AGGREGATES: [&str; 15] = [
     "kahan_sum",
     "listagg",
     "percentile_disc",
+    "sem",
     "sum_no_overflow",
     "sumkahan",
     "variance",
@@ -110,6 +113,7 @@ pub(super) fn stands_for_another(call: &Function) -> bool {
         _ => 0,
     };
     match name.as_str() {
+        "date_part" | "datepart" | "date_trunc" | "datetrunc" => templates::is_of_large_unit(call),
         "max" | "min" => args == 2,
         "mode" => !call.within_group.is_empty(),
         "percentile_cont" | "quantile_cont" => shares_of(call).is_some(),

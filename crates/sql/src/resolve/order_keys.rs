@@ -2,15 +2,20 @@
 //! the select list, beside the alias `size`.
 //!
 //! Such keys become columns of their own of a query in `FROM`, around which they are left out.
+//!
+//! And places of items that it doesn't find: `SELECT max(x) - min(x) FROM t ORDER BY 1`.
 
 use std::collections::HashSet;
 
+use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Value,
+    Expr, GroupByExpr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor,
+    TableWithJoins, Value,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use super::is_aggregate;
 use crate::walk::any_expression;
 
 /// Gives the keys of a query's order names of their own, where one is a column of a relation whose name an alias has.
@@ -41,6 +46,55 @@ pub(super) fn name_apart(query: &mut Query) {
         std::mem::swap(&mut subquery.body, &mut query.body);
         query.body = around.body;
     }
+}
+
+/// Puts the expression of an item without an alias in the place of its number, where the select aggregates: the planner looks for a column of its name
+/// among keys and aggregates alone.
+pub(super) fn write_places_out(select: &Select, keys: &mut [OrderByExpr], state: &SessionState) {
+    let is_grouped = match &select.group_by {
+        GroupByExpr::Expressions(keys, _) => !keys.is_empty(),
+        GroupByExpr::All(_) => true,
+    };
+    let aggregates = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => any_expression(
+            expr,
+            |inner| matches!(inner, Expr::Function(call) if call.over.is_none() && is_aggregate(call, state)),
+        ),
+        _ => false,
+    };
+    let is_plain = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+    // The rows of a distinct query have no other columns, and a `*` may stand for any number of them.
+    if select.distinct.is_some()
+        || !select.projection.iter().all(is_plain)
+        || !(is_grouped || select.projection.iter().any(aggregates))
+    {
+        return;
+    }
+    for key in keys {
+        if let Expr::Value(value) = &key.expr
+            && let Value::Number(place, _) = &value.value
+            && let Some(place) = place.parse::<usize>().ok().and_then(|place| place.checked_sub(1))
+            && let Some(SelectItem::UnnamedExpr(expr)) = select.projection.get(place)
+            && !is_found(expr, place, select, state)
+        {
+            // In brackets, since a number would be a place again.
+            key.expr = Expr::Nested(Box::new(expr.clone()));
+        }
+    }
+}
+
+/// Whether the planner finds the column of an item: it is a key of the groups, or an aggregate alone.
+fn is_found(expr: &Expr, place: usize, select: &Select, state: &SessionState) -> bool {
+    let is_place = |key: &Expr| match key {
+        Expr::Value(value) => matches!(&value.value, Value::Number(number, _) if *number == (place + 1).to_string()),
+        _ => false,
+    };
+    let is_key = match &select.group_by {
+        GroupByExpr::Expressions(keys, _) => keys.iter().any(|key| key == expr || is_place(key)),
+        GroupByExpr::All(_) => false,
+    };
+    let is_aggregate = matches!(expr, Expr::Function(call) if call.over.is_none() && is_aggregate(call, state));
+    is_key || is_aggregate || column_of(expr).is_some()
 }
 
 fn folded(name: &Ident) -> String {

@@ -20,7 +20,7 @@ const EXTRACT_FLAGS: &str = "CASE WHEN $1 IS NULL OR $2 IS NULL THEN NULL ELSE \
                              coalesce(array_element(regexp_match($1, concat('(', $2, ')'), $4), $3 + 1), '') END";
 
 /// Names, numbers of arguments, and what stands in the place of the call.
-const TEMPLATES: [(&str, usize, &str); 48] = [
+const TEMPLATES: [(&str, usize, &str); 53] = [
     ("add", 2, "($1 + $2)"),
     ("age", 1, "age(date_trunc('day', now()), $1)"),
     ("array_aggr", 2, ""),
@@ -28,14 +28,17 @@ const TEMPLATES: [(&str, usize, &str); 48] = [
     ("array_reverse_sort", 1, "array_sort($1, 'DESC', 'NULLS LAST')"),
     ("array_sort", 1, "array_sort($1, 'ASC', 'NULLS LAST')"),
     ("array_sort", 2, "array_sort($1, $2, 'NULLS LAST')"),
+    ("bin", 1, "to_binary($1)"),
     ("century", 1, "((date_part('year', $1) + 99) / 100)"),
     ("date_add", 2, "($1 + $2)"),
     ("decade", 1, "(date_part('year', $1) / 10)"),
     ("divide", 2, "($1 / $2)"),
+    ("even", 1, "CASE WHEN $1 >= 0 THEN 2 * ceil($1 / 2.0) ELSE 2 * floor($1 / 2.0) END"),
+    ("fdiv", 2, "floor(CAST($1 AS DOUBLE) / $2)"),
+    ("fmod", 2, "(CAST($1 AS DOUBLE) - $2 * floor(CAST($1 AS DOUBLE) / $2))"),
     ("from_hex", 1, "decode($1, 'hex')"),
     ("gen_random_uuid", 0, "uuid()"),
     ("get_current_timestamp", 0, "now()"),
-    ("hex", 1, "upper(encode($1, 'hex'))"),
     ("isfinite", 1, "(abs(CAST($1 AS DOUBLE)) < CAST('Infinity' AS DOUBLE))"),
     ("isinf", 1, "(abs(CAST($1 AS DOUBLE)) = CAST('Infinity' AS DOUBLE))"),
     ("julian", 1, "(date_part('epoch', $1) / 86400 + 2440588)"),
@@ -61,6 +64,7 @@ const TEMPLATES: [(&str, usize, &str); 48] = [
     ("regexp_extract", 3, EXTRACT_GROUP),
     ("regexp_extract", 4, EXTRACT_FLAGS),
     ("regexp_full_match", 2, "regexp_like($1, concat('^(?:', $2, ')$'))"),
+    ("sem", 1, "(stddev_pop($1) / sqrt(count($1)))"),
     ("strlen", 1, "octet_length($1)"),
     ("struct_extract", 2, "get_field($1, $2)"),
     ("subtract", 2, "($1 - $2)"),
@@ -68,7 +72,23 @@ const TEMPLATES: [(&str, usize, &str); 48] = [
     ("transaction_timestamp", 0, "now()"),
     ("typeof", 1, "arrow_typeof($1)"),
     ("unhex", 1, "decode($1, 'hex')"),
+    ("xor", 2, "($1 ^ $2)"),
     ("yearweek", 1, "(date_part('isoyear', $1) * 100 + date_part('week', $1))"),
+];
+
+/// Units that DataFusion's functions of times don't know: what `date_part` gives, and what `date_trunc` does.
+const LARGE_UNITS: [(&str, &str, &str); 3] = [
+    (
+        "century",
+        "((date_part('year', $2) + 99) / 100)",
+        "(date_trunc('year', $2) - to_years(date_part('year', $2) % 100))",
+    ),
+    ("decade", "(date_part('year', $2) / 10)", "(date_trunc('year', $2) - to_years(date_part('year', $2) % 10))"),
+    (
+        "millennium",
+        "((date_part('year', $2) + 999) / 1000)",
+        "(date_trunc('year', $2) - to_years(date_part('year', $2) % 1000))",
+    ),
 ];
 
 /// Aggregates of lists by name, for `list_aggregate`.
@@ -82,6 +102,42 @@ const OF_LISTS: [(&str, &str); 8] = [
     ("product", "array_product($1)"),
     ("sum", "array_sum($1)"),
 ];
+
+/// Whether a call of `date_part` or `date_trunc` has one of [`LARGE_UNITS`].
+pub(super) fn is_of_large_unit(call: &Function) -> bool {
+    of_large_unit(call).is_some()
+}
+
+fn of_large_unit(call: &Function) -> Option<&'static str> {
+    let is_trunc = match name_of(call).as_str() {
+        "date_part" | "datepart" => false,
+        "date_trunc" | "datetrunc" => true,
+        _ => return None,
+    };
+    let arguments = arguments(call)?;
+    let [Expr::Value(unit), _] = arguments.as_slice() else { return None };
+    let Value::SingleQuotedString(unit) = &unit.value else { return None };
+    let (_, part, start) = large_unit(unit)?;
+    Some(if is_trunc { start } else { part })
+}
+
+fn large_unit(unit: &str) -> Option<&'static (&'static str, &'static str, &'static str)> {
+    let unit = unit.to_lowercase();
+    LARGE_UNITS.iter().find(|(name, _, _)| *name == unit)
+}
+
+/// `EXTRACT(DECADE FROM x)` and its kin.
+///
+/// # Errors
+/// [`Error::Internal`] if a template isn't parsed.
+pub(super) fn extracted(expression: &mut Expr) -> Result<()> {
+    let Expr::Extract { field, expr, .. } = expression else { return Ok(()) };
+    if let Some((_, part, _)) = large_unit(&field.to_string()) {
+        let value = std::mem::replace(expr.as_mut(), super::nothing());
+        *expression = filled(part, &[&super::nothing(), &value])?;
+    }
+    Ok(())
+}
 
 /// Whether a call has a template.
 pub(super) fn is_template(call: &Function) -> bool {
@@ -109,8 +165,14 @@ fn template_of(call: &Function) -> Option<&'static str> {
 /// # Errors
 /// [`Error::Statement`] for an aggregate of lists that isn't there.
 pub(super) fn written_out(call: &Function) -> Result<Option<Expr>> {
-    let (Some(template), Some(args)) = (template_of(call), arguments(call)) else { return Ok(None) };
+    let template = template_of(call).or_else(|| of_large_unit(call));
+    let (Some(template), Some(args)) = (template, arguments(call)) else { return Ok(None) };
     let template = if template.is_empty() { of_list(call, &args)? } else { template };
+    filled(template, &args).map(Some)
+}
+
+/// A template with arguments in the place of its parameters.
+fn filled(template: &str, args: &[&Expr]) -> Result<Expr> {
     let parsed = Parser::new(&GenericDialect {}).try_with_sql(template).and_then(|mut parser| parser.parse_expr());
     let mut expression = parsed.map_err(|error| Error::Internal { message: error.to_string() })?;
     change_expressions(&mut expression, |inner| {
@@ -118,10 +180,14 @@ pub(super) fn written_out(call: &Function) -> Result<Option<Expr>> {
             && let Value::Placeholder(name) = &value.value
             && let Some(arg) = name[1..].parse::<usize>().ok().and_then(|number| args.get(number - 1))
         {
-            *inner = Expr::Nested(Box::new((*arg).clone()));
+            // The zone of AT TIME ZONE has no brackets.
+            *inner = match arg {
+                Expr::Value(_) => (*arg).clone(),
+                other => Expr::Nested(Box::new((*other).clone())),
+            };
         }
     });
-    Ok(Some(expression))
+    Ok(expression)
 }
 
 fn of_list(call: &Function, args: &[&Expr]) -> Result<&'static str> {
@@ -169,6 +235,9 @@ mod tests {
             assert!(parsed.is_ok(), "{name}: {parsed:?}");
             let others = (number + 1..10).any(|place| template.contains(&format!("${place}")));
             assert!(!others, "{name} has {number} arguments: {template}");
+        }
+        for template in LARGE_UNITS.iter().flat_map(|(_, part, start)| [part, start]) {
+            assert!(filled(template, &[&super::super::nothing(), &super::super::nothing()]).is_ok(), "{template}");
         }
     }
 }

@@ -1,0 +1,254 @@
+//! Comparisons with the rows of a query.
+//!
+//! | Written | Planned as |
+//! | --- | --- |
+//! | `x = ANY (SELECT y …)`, `x <> ALL (SELECT y …)` | `x IN (SELECT y …)`, `x NOT IN (SELECT y …)` |
+//! | `x < ANY (SELECT y …)` and its kin | the comparison with the least or greatest of the query, and what its nulls make of it |
+//! | `(a, b) IN (SELECT x, y …)` as a condition | `EXISTS (SELECT … WHERE x = a AND y = b)` |
+//! | `x IN (VALUES …)` | `x IN (SELECT value FROM (VALUES …) …)`: the planner has no name for the column of `VALUES` |
+//!
+//! DataFusion 55.2 compares each row with each row of the query.
+
+use datafusion::execution::session_state::SessionState;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, GroupByExpr, LimitClause, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
+    UnaryOperator, Value,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::{is_aggregate, nothing};
+use crate::error::{Error, Result, fault};
+use crate::walk::{any_expression, change_expressions};
+
+/// What a comparison is that no row decides: of no rows it is `$2`, of a null among them or as the value itself null, else `$2` again.
+const UNDECIDED: &str =
+    "CASE $rows WHEN 0 THEN $2 WHEN 1 THEN NULL ELSE CASE WHEN $x IS NULL THEN NULL ELSE $2 END END";
+
+/// Whether there is a row, and one that is null.
+const ROWS: &str = "CASE WHEN count(*) = 0 THEN 0 WHEN count(*) > count($y) THEN 1 ELSE 2 END";
+
+/// Writes comparisons with queries, each of which gets a number.
+pub(super) struct Comparisons<'a> {
+    pub(super) state: &'a SessionState,
+    pub(super) number: usize,
+}
+
+impl Comparisons<'_> {
+    /// Writes those of a condition whose null is as good as its false.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if what they are written as isn't parsed.
+    pub(super) fn of_condition(&mut self, condition: &mut Expr) -> Result<()> {
+        match condition {
+            Expr::Nested(inner) => self.of_condition(inner),
+            Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
+                self.of_condition(left)?;
+                self.of_condition(right)
+            }
+            Expr::InSubquery { expr, subquery, negated } => {
+                let Expr::Tuple(values) = expr.as_mut() else { return Ok(()) };
+                self.number += 1;
+                *condition = row_among(std::mem::take(values), subquery, *negated, self.number)?;
+                Ok(())
+            }
+            Expr::AnyOp { left, compare_op, right, .. } => {
+                let (Some(extreme), Expr::Subquery(query)) = (extreme(compare_op, true), right.as_mut()) else {
+                    return Ok(());
+                };
+                let extreme = self.rows(query).value(&format!("{extreme}($y)"))?;
+                *condition = filled(&format!("$x {compare_op} $extreme"), &[("$x", left), ("$extreme", &extreme)])?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes an expression that compares with a query as the planner takes it.
+    ///
+    /// # Errors
+    /// [`Error::Statement`] for another operator than a comparison.
+    pub(super) fn write_out(&mut self, expression: &mut Expr) -> Result<()> {
+        if let Expr::InSubquery { subquery, .. } = expression
+            && matches!(subquery.body.as_ref(), SetExpr::Values(_))
+        {
+            **subquery = self.rows(subquery).named("$y")?;
+        }
+        let is_any = matches!(expression, Expr::AnyOp { .. });
+        let (Expr::AnyOp { left, compare_op, right, .. } | Expr::AllOp { left, compare_op, right }) = expression else {
+            return Ok(());
+        };
+        let Expr::Subquery(query) = right.as_mut() else { return Ok(()) };
+        if matches!((&*compare_op, is_any), (BinaryOperator::Eq, true) | (BinaryOperator::NotEq, false)) {
+            let subquery = std::mem::replace(query, empty()?);
+            let expr = std::mem::replace(left, Box::new(nothing()));
+            *expression = Expr::InSubquery { expr, subquery, negated: !is_any };
+            return Ok(());
+        }
+        let (least, greatest) = match (extreme(compare_op, is_any), &*compare_op) {
+            (Some(extreme), _) => (extreme, extreme),
+            // Another value than x is the least, or the greatest.
+            (None, BinaryOperator::Eq | BinaryOperator::NotEq) => ("min", "max"),
+            (None, op) => return fault(format!("ANY and ALL compare with the rows of a query, and not by {op}")),
+        };
+        let both = match (least == greatest, is_any) {
+            (true, _) => format!("$x {compare_op} $least"),
+            (false, true) => format!("$x {compare_op} $least OR $x {compare_op} $greatest"),
+            (false, false) => format!("$x {compare_op} $least AND $x {compare_op} $greatest"),
+        };
+        let decided = if is_any { both } else { format!("NOT ({both})") };
+        let text = format!("CASE WHEN {decided} THEN {is_any} ELSE {UNDECIDED} END");
+        let text = text.replace("$2", if is_any { "false" } else { "true" });
+        let rows = self.rows(query);
+        let least = rows.value(&format!("{least}($y)"))?;
+        let greatest = rows.value(&format!("{greatest}($y)"))?;
+        let parts = [("$x", &**left), ("$least", &least), ("$greatest", &greatest), ("$rows", &rows.value(ROWS)?)];
+        *expression = filled(&text, &parts)?;
+        Ok(())
+    }
+
+    fn rows<'q>(&mut self, query: &'q Query) -> Rows<'q> {
+        self.number += 1;
+        Rows { query, item: only_item(query, self.state), number: self.number }
+    }
+}
+
+/// The aggregate whose value decides a comparison with all rows.
+fn extreme(op: &BinaryOperator, is_any: bool) -> Option<&'static str> {
+    let is_less = match op {
+        BinaryOperator::Lt | BinaryOperator::LtEq => true,
+        BinaryOperator::Gt | BinaryOperator::GtEq => false,
+        _ => return None,
+    };
+    Some(if is_less == is_any { "max" } else { "min" })
+}
+
+/// The item of a query that has a row for each one that it reads, which is aggregated as it stands.
+fn only_item<'q>(query: &'q Query, state: &SessionState) -> Option<&'q Expr> {
+    let is_whole = query.with.is_none() && query.order_by.is_none() && query.fetch.is_none();
+    let has_limit =
+        !matches!(&query.limit_clause, None | Some(LimitClause::LimitOffset { limit: None, offset: None, .. }));
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    if !is_whole || has_limit || is_grouped || select.distinct.is_some() {
+        return None;
+    }
+    if select.having.is_some() || select.qualify.is_some() {
+        return None;
+    }
+    let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] = select.projection.as_slice()
+    else {
+        return None;
+    };
+    let makes_rows = |call: &str| call.eq_ignore_ascii_case("unnest");
+    let is_of_rows = any_expression(item, |inner| match inner {
+        Expr::Function(call) => call.over.is_some() || is_aggregate(call, state) || makes_rows(&call.name.to_string()),
+        _ => false,
+    });
+    (!is_of_rows).then_some(item)
+}
+
+/// The rows of a query.
+struct Rows<'q> {
+    query: &'q Query,
+    item: Option<&'q Expr>,
+    number: usize,
+}
+
+impl Rows<'_> {
+    /// What an aggregate gives of all of them, whose value is `$y` in its text.
+    fn value(&self, aggregate: &str) -> Result<Expr> {
+        let query = match self.item {
+            Some(item) => {
+                let value = filled(aggregate, &[("$y", item)])?;
+                let mut query = self.query.clone();
+                if let SetExpr::Select(select) = query.body.as_mut() {
+                    select.projection = vec![SelectItem::UnnamedExpr(value)];
+                }
+                query
+            }
+            None => self.named(aggregate)?,
+        };
+        Ok(Expr::Subquery(Box::new(query)))
+    }
+
+    /// They as a relation that no other in the statement is named like, and what is read of it.
+    fn named(&self, item: &str) -> Result<Query> {
+        let name = format!("compared_{}", self.number);
+        let item = item.replace("$y", &format!("{name}.value"));
+        let mut named = query(&format!("SELECT {item} FROM (SELECT 1) AS {name} (value)"))?;
+        if let SetExpr::Select(select) = named.body.as_mut() {
+            put(self.query.clone(), select);
+        }
+        Ok(named)
+    }
+}
+
+/// Puts a query in the place of the first one in `FROM`.
+fn put(query: Query, select: &mut Select) {
+    if let Some(TableWithJoins { relation: TableFactor::Derived { subquery, .. }, .. }) = select.from.first_mut() {
+        **subquery = query;
+    }
+}
+
+fn internal(error: &impl ToString) -> Error {
+    Error::Internal { message: error.to_string() }
+}
+
+fn query(text: &str) -> Result<Query> {
+    let parsed = Parser::new(&GenericDialect {}).try_with_sql(text).and_then(|mut parser| parser.parse_query());
+    parsed.map(|query| *query).map_err(|error| internal(&error))
+}
+
+fn empty() -> Result<Box<Query>> {
+    query("SELECT 1").map(Box::new)
+}
+
+fn expression(text: &str) -> Result<Expr> {
+    let parsed = Parser::new(&GenericDialect {}).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
+    parsed.map_err(|error| internal(&error))
+}
+
+/// The expression of a text with others in the place of its placeholders.
+fn filled(text: &str, parts: &[(&str, &Expr)]) -> Result<Expr> {
+    let mut whole = expression(text)?;
+    change_expressions(&mut whole, |inner| {
+        if let Expr::Value(value) = &*inner
+            && let Value::Placeholder(name) = &value.value
+            && let Some((_, part)) = parts.iter().find(|(given, _)| given == name)
+        {
+            *inner = Expr::Nested(Box::new((*part).clone()));
+        }
+    });
+    Ok(Expr::Nested(Box::new(whole)))
+}
+
+/// `(a, b) IN (SELECT x, y …)`, and `NOT IN`, where null is as good as false: that a row is equal, or that each is certainly another one.
+fn row_among(values: Vec<Expr>, rows: &Query, negated: bool, number: usize) -> Result<Expr> {
+    let name = format!("compared_{number}");
+    let columns: Vec<String> = (1..=values.len()).map(|place| format!("value_{place}")).collect();
+    let text = format!("SELECT 1 FROM (SELECT 1) AS {name} ({})", columns.join(", "));
+    let mut found = query(&text)?;
+    let mut condition: Option<Expr> = None;
+    for (value, column) in values.into_iter().zip(&columns) {
+        let column = Box::new(expression(&format!("{name}.{column}"))?);
+        let value = Box::new(Expr::Nested(Box::new(value)));
+        let equal = Expr::BinaryOp { left: column, op: BinaryOperator::Eq, right: value };
+        condition = Some(match condition {
+            Some(others) => Expr::BinaryOp { left: Box::new(others), op: BinaryOperator::And, right: Box::new(equal) },
+            None => equal,
+        });
+    }
+    if let SetExpr::Select(select) = found.body.as_mut() {
+        put(rows.clone(), select);
+        select.selection = match negated {
+            true => condition.map(|condition| Expr::IsNotFalse(Box::new(Expr::Nested(Box::new(condition))))),
+            false => condition,
+        };
+    }
+    let exists = Expr::Exists { subquery: Box::new(found), negated: false };
+    Ok(match negated {
+        true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(exists) },
+        false => exists,
+    })
+}

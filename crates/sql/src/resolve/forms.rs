@@ -1,0 +1,149 @@
+//! Expressions in a form that the planner doesn't take.
+//!
+//! | Written | Planned as |
+//! | --- | --- |
+//! | `-(a - b)` | an operator of ours, which knows differences of times |
+//! | `~x` | `-1 - x` |
+//! | `x[2:]`, `x[:2]`, `x[:]` | with 1 and -1 for the bound that isn't there |
+//! | `{'a': 1}.a` | `{'a': 1}['a']` |
+//! | `INTERVAL '1 day 02:03:04'`, `INTERVAL '1 quarter'` | `INTERVAL '1 day 2 hours 3 minutes 4 seconds'`, `INTERVAL '3 months'` |
+
+use std::borrow::Cow;
+
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, BinaryOperator, DataType, DateTimeField, Expr, Interval, Subscript, UnaryOperator, Value,
+};
+use splay_functions::NEGATED;
+
+use super::calls::text;
+use super::nothing;
+
+/// Writes an expression as the planner takes it. What it contains is written so already.
+pub(super) fn complete(expression: &mut Expr) {
+    match expression {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } if is_difference(expr) => {
+            let operator = BinaryOperator::Custom(NEGATED.to_owned());
+            *expression = binary(Expr::Value(Value::Null.into()), operator, expr);
+        }
+        Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr } => {
+            *expression = Expr::Nested(Box::new(binary(number("-1"), BinaryOperator::Minus, expr)));
+        }
+        Expr::CompoundFieldAccess { access_chain, .. } => access_chain.iter_mut().for_each(complete_access),
+        Expr::Interval(interval) => complete_interval(interval),
+        Expr::Cast { expr, data_type: DataType::Interval { .. }, .. } => complete_text(expr),
+        _ => {}
+    }
+}
+
+fn is_difference(expression: &Expr) -> bool {
+    match expression {
+        Expr::Nested(inner) => matches!(inner.as_ref(), Expr::BinaryOp { op: BinaryOperator::Minus, .. }),
+        _ => false,
+    }
+}
+
+fn binary(left: Expr, op: BinaryOperator, right: &mut Expr) -> Expr {
+    let right = Expr::Nested(Box::new(std::mem::replace(right, nothing())));
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+fn number(text: &str) -> Expr {
+    Expr::Value(Value::Number(text.to_owned(), false).into())
+}
+
+fn complete_access(access: &mut AccessExpr) {
+    match access {
+        AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) => {
+            lower_bound.get_or_insert_with(|| number("1"));
+            upper_bound.get_or_insert_with(|| number("-1"));
+        }
+        AccessExpr::Dot(Expr::Identifier(name)) => {
+            *access = AccessExpr::Subscript(Subscript::Index { index: text(&name.value.to_lowercase()) });
+        }
+        _ => {}
+    }
+}
+
+fn complete_interval(interval: &mut Interval) {
+    match &interval.leading_field {
+        None => complete_text(&mut interval.value),
+        Some(DateTimeField::Quarter) => {
+            if let Expr::Value(value) = interval.value.as_mut()
+                && let Value::Number(number, _) | Value::SingleQuotedString(number) = &mut value.value
+                && let Some(months) = months_of_quarters(number)
+            {
+                *number = months;
+                interval.leading_field = Some(DateTimeField::Month);
+            }
+        }
+        Some(_) => {}
+    }
+}
+
+fn complete_text(expression: &mut Expr) {
+    if let Expr::Value(value) = expression
+        && let Value::SingleQuotedString(text) = &mut value.value
+        && let Some(units) = in_units(text)
+    {
+        *text = units;
+    }
+}
+
+fn months_of_quarters(number: &str) -> Option<String> {
+    match number.trim().parse::<i64>() {
+        Ok(whole) => whole.checked_mul(3).map(|months| months.to_string()),
+        Err(_) => number.trim().parse::<f64>().ok().map(|part| (part * 3.0).to_string()),
+    }
+}
+
+/// The text of an interval with units alone, if it has a time of day or quarters.
+fn in_units(text: &str) -> Option<String> {
+    let mut words: Vec<Cow<'_, str>> = Vec::new();
+    let mut is_changed = false;
+    for word in text.split_whitespace() {
+        if word.contains(':') {
+            words.push(Cow::Owned(clock_in_units(word)?));
+        } else if matches!(word.to_lowercase().as_str(), "quarter" | "quarters") {
+            let months = months_of_quarters(&words.pop()?)?;
+            words.extend([Cow::Owned(months), Cow::Borrowed("months")]);
+        } else {
+            words.push(Cow::Borrowed(word));
+            continue;
+        }
+        is_changed = true;
+    }
+    is_changed.then(|| words.join(" "))
+}
+
+/// `-02:03:04.5` as `-02 hours -03 minutes -04.5 seconds`.
+fn clock_in_units(clock: &str) -> Option<String> {
+    let (sign, parts) = match clock.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", clock.strip_prefix('+').unwrap_or(clock)),
+    };
+    let parts: Vec<&str> = parts.split(':').collect();
+    let is_number = |(place, part): (usize, &&str)| {
+        let digits = if place == 2 { part.replacen('.', "", 1) } else { (*part).to_owned() };
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if !matches!(parts.len(), 2 | 3) || !parts.iter().enumerate().all(is_number) {
+        return None;
+    }
+    let units = ["hours", "minutes", "seconds"];
+    Some(parts.iter().zip(units).map(|(part, unit)| format!("{sign}{part} {unit}")).collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_units;
+
+    #[test]
+    fn times_of_day_and_quarters_become_units() {
+        let units = |text| in_units(text);
+        assert_eq!(units("02:03:04").as_deref(), Some("02 hours 03 minutes 04 seconds"));
+        assert_eq!(units("1 day -02:03").as_deref(), Some("1 day -02 hours -03 minutes"));
+        assert_eq!(units("00:00:01.5").as_deref(), Some("00 hours 00 minutes 01.5 seconds"));
+        assert_eq!(units("2 Quarters 1 day").as_deref(), Some("6 months 1 day"));
+        assert_eq!([units("1 day"), units("1:x"), units("quarter"), units("1:2:3:4")], [None, None, None, None]);
+    }
+}
