@@ -40,6 +40,8 @@ use crate::error::{Error, Result};
 use crate::names::SAME_NAME;
 use crate::walk::{change_expressions, visit_mut};
 
+pub(crate) use self::names_of_calls::call;
+
 /// Completes a statement.
 ///
 /// # Errors
