@@ -104,6 +104,7 @@ fn state(
     let mut expr_planners = SessionStateDefaults::default_expr_planners();
     // DataFusion's own answers for every aggregate.
     expr_planners.insert(0, Arc::new(functions::FramePlanner));
+    expr_planners.insert(0, Arc::new(functions::TimePlanner));
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_expr_planners(expr_planners)
