@@ -3,6 +3,7 @@
 //! - `min` and `max` of floats go by the total order of IEEE 754, in which the NaN without a sign is above infinity. DataFusion 55.2 takes a group's NaN or drops
 //!   it, by what stands before and behind it (`groups_accumulator` of `min_max.rs`), and gives the least finite number for a group of
 //!   infinities alone.
+//! - `min` and `max` of structs take a null field for greater than all others, as `ORDER BY` does (`of_structs.rs`).
 //! - `sum` of whole numbers ends in an error where 64 bits don't hold it. DataFusion's wraps.
 //! - `sum` of booleans counts those that are true.
 //! - `avg` of decimals is rounded, half away from zero. DataFusion's cuts off what its four further digits don't hold.
@@ -25,7 +26,7 @@ use arrow::datatypes::{
     Int64Type,
 };
 use datafusion::common::types::{NativeType, logical_boolean, logical_int64};
-use datafusion::common::{Result, ScalarValue, exec_datafusion_err};
+use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err};
 use datafusion::functions_aggregate::average::avg_udaf;
 use datafusion::functions_aggregate::bit_and_or_xor::bit_xor_udaf;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
@@ -46,6 +47,7 @@ use datafusion::logical_expr::{
 
 use crate::folds::{self, GroupsFold, RowsFold};
 use crate::moving_floats::{self, Relation};
+use crate::of_structs::StructExtreme;
 use crate::percentile::{self, Percentile};
 
 /// Holds the sum of as many 64-bit numbers as there can be rows.
@@ -119,6 +121,12 @@ impl Corrected {
     fn is_percentile(&self, args: &AccumulatorArgs<'_>) -> bool {
         self.inner.name() == "percentile_cont"
             && args.expr_fields.first().is_some_and(|field| !field.data_type().is_null())
+    }
+
+    /// The type of the structs that the least or the greatest is looked for among.
+    fn structs<'a>(&self, args: &AccumulatorArgs<'a>) -> Option<&'a DataType> {
+        let of = args.expr_fields.first()?.data_type();
+        (matches!(self.inner.name(), "min" | "max") && matches!(of, DataType::Struct(_))).then_some(of)
     }
 
     /// What `make` makes for the arguments of the call, over the stand-in where there is one.
@@ -330,6 +338,9 @@ impl AggregateUDFImpl for Corrected {
             let (share, is_distinct) = (percentile::share(&args)?, args.is_distinct);
             return Ok(Box::new(Percentile { inner: self.inner.accumulator(args)?, share, is_distinct }));
         }
+        if let Some(of) = self.structs(&args) {
+            return Ok(Box::new(StructExtreme::new(of, self.inner.name() == "max")));
+        }
         self.made(args, |args| self.inner.accumulator(args), |made| Box::new(made))
     }
 
@@ -348,6 +359,9 @@ impl AggregateUDFImpl for Corrected {
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         if self.is_percentile(&args) {
             return self.accumulator(args);
+        }
+        if self.structs(&args).is_some() {
+            return exec_err!("{} of structs over moving frames isn't supported", self.inner.name());
         }
         // Which there is of 64-bit numbers alone.
         if args.is_distinct {
@@ -409,7 +423,7 @@ impl AggregateUDFImpl for Corrected {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
-        self.inner.groups_accumulator_supported(args)
+        self.structs(&args).is_none() && self.inner.groups_accumulator_supported(args)
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {

@@ -22,7 +22,10 @@
 //! | intervals by numbers | `*`, `/`, `-` and `abs` of spans of time | `span_arithmetic.rs` |
 //! | all values of a group | `mode`, `mad`, `quantile_disc` (`quantile`), `histogram`, `skewness`, `kurtosis`, `entropy`, `product`, `geomean` | `of_values.rs` over `shape.rs` |
 //! | the only row of a query as a value | none by name | `only_row.rs` |
-//! | DataFusion's with other answers | `min`, `max`, `sum`, `avg`, `corr`, `bit_xor`, `percentile_cont`, and over moving frames `var`, `stddev`, `covar`, `corr`, `regr` of each kind | `corrected.rs`, `percentile.rs`, `moving_floats.rs` over `frame_fold.rs` |
+//! | DataFusion's with other answers | `min`, `max`, `sum`, `avg`, `corr`, `bit_xor`, `percentile_cont`, and over moving frames `var`, `stddev`, `covar`, `corr`, `regr` of each kind | `corrected.rs`, `of_structs.rs`, `percentile.rs`, `moving_floats.rs` over `frame_fold.rs` |
+//! | DataFusion's scalar functions with other answers | `date_part`, `round`, `to_timestamp` | `corrected_scalars.rs` |
+//! | sums of dates and intervals | none by name | `date_times.rs` |
+//! | instants of a zone's clock, and sums of them and days | none by name | `local_times.rs` |
 //!
 //! `avg`, `var`, `stddev`, `log`, `median` and all others of DataFusion's mean what they mean there.
 //! What each one returns, with its edges and examples, is in `docs/reference/functions.md`.
@@ -34,6 +37,8 @@ mod boundaries;
 mod buckets;
 mod characters;
 mod corrected;
+mod corrected_scalars;
+mod date_times;
 mod first_last;
 mod folds;
 mod frame_fold;
@@ -43,11 +48,13 @@ mod glob;
 mod grid;
 mod len;
 mod local_date;
+mod local_times;
 mod md5;
 mod moving;
 mod moving_floats;
 mod named_cast;
 mod neighbours;
+mod of_structs;
 mod of_values;
 mod only_row;
 mod order_keys;
@@ -83,9 +90,11 @@ use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 
 pub use buckets::{buckets, dates_are_made_of, timeline};
+pub use date_times::{TimePlanner, as_times};
 pub use gap_fill::{GapFillPlanner, GapFillRule, SAMPLE_FILL};
 pub use grid::DAY_NS;
 pub use local_date::{LOCAL_DATE, local_date};
+pub use local_times::{as_instants, clock_changes, instants_of, is_of_instants, moved_on_clock};
 pub use named_cast::CAST;
 pub use only_row::only_row;
 pub use over_frames::{FramePlanner, MARKER as FRAME_MARKER};
@@ -119,6 +128,7 @@ pub fn scalar() -> Vec<ScalarUDF> {
     functions.extend(boundaries::Epoch::all().map(ScalarUDF::from));
     functions.extend(gap_fill::functions());
     functions.extend(sessions::functions());
+    functions.extend(corrected_scalars::functions());
     functions
 }
 

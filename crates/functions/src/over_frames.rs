@@ -1,5 +1,6 @@
 //! Aggregates over window frames that DataFusion has no windows for: `DISTINCT`, an `ORDER BY` of the call, `EXCLUDE`, offsets that are
-//! computed for each row, and moving frames of aggregates that can't give rows back.
+//! computed for each row, moving frames of aggregates that can't give rows back, and lists and texts of all rows of each frame, whose bytes are
+//! counted.
 //!
 //! `resolve.rs` puts what DataFusion's planner wouldn't take into a call of [`MARKER`] among the keys of the partition, which has no part in
 //! them. [`FramePlanner`] makes a window function over whole partitions of it: keys and offsets are its arguments, it finds the frames itself
@@ -170,7 +171,12 @@ impl ExprPlanner for FramePlanner {
         let is_distinct = window.distinct && !matches!(aggregate.name(), "min" | "max");
         let said = match said {
             Some(said) => said,
-            None if is_distinct || (slides(&window.window_frame) && cannot_slide(aggregate.name())) => Said::nothing(),
+            None if is_distinct
+                || gathers(aggregate.name())
+                || (slides(&window.window_frame) && cannot_slide(aggregate.name())) =>
+            {
+                Said::nothing()
+            }
             None => return Ok(PlannerResult::Original(window)),
         };
         planned(window, aggregate, is_distinct, said).map(PlannerResult::Planned)
@@ -526,6 +532,11 @@ impl Seen {
 /// Whether rows leave a frame while it moves on.
 fn slides(frame: &WindowFrame) -> bool {
     !matches!(&frame.start_bound, WindowFrameBound::Preceding(offset) if offset.is_null())
+}
+
+/// Aggregates whose value holds all rows of the frame, so that those of many frames may be far larger than the rows. DataFusion doesn't count them.
+fn gathers(name: &str) -> bool {
+    matches!(name, "array_agg" | "histogram" | "string_agg")
 }
 
 /// Aggregates whose accumulator takes rows in and can't give them back, so that DataFusion has no moving frames of them.

@@ -4,21 +4,25 @@
 //!   decimals of 15 places, of which a float has fewer: 1e-16 is 0, and 4.07 is 4.070000000000001.
 //! - Texts and numbers beside times (`times.rs`).
 //! - `nullif` takes both zeros for one.
+//! - A date and a parameter that is an interval make a time (`functions/date_times.rs`, which has the others).
 //! - A frame `RANGE` over dates with a number is one of days; over times with a number it is refused.
 //! - A frame `RANGE` without offsets over times of day or durations is one of `GROUPS`, which has the same rows; DataFusion refuses it.
+
+use std::borrow::Cow;
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
-use datafusion::logical_expr::expr::{Between, InList, Sort as SortKey};
+use datafusion::logical_expr::expr::{Between, Cast, InList, Sort as SortKey};
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, WindowFrame, WindowFrameBound, WindowFrameUnits,
 };
 use datafusion::optimizer::AnalyzerRule;
-use splay_functions::CAST;
 use splay_functions::walk::{Walk, WalkPlan};
+use splay_functions::{CAST, as_times};
 
+use crate::long_numbers::is_long;
 use crate::numbers::{nullif, rewritten};
 use crate::times;
 
@@ -41,8 +45,12 @@ impl AnalyzerRule for PrepareCoercion {
 /// # Errors
 /// Those of DataFusion for expressions that have no type.
 pub(crate) fn prepare(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = times::complete(plan).and_then(compare_decimals).and_then(range_over_peers)?;
-    settle_calls(plan).and_then(aggregate_texts)
+    times::complete(plan)
+        .and_then(move_dates)
+        .and_then(compare_decimals)
+        .and_then(range_over_peers)
+        .and_then(settle_calls)
+        .and_then(aggregate_texts)
 }
 
 /// The plan with texts in the place of symbols, of which DataFusion 55.2 has no `approx_distinct`, and whose `string_agg(DISTINCT …)` it takes for
@@ -85,6 +93,37 @@ fn is_of_texts(expr: &Expr) -> bool {
         },
         _ => false,
     }
+}
+
+/// The plan with times in the place of dates beside intervals that the planner didn't know as such.
+fn move_dates(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut is_moved = false;
+    plan.walk_steps(|node| {
+        node.walk_expressions(|expr| {
+            is_moved = is_moved || expr.exists(|expr| Ok(is_of_value(expr)))?;
+            Ok(if is_moved { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    })?;
+    let moved = |expr: Expr, schema: &DFSchema| match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if matches!(op, Operator::Plus | Operator::Minus) => {
+            let (left, right) = as_times(*left, *right, op == Operator::Plus, schema)?;
+            Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))))
+        }
+        other => Ok(Transformed::no(other)),
+    };
+    if is_moved { rewritten(plan, |node, _| Ok(node), moved) } else { Ok(plan) }
+}
+
+/// Whether an expression is a sum of a value that may have been a parameter, and is a date, an interval or a difference of times.
+fn is_of_value(expr: &Expr) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus | Operator::Minus, right }) = expr else { return false };
+    [left, right].iter().any(|side| match side.as_ref() {
+        Expr::Literal(value, _) => matches!(
+            value.data_type(),
+            DataType::Date32 | DataType::Date64 | DataType::Interval(_) | DataType::Duration(_)
+        ),
+        _ => false,
+    })
 }
 
 /// The plan with `nullif` of floats by their values, of which a zero has two, and with casts in the place of calls that named them.
@@ -250,7 +289,7 @@ impl Sides {
         let mut floats = sides.iter().zip(&types).filter(|(_, data_type)| data_type.is_floating()).peekable();
         floats.peek()?;
         // A literal of more places than the decimals have equals none of them, so it stays a float.
-        let are_written = floats.all(|(side, _)| written(side).is_some_and(|value| fits(value, decimal)));
+        let are_written = floats.all(|(side, _)| written(side).is_some_and(|value| fits(&value, decimal)));
         Some(if are_written { Sides::Decimals(decimal.clone()) } else { Sides::Floats })
     }
 
@@ -259,8 +298,8 @@ impl Sides {
             Sides::Floats if side.get_type(schema).is_ok_and(|data_type| is_decimal(&data_type)) => {
                 side.cast_to(&DataType::Float64, schema)
             }
-            Sides::Decimals(decimal) => match written(&side) {
-                Some(value) => Ok(Expr::Literal(ScalarValue::try_from_string(value.to_string(), decimal)?, None)),
+            Sides::Decimals(decimal) => match written(&side).map(Cow::into_owned) {
+                Some(value) => Ok(Expr::Literal(ScalarValue::try_from_string(value, decimal)?, None)),
                 None => Ok(side),
             },
             Sides::Floats => Ok(side),
@@ -268,16 +307,23 @@ impl Sides {
     }
 }
 
-/// The value of a literal whose value is a part of the statement.
-fn written(expression: &Expr) -> Option<f64> {
+/// The number that a literal is as it is written, if it is a part of the statement: the shortest text that stands for a float, which has no
+/// exponent, or the text of one that is a float only where it isn't beside a decimal (`long_numbers.rs`).
+fn written(expression: &Expr) -> Option<Cow<'_, str>> {
     match expression {
-        Expr::Literal(ScalarValue::Float64(Some(value)), None) => Some(*value),
+        Expr::Literal(ScalarValue::Float64(Some(value)), None) => value.is_finite().then(|| value.to_string().into()),
+        Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Float64 => match expr.as_ref() {
+            Expr::Literal(ScalarValue::Utf8(Some(text)), None) => {
+                is_long(text.trim_start_matches('-')).then(|| Cow::Borrowed(text.as_str()))
+            }
+            _ => None,
+        },
         _ => None,
     }
 }
 
-/// Whether a float, as it is written, is a value of a type of decimals.
-fn fits(value: f64, decimal: &DataType) -> bool {
+/// Whether a number, as it is written, is a value of a type of decimals.
+fn fits(text: &str, decimal: &DataType) -> bool {
     let (precision, scale) = match decimal {
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)
@@ -285,8 +331,7 @@ fn fits(value: f64, decimal: &DataType) -> bool {
         | DataType::Decimal256(precision, scale) => (usize::from(*precision), usize::try_from(*scale).unwrap_or(0)),
         _ => return false,
     };
-    // The shortest text that stands for the number, which has no exponent.
-    let text = value.abs().to_string();
-    let (whole, places) = text.split_once('.').unwrap_or((&text, ""));
-    value.is_finite() && places.len() <= scale && whole.len() + scale <= precision
+    let text = text.trim_start_matches('-');
+    let (whole, places) = text.split_once('.').unwrap_or((text, ""));
+    places.len() <= scale && whole.len() + scale <= precision
 }

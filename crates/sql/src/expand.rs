@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `COLUMNS('regex')`, `COLUMNS(*)`, `* RENAME`, `* ILIKE` and their kin | `stars.rs` over `chosen.rs` |
 //! | an alias of the select list in `WHERE`, `QUALIFY`, keys and later items | `aliases.rs` |
+//! | keys of joins `USING` and `NATURAL` | `using.rs` |
 //! | `SAMPLE BY` | `sample_by.rs` over `fills.rs` |
 //!
 //! The parsed statement is walked, sub-queries and common table expressions first. Where a select needs columns, the walk ends with the question
@@ -15,6 +16,7 @@ mod fills;
 mod relation;
 mod sample_by;
 mod stars;
+mod using;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -23,7 +25,9 @@ use datafusion::common::{Column, DFSchema};
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{Cte, Expr, Query, Select, SetExpr, VisitorMut, With};
+use datafusion::sql::sqlparser::ast::{
+    Cte, Expr, OrderByKind, Query, Select, SelectItem, SetExpr, TableWithJoins, VisitorMut, With,
+};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
@@ -98,6 +102,8 @@ struct Scope {
     tables_before: usize,
     /// What its select is sampled by.
     sampled: Option<Sampled>,
+    /// What names of its select stand for.
+    names: Vec<(String, Expr)>,
 }
 
 struct Expander<'a> {
@@ -186,7 +192,46 @@ impl<'a> Expander<'a> {
         Ok(())
     }
 
+    /// Merges the keys of joins of a select.
+    fn merge_keys(&mut self, select: &mut Select) -> Halting<()> {
+        let is_starred =
+            stars::is_in_select(select) || select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
+        if !using::is_in(select, is_starred) {
+            return Ok(());
+        }
+        let mut columns = Vec::new();
+        for relation in using::relations(select) {
+            using::check(relation)?;
+            let mut of_one = select.clone();
+            of_one.from = vec![TableWithJoins { relation: relation.clone(), joins: Vec::new() }];
+            let Some(found) = self.relation(&of_one, false)? else { return Ok(()) };
+            let found: Vec<using::Column> = found.columns.iter().map(using::Column::of).collect();
+            using::check_names(select, &found)?;
+            columns.push(found);
+        }
+        let Some(joined) = using::merge(select, columns) else { return Ok(()) };
+        if stars::is_in_select(select) {
+            stars::expand(select, &joined.relation)?;
+        }
+        stars::write_out(select, &joined.relation)?;
+        using::put_names(select, &joined.names);
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.names = joined.names;
+        }
+        self.is_expanded = true;
+        Ok(())
+    }
+
+    /// Puts what names of the select stand for into its order.
+    fn put_names_in_order(&self, query: &mut Query) {
+        let (SetExpr::Select(select), Some(scope)) = (query.body.as_ref(), self.scopes.last()) else { return };
+        if let Some(OrderByKind::Expressions(keys)) = query.order_by.as_mut().map(|order| &mut order.kind) {
+            keys.iter_mut().for_each(|key| using::put_names_in_key(&mut key.expr, &select.projection, &scope.names));
+        }
+    }
+
     fn expand_select(&mut self, select: &mut Select) -> Halting<()> {
+        self.merge_keys(select)?;
         if stars::is_in_select(select)
             && let Some(relation) = self.relation(select, true)?
         {
@@ -229,6 +274,7 @@ impl VisitorMut for Expander<'_> {
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Halt> {
+        self.put_names_in_order(query);
         let expanded = self.expand_order(query);
         flow(expanded)?;
         flow(self.leave(query))

@@ -24,6 +24,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::{Walk, WalkPlan};
 
+use crate::zones;
+
 const DAY_NS: i64 = 86_400_000_000_000;
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 const DURATION: DataType = DataType::Duration(TimeUnit::Nanosecond);
@@ -44,11 +46,12 @@ impl AnalyzerRule for CompareIntervals {
     }
 }
 
-/// The plan with comparisons of intervals by their length.
+/// The plan with comparisons of intervals by their length, and with times by the clocks of their zones (`zones.rs`).
 ///
 /// # Errors
 /// Those of DataFusion for expressions that have no type.
 pub(crate) fn by_length(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plan = zones::by_clock(plan)?;
     // Most statements have no interval, and nothing else makes one.
     if !names_interval(&plan)? {
         return Ok(plan);

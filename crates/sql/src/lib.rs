@@ -36,6 +36,7 @@ mod information_schema;
 mod intervals;
 mod joins;
 mod limits;
+mod long_numbers;
 mod materialized;
 mod memory;
 mod named_statements;
@@ -71,6 +72,7 @@ mod views;
 mod waiting;
 mod walk;
 mod words;
+mod zones;
 
 pub use access::without_secrets;
 pub use answer::{Answer, RunBy, StatementStats, Waited};

@@ -3,6 +3,7 @@
 //! | Rule | DataFusion 55.2 |
 //! | --- | --- |
 //! | A whole number that its type doesn't hold is an error ([`Numbers`], `operator_call.rs`) | wraps |
+//! | A bound of a frame `RANGE` is where it is, also beyond the range of its key's type ([`Numbers`]) | at the partition's end, or at zero |
 //! | Both zeros are one ([`Numbers`]) | in `=` and `GROUP BY` alone |
 //! | All NaN are one, above all numbers (`one_nan.rs`) | by sign and payload |
 //!
@@ -18,14 +19,14 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, utils::take_function_args};
 use datafusion::logical_expr::expr::{
-    AggregateFunction, Case, InList, ScalarFunction, Sort as SortKey, WindowFunction,
+    AggregateFunction, Case, InList, ScalarFunction, Sort as SortKey, WindowFunction, WindowFunctionParams,
 };
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, WindowFrameBound, WindowFrameUnits,
 };
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::{Walk, WalkPlan};
@@ -136,7 +137,31 @@ fn window_keys(mut window: WindowFunction, schema: &DFSchema) -> Result<WindowFu
         params.args = args.into_iter().map(|arg| one_zero(arg, schema)).collect::<Result<_>>()?;
     }
     keys(&mut params.order_by, schema)?;
+    widen_range(params, schema)?;
     Ok(window)
+}
+
+/// Widens the key of a frame `RANGE` of whole numbers with its distances, so that no bound is beyond its range.
+fn widen_range(params: &mut WindowFunctionParams, schema: &DFSchema) -> Result<()> {
+    let frame = &mut params.window_frame;
+    let ([key], WindowFrameUnits::Range) = (params.order_by.as_mut_slice(), frame.units) else { return Ok(()) };
+    let mut bounds = [&mut frame.start_bound, &mut frame.end_bound].map(|bound| match bound {
+        WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by) => (!by.is_null()).then_some(by),
+        WindowFrameBound::CurrentRow => None,
+    });
+    let wide = match key.expr.get_type(schema)? {
+        DataType::Int64 | DataType::UInt64 => DataType::Decimal128(38, 0),
+        data_type if data_type.is_integer() => DataType::Int64,
+        _ => return Ok(()),
+    };
+    if bounds.iter().all(Option::is_none) {
+        return Ok(());
+    }
+    key.expr = std::mem::take(&mut key.expr).cast_to(&wide, schema)?;
+    for by in bounds.iter_mut().flatten() {
+        **by = by.cast_to(&wide)?;
+    }
+    Ok(())
 }
 
 fn keys(keys: &mut [SortKey], schema: &DFSchema) -> Result<()> {

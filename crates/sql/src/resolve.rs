@@ -14,6 +14,7 @@
 //!   `QUALIFY` may read no window where the select list does (`clauses.rs`).
 //! - `ORDER BY t.x` is that column, also where an alias is called `x` (`order_keys.rs`).
 //! - The `ORDER BY` of a call over a window, and offsets of its frame that aren't literals, go where `functions/over_frames.rs` finds them.
+//! - A number of more digits than a float has keeps them beside a comparison and in a cast to a decimal (`long_numbers.rs`).
 //! - `a IS [NOT] DISTINCT FROM b AND c` is `(a IS … b) AND c`. The parser takes all that follows for the second operand.
 
 mod calls;
@@ -39,8 +40,11 @@ use datafusion::sql::sqlparser::ast::{
 use self::compared::Comparisons;
 pub(crate) use self::hidden_tables::name_apart as name_hidden_tables_apart;
 use crate::error::{Error, Result};
+use crate::long_numbers;
 use crate::names::SAME_NAME;
 use crate::walk::{change_expressions, visit_mut};
+
+pub(crate) use self::names_of_calls::call;
 
 /// Completes a statement.
 ///
@@ -155,6 +159,7 @@ impl VisitorMut for Resolver<'_> {
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Error> {
         bind_by_precedence(expression);
+        long_numbers::keep_digits(expression);
         templates::other_operator(expression);
         forms::complete(expression);
         flow(templates::extracted(expression))?;

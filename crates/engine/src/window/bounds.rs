@@ -6,10 +6,10 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use arrow::array::{Array, ArrayRef, Scalar, make_comparator};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, Scalar, UInt64Array, make_comparator};
 use arrow::compute::kernels::numeric;
-use arrow::compute::{SortColumn, cast, partition};
-use arrow::datatypes::DataType;
+use arrow::compute::{SortColumn, SortOptions, cast, partition};
+use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 
 use crate::error::{Error, Result};
 use crate::expr::Value;
@@ -192,7 +192,10 @@ fn bounds(bound: &FrameBound, side: Side, order: &[SortColumn], rows: usize) -> 
 /// The bounds that lie so far from the key of each row.
 fn by_distance(key: &SortColumn, by: &ArrayRef, preceding: bool, side: Side, rows: usize) -> Result<Vec<u32>> {
     let options = key.options.unwrap_or_default();
-    let (keys, by) = (wide(&key.values)?, wide(by)?);
+    if key.values.data_type().is_integer() && by.data_type().is_integer() {
+        return by_number(&key.values, by, preceding != options.descending, side, options, rows);
+    }
+    let (keys, by) = (ArrayRef::clone(&key.values), ArrayRef::clone(by));
     let targets = away(&keys, &by, preceding != options.descending)?;
     if targets.data_type() != keys.data_type() {
         return Err(Error::Unsupported(format!("a distance of {} from {}", by.data_type(), keys.data_type())));
@@ -208,12 +211,63 @@ fn by_distance(key: &SortColumn, by: &ArrayRef, preceding: bool, side: Side, row
     Ok(walk(rows, |other, row| compare(other, row) <= limit))
 }
 
-/// Whole numbers in as many bits as hold all distances from them; the others as they are.
-fn wide(values: &ArrayRef) -> Result<ArrayRef> {
-    match values.data_type() {
-        DataType::UInt64 => Err(Error::Unsupported("a distance between unsigned numbers".to_owned())),
-        data_type if data_type.is_integer() => Ok(cast(values, &DataType::Int64)?),
-        _ => Ok(ArrayRef::clone(values)),
+/// The same of whole numbers, whose bounds may be beyond the range of their type. Nulls are peers of each other.
+fn by_number(
+    keys: &ArrayRef,
+    by: &ArrayRef,
+    less: bool,
+    side: Side,
+    options: SortOptions,
+    rows: usize,
+) -> Result<Vec<u32>> {
+    let (keys, by) = (Whole::of(keys)?, Whole::of(by)?.at(0));
+    let Some(by) = by else { return Err(Error::Unsupported("a distance of null".to_owned())) };
+    let limit = if side == Side::Start { Ordering::Less } else { Ordering::Equal };
+    let by = if less { -by } else { by };
+    if let Some((keys, targets)) = keys.moved(by) {
+        let turn = |order: Ordering| if options.descending { order.reverse() } else { order };
+        return Ok(walk(rows, |other, row| turn(keys[other].cmp(&targets[row])) <= limit));
+    }
+    Ok(walk(rows, |other, row| {
+        let order = match (keys.at(other), keys.at(row)) {
+            (Some(other), Some(key)) if options.descending => (key + by).cmp(&other),
+            (Some(other), Some(key)) => other.cmp(&(key + by)),
+            (None, None) => Ordering::Equal,
+            (None, Some(_)) if options.nulls_first => Ordering::Less,
+            (Some(_), None) if !options.nulls_first => Ordering::Less,
+            _ => Ordering::Greater,
+        };
+        order <= limit
+    }))
+}
+
+/// Whole numbers.
+enum Whole {
+    Signed(Int64Array),
+    Unsigned(UInt64Array),
+}
+
+impl Whole {
+    fn of(values: &ArrayRef) -> Result<Whole> {
+        Ok(match values.as_primitive_opt::<UInt64Type>() {
+            Some(values) => Whole::Unsigned(values.clone()),
+            None => Whole::Signed(cast(values, &DataType::Int64)?.as_primitive::<Int64Type>().clone()),
+        })
+    }
+
+    /// The number of a row, in as many bits as hold all sums of two.
+    fn at(&self, row: usize) -> Option<i128> {
+        match self {
+            Whole::Signed(values) => values.is_valid(row).then(|| values.value(row).into()),
+            Whole::Unsigned(values) => values.is_valid(row).then(|| values.value(row).into()),
+        }
+    }
+
+    /// The numbers, and those that are more by a distance, where 64 bits with a sign hold all of them and none is null.
+    fn moved(&self, by: i128) -> Option<(&[i64], Vec<i64>)> {
+        let (Whole::Signed(values), Ok(by)) = (self, i64::try_from(by)) else { return None };
+        let moved = || values.values().iter().map(|value| value.checked_add(by)).collect::<Option<Vec<_>>>();
+        (values.null_count() == 0).then(moved).flatten().map(|moved| (&values.values()[..], moved))
     }
 }
 
@@ -237,4 +291,38 @@ fn walk(rows: usize, passes: impl Fn(usize, usize) -> bool) -> Vec<u32> {
         found.push(u32::try_from(place).unwrap_or(u32::MAX));
     }
     found
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn sizes(keys: ArrayRef, descending: bool, nulls_first: bool, bounds: [(ArrayRef, bool); 2]) -> Vec<usize> {
+        let rows = keys.len();
+        let order = [SortColumn { values: keys, options: Some(SortOptions { descending, nulls_first }) }];
+        let [start, end] = bounds.map(|(by, preceding)| FrameBound::Distance { by, preceding });
+        let frames = FrameRanges::of(&WindowFrame { start, end }, &order, rows).unwrap();
+        (0..rows).map(|row| frames.at(row)).map(|(start, end)| end - start).collect()
+    }
+
+    #[test]
+    fn bounds_may_be_beyond_the_range_of_keys() {
+        let signed = |keys: Vec<Option<i64>>| Arc::new(Int64Array::from(keys)) as ArrayRef;
+        let one = |by: i64| signed(vec![Some(by)]);
+        let last = i64::MAX;
+        let up = signed(vec![Some(i64::MIN), Some(5), Some(last - 7), Some(last), None, None]);
+        assert_eq!(sizes(up, false, false, [(one(5), true), (one(20), false)]), [1, 1, 2, 1, 2, 2]);
+        let ahead = signed(vec![Some(5), Some(last - 7), Some(last)]);
+        assert_eq!(sizes(ahead, false, false, [(one(7), false), (one(20), false)]), [0, 1, 0]);
+        let down = signed(vec![None, Some(last), Some(last - 7), Some(i64::MIN)]);
+        assert_eq!(sizes(down, true, true, [(one(20), true), (one(5), false)]), [1, 1, 2, 1]);
+        let plain = signed(vec![Some(9), Some(7), Some(1)]);
+        assert_eq!(sizes(plain, true, true, [(one(2), true), (one(6), false)]), [2, 3, 1]);
+        let unsigned = |keys: Vec<u64>| Arc::new(UInt64Array::from(keys)) as ArrayRef;
+        let keys = unsigned(vec![3, u64::MAX - 5, u64::MAX]);
+        assert_eq!(sizes(keys, false, false, [(unsigned(vec![10]), true), (unsigned(vec![3]), true)]), [0, 0, 1]);
+    }
 }

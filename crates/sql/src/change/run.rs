@@ -21,6 +21,7 @@ use super::statement::{Alteration, Conflict, Statement};
 use super::{Changed, InsertRows, keyed, of_store, table_to_change};
 use crate::answer::Answer;
 use crate::error::{Error, Result, fault};
+use crate::long_numbers;
 use crate::session::{Parameters, Session};
 use crate::statements::quoted;
 use crate::views;
@@ -287,6 +288,11 @@ fn update(
     let table = table_to_change(session.database(), table)?;
     let spec = table.snapshot()?.spec().clone();
     let positions = positions(&spec, &set.iter().map(|(column, _)| column.clone()).collect::<Vec<_>>())?;
+    let schema = spec.arrow();
+    let exact = set.iter().zip(&positions).map(|((column, value), position)| {
+        (column.clone(), long_numbers::as_value(value, schema.field(*position).data_type()).into_owned())
+    });
+    let set = &exact.collect::<Vec<_>>()[..];
     let values: Vec<String> =
         set.iter().enumerate().map(|(place, (_, value))| format!("({value}) AS s{place}")).collect();
     let text = format!("SELECT {} FROM {}", values.join(", "), quoted(table.name()));
@@ -296,7 +302,6 @@ fn update(
         return Ok(Changed { what, rows: 0, commit: None });
     };
     let values = NewValues::of(session, &spec, found, (set, condition), parameters, stop)?;
-    let schema = spec.arrow();
     let mut change = |rows: RecordBatch| {
         let changed = values.of_rows(&rows)?;
         let mut columns = rows.columns().to_vec();
@@ -390,7 +395,9 @@ fn rows_of(
     parameters: &Parameters,
     stop: Stop<'_>,
 ) -> Result<(Answer, Vec<usize>)> {
-    let answer = session.sql_until(query, parameters.clone(), stop)?;
+    let into = columns.and_then(|columns| given_positions(spec, columns).ok());
+    let query = long_numbers::as_values(query, spec, into.as_deref());
+    let answer = session.sql_until(&query, parameters.clone(), stop)?;
     let given = answer.schema().fields().len();
     let shown = spec.shown_columns().len();
     let positions = match columns {

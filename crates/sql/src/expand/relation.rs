@@ -28,7 +28,7 @@ pub(super) struct Relation {
 pub(super) static EMPTY: Relation = Relation { columns: Vec::new(), time: None };
 
 /// A column of a `FROM`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct FromColumn {
     /// Name or alias of the relation that it is a column of.
     relation: Option<String>,
@@ -40,11 +40,16 @@ pub(super) struct FromColumn {
     pub is_instant: bool,
     /// Whether another column has its name.
     is_ambiguous: bool,
+    /// What reads it, if that isn't its name.
+    read_by: Option<ast::Expr>,
 }
 
 impl FromColumn {
     /// The expression that reads it.
     pub(super) fn expression(&self) -> ast::Expr {
+        if let Some(expression) = &self.read_by {
+            return expression.clone();
+        }
         let name = Ident::with_quote('"', self.name.clone());
         match &self.relation {
             Some(relation) if self.is_ambiguous => {
@@ -52,6 +57,18 @@ impl FromColumn {
             }
             _ => ast::Expr::Identifier(name),
         }
+    }
+
+    /// Its name with that of its relation, if that has one.
+    pub(super) fn qualified(&self) -> Option<ast::Expr> {
+        let quoted = |name: &String| Ident::with_quote('"', name.clone());
+        let relation = self.relation.as_ref()?;
+        Some(ast::Expr::CompoundIdentifier(vec![quoted(relation), quoted(&self.name)]))
+    }
+
+    /// The same column, read by an expression.
+    pub(super) fn standing_for(&self, expression: ast::Expr) -> FromColumn {
+        FromColumn { read_by: Some(expression), ..self.clone() }
     }
 
     /// Whether it is a column of a relation of this name.
@@ -93,6 +110,7 @@ impl Relation {
             written: field.name().clone(),
             is_instant: matches!(field.data_type(), DataType::Timestamp(_, _)),
             is_ambiguous: seen.get(field.name().as_str()).is_some_and(|times| *times > 1),
+            read_by: None,
         });
         let columns: Vec<FromColumn> = columns.collect();
         let mut instants = columns.iter().enumerate().filter(|(_, column)| column.is_instant);

@@ -66,6 +66,22 @@ fn is_unpacked(call: &Function) -> bool {
     name_of(call) == UNPACKED
 }
 
+/// Writes out each `*` with the columns that a relation has.
+///
+/// # Errors
+/// As [`expand`].
+pub(super) fn write_out(select: &mut Select, relation: &Relation) -> Result<()> {
+    let mut projection = Vec::with_capacity(select.projection.len());
+    for item in std::mem::take(&mut select.projection) {
+        match item {
+            SelectItem::Wildcard(options) => projection.extend(starred(relation.columns.iter().collect(), &options)?),
+            other => projection.push(other),
+        }
+    }
+    select.projection = projection;
+    Ok(())
+}
+
 /// Writes the columns out.
 ///
 /// # Errors

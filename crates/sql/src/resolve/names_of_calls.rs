@@ -200,7 +200,7 @@ pub(super) fn spelt_out(call: &mut Function) -> Result<Option<Expr>> {
 }
 
 /// A call of a function by its name.
-pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
+pub(crate) fn call(name: &str, args: Vec<Expr>) -> Expr {
     Expr::Function(call_of(name, one_list(args.into_iter().map(argument).collect())))
 }
 

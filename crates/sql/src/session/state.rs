@@ -105,6 +105,7 @@ fn state(
     // DataFusion's own answers for every aggregate.
     expr_planners.insert(0, Arc::new(functions::FramePlanner));
     expr_planners.insert(0, Arc::new(functions::SpanPlanner));
+    expr_planners.insert(0, Arc::new(functions::TimePlanner));
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_expr_planners(expr_planners)

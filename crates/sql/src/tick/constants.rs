@@ -7,6 +7,7 @@ use arrow::compute::{CastOptions, cast_with_options, concat};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::error::DataFusionError;
+use splay_functions::as_instants;
 
 use crate::error::{Error, Result};
 use crate::times;
@@ -47,7 +48,8 @@ impl Constants {
     pub fn cast(&mut self, constant: usize, data_type: &DataType) -> Option<usize> {
         let source = match &self.sources[constant] {
             Source::Fixed(array) => {
-                Source::Fixed(ScalarValue::try_from_array(array, 0).ok()?.cast_to(data_type).ok()?.to_array().ok()?)
+                let value = ScalarValue::try_from_array(array, 0).ok()?;
+                Source::Fixed(cast_value(value, data_type).ok()?.to_array().ok()?)
             }
             Source::Parameter(number, casts) => {
                 let mut casts = casts.clone();
@@ -171,8 +173,13 @@ fn bind(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, DataFus
     }
 }
 
-/// The value cast to a type. A text to the minute is a time.
+/// The value cast to a type. A text to the minute is a time, and a time in a zone is one on its clock.
 fn cast_value(value: ScalarValue, data_type: &DataType) -> Result<ScalarValue, DataFusionError> {
+    if let (DataType::Timestamp(_, None), DataType::Timestamp(_, Some(_))) = (value.data_type(), data_type)
+        && let Some(instants) = as_instants(&value.to_array()?, data_type)
+    {
+        return ScalarValue::try_from_array(&instants?, 0);
+    }
     match (value, data_type) {
         (ScalarValue::Utf8(Some(text)), DataType::Timestamp(_, _)) => {
             ScalarValue::Utf8(Some(times::with_seconds(&text).into_owned())).cast_to(data_type)
@@ -192,7 +199,10 @@ fn values_of(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, Da
             if let (DataType::Timestamp(_, _), Some(texts)) = (data_type, values.as_string_opt::<i32>()) {
                 values = Arc::new(texts.iter().map(|text| text.map(times::with_seconds)).collect::<StringArray>());
             }
-            values = cast_with_options(&values, data_type, &options)?;
+            values = match as_instants(&values, data_type) {
+                Some(instants) => instants?,
+                None => cast_with_options(&values, data_type, &options)?,
+            };
         }
         return Ok(values);
     }

@@ -9,6 +9,7 @@ use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::expr::{Case, InList, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, Volatility};
 use splay_engine::{BinaryOp, Expr as TickExpr, ValueList};
+use splay_functions::is_of_instants;
 use splay_functions::walk::Walk;
 
 use super::calls::ScalarCall;
@@ -255,6 +256,11 @@ impl Converter<'_> {
         let fields = call.args.iter().map(field).collect::<Result<Vec<_>, _>>()?;
         let result = field(expr)?;
         let arguments = call.args.iter().map(|arg| self.convert(arg, schema)).collect::<Result<Vec<_>, _>>()?;
+        if let ([TickExpr::Constant(number)], true) = (arguments.as_slice(), is_of_instants(&call.func))
+            && let Some(number) = self.constants.cast(*number, result.data_type())
+        {
+            return Ok(TickExpr::Constant(number));
+        }
         let function = ScalarCall {
             function: Arc::clone(&call.func),
             arguments: fields,

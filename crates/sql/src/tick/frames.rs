@@ -184,8 +184,8 @@ fn refused(error: splay_engine::Error) -> Unknown {
 /// The frame of a window.
 fn window_frame(params: &WindowFunctionParams, schema: &DFSchema) -> Result<WindowFrame, Unknown> {
     let (frame, order_by) = (&params.window_frame, params.order_by.as_slice());
-    let bound = |bound, is_start| frame_bound(bound, is_start, frame.units, order_by, schema);
-    let (start, end) = (bound(&frame.start_bound, true)?, bound(&frame.end_bound, false)?);
+    let bound = |bound| frame_bound(bound, frame.units, order_by, schema);
+    let (start, end) = (bound(&frame.start_bound)?, bound(&frame.end_bound)?);
     let ends_before_it_begins = match (&start, &end) {
         (FrameBound::Rows(start), FrameBound::Rows(end)) | (FrameBound::Peers(start), FrameBound::Peers(end)) => {
             start > end
@@ -203,7 +203,6 @@ fn window_frame(params: &WindowFunctionParams, schema: &DFSchema) -> Result<Wind
 
 fn frame_bound(
     bound: &WindowFrameBound,
-    is_start: bool,
     units: WindowFrameUnits,
     order_by: &[SortExpr],
     schema: &DFSchema,
@@ -224,7 +223,7 @@ fn frame_bound(
         return Ok(FrameBound::Unbounded);
     }
     if units == WindowFrameUnits::Range {
-        return distance(value, preceding, is_start, order_by, schema);
+        return distance(value, preceding, order_by, schema);
     }
     let ScalarValue::UInt64(Some(rows)) = value else { return unknown("a window frame of so many rows") };
     let Ok(rows) = i64::try_from(*rows) else { return unknown("a window frame of so many rows") };
@@ -239,7 +238,6 @@ fn frame_bound(
 fn distance(
     value: &ScalarValue,
     preceding: bool,
-    is_start: bool,
     order_by: &[SortExpr],
     schema: &DFSchema,
 ) -> Result<FrameBound, Unknown> {
@@ -249,9 +247,6 @@ fn distance(
         DataType::Timestamp(_, _) | DataType::Date32 => {
             matches!(value.data_type(), DataType::Interval(IntervalUnit::MonthDayNano))
         }
-        DataType::UInt64 => false,
-        // DataFusion takes zero for what would be below it, which is one of the keys.
-        key if key.is_unsigned_integer() && preceding != is_start => false,
         key => (key.is_integer() || matches!(key, DataType::Float32 | DataType::Float64)) && value.data_type() == *key,
     };
     if !is_known {

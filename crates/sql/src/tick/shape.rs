@@ -9,6 +9,8 @@ use std::collections::HashMap;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
 
+use crate::long_numbers::is_long;
+
 /// Longest shape.
 pub(super) const SHAPE_BYTES_MAX: usize = 256 << 10;
 
@@ -367,6 +369,10 @@ fn number(text: &str) -> Option<ScalarValue> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         // Numbers beyond 64 bits are left to the parser.
         return text.parse().ok().map(|value| ScalarValue::Int64(Some(value)));
+    }
+    // A decimal may be compared with all of its digits.
+    if is_long(text) {
+        return None;
     }
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-'));
     let value: Option<f64> = if plain { text.parse().ok() } else { None };

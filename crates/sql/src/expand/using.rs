@@ -1,0 +1,280 @@
+//! Joins `USING` and `NATURAL`: which of two keys of one name is the column of the join.
+//!
+//! - It is the left one of an inner and of a left join, the right one of a right join, and the first that isn't null of a full join.
+//! - `*` has it once, where the left relation has it. DataFusion 55.2 takes the one whose relation comes first in the alphabet, which may be
+//!   the side without a row.
+//! - Where it isn't the left one, the join gets an `ON`, and the name by itself becomes an expression wherever the select and its order have it.
+//!   Within a sub-query the name has to be qualified.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, Query, Select, SelectItem, TableFactor,
+    TableWithJoins, VisitorMut,
+};
+
+use super::relation::{FromColumn, Relation};
+use crate::error::{Error, Result, fault};
+use crate::joins;
+use crate::resolve::call;
+use crate::walk::visit_mut;
+
+/// The columns of a `FROM` with such joins.
+pub(super) struct JoinColumns {
+    pub relation: Relation,
+    /// Names by themselves, folded, and what they stand for, if the joins don't say it any more.
+    pub names: Vec<(String, Expr)>,
+}
+
+/// Whether a select has such joins and depends on their columns, as one with a `*` does.
+pub(super) fn is_in(select: &Select, is_starred: bool) -> bool {
+    if select.from.iter().any(joins::is_by_time) {
+        return false;
+    }
+    let joins = || select.from.iter().flat_map(|from| &from.joins);
+    joins().any(|join| is_of_right(&join.join_operator)) || (is_starred && joins().any(is_by_name))
+}
+
+fn is_by_name(join: &Join) -> bool {
+    constraint(&join.join_operator)
+        .is_some_and(|constraint| matches!(constraint, JoinConstraint::Using(_) | JoinConstraint::Natural))
+}
+
+fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
+    match operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) => Some(constraint),
+        _ => None,
+    }
+}
+
+fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    match operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) => Some(constraint),
+        _ => None,
+    }
+}
+
+/// Whether the right side may have rows that the left one has none for, and keys say which.
+fn is_of_right(operator: &JoinOperator) -> bool {
+    matches!(
+        operator,
+        JoinOperator::Right(JoinConstraint::Using(_) | JoinConstraint::Natural)
+            | JoinOperator::RightOuter(JoinConstraint::Using(_) | JoinConstraint::Natural)
+            | JoinOperator::FullOuter(JoinConstraint::Using(_) | JoinConstraint::Natural)
+    )
+}
+
+/// The relations whose columns the joins depend on.
+pub(super) fn relations(select: &Select) -> impl Iterator<Item = &TableFactor> {
+    select
+        .from
+        .iter()
+        .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)))
+}
+
+/// Whether a relation has such a join in it, whose columns can't be told from outside.
+///
+/// # Errors
+/// [`Error::Statement`] for an outer one.
+pub(super) fn check(relation: &TableFactor) -> Result<()> {
+    let TableFactor::NestedJoin { table_with_joins, .. } = relation else { return Ok(()) };
+    let TableWithJoins { relation, joins } = table_with_joins.as_ref();
+    let is_outer = |join: &&Join| {
+        is_by_name(join) && !matches!(join.join_operator, JoinOperator::Join(_) | JoinOperator::Inner(_))
+    };
+    if joins.iter().any(|join| is_outer(&join)) {
+        return fault(
+            "USING and NATURAL of an outer join in parentheses aren't supported beside others: say the keys by ON",
+        );
+    }
+    std::iter::once(relation).chain(joins.iter().map(|join| &join.relation)).try_for_each(check)
+}
+
+/// Refuses relations without a name where a key is that of the right side or of both.
+///
+/// # Errors
+/// [`Error::Statement`] for such a relation.
+pub(super) fn check_names(select: &Select, columns: &[Column]) -> Result<()> {
+    let mut joins = select.from.iter().flat_map(|from| &from.joins);
+    match joins.any(|join| is_of_right(&join.join_operator)) && columns.iter().any(|column| !column.is_named) {
+        true => fault("a right or full join by USING or NATURAL needs relations with names: add an alias"),
+        false => Ok(()),
+    }
+}
+
+/// Merges the columns of the joins, and says keys by `ON` where a name stands for an expression. `None` where a name isn't that of one column on
+/// each side, which the planner refuses, or the columns aren't known.
+pub(super) fn merge(select: &mut Select, columns: Vec<Vec<Column>>) -> Option<JoinColumns> {
+    let needs_names = select.from.iter().flat_map(|from| &from.joins).any(|join| is_of_right(&join.join_operator));
+    let (mut all, mut names) = (Vec::new(), Vec::new());
+    let mut columns = columns.into_iter();
+    let mut from = select.from.clone();
+    for TableWithJoins { joins, .. } in &mut from {
+        let mut left = columns.next()?;
+        for join in joins {
+            let right = columns.next()?;
+            match &join.join_operator {
+                JoinOperator::LeftSemi(_)
+                | JoinOperator::LeftAnti(_)
+                | JoinOperator::Semi(_)
+                | JoinOperator::Anti(_) => {}
+                JoinOperator::RightSemi(_) | JoinOperator::RightAnti(_) => left = right,
+                JoinOperator::CrossJoin(_) => left.extend(right),
+                other if constraint(other).is_some() => {
+                    left = joined(left, right, &mut join.join_operator, needs_names, &mut names)?;
+                }
+                _ => return None,
+            }
+        }
+        all.extend(left);
+    }
+    if needs_names {
+        select.from = from;
+    }
+    let relation = Relation { columns: all.into_iter().map(|column| column.column).collect(), time: None };
+    Some(JoinColumns { relation, names: if needs_names { names } else { Vec::new() } })
+}
+
+/// A column, and whether it is one of a relation with a name.
+pub(super) struct Column {
+    column: FromColumn,
+    is_named: bool,
+}
+
+impl Column {
+    /// A column of a relation that stands by itself in a `FROM`.
+    pub(super) fn of(column: &FromColumn) -> Column {
+        let qualified = column.qualified();
+        let is_named = qualified.is_some();
+        Column { column: column.standing_for(qualified.unwrap_or_else(|| column.expression())), is_named }
+    }
+}
+
+fn joined(
+    mut left: Vec<Column>,
+    mut right: Vec<Column>,
+    operator: &mut JoinOperator,
+    needs_names: bool,
+    names: &mut Vec<(String, Expr)>,
+) -> Option<Vec<Column>> {
+    let is_full = matches!(operator, JoinOperator::FullOuter(_));
+    let is_of_right = is_of_right(operator);
+    let constraint = constraint_mut(operator)?;
+    let keys: Vec<String> = match constraint {
+        JoinConstraint::Using(names) => {
+            let name = |part: &Ident| part.value.to_lowercase();
+            names.iter().map(|key| key.0.last()?.as_ident().map(name)).collect::<Option<_>>()?
+        }
+        JoinConstraint::Natural => {
+            let is_common = |column: &&Column| right.iter().any(|other| other.column.name == column.column.name);
+            left.iter().filter(is_common).map(|column| column.column.name.clone()).collect()
+        }
+        JoinConstraint::On(_) | JoinConstraint::None => Vec::new(),
+    };
+    let mut conditions = Vec::with_capacity(keys.len());
+    for key in keys {
+        let (one, other) = (only(&left, &key)?, only(&right, &key)?);
+        let (own, theirs) = (left[one].column.expression(), right.remove(other).column.expression());
+        conditions.push(Expr::BinaryOp {
+            left: Box::new(own.clone()),
+            op: BinaryOperator::Eq,
+            right: Box::new(theirs.clone()),
+        });
+        let column = match (is_full, is_of_right) {
+            (true, _) => call("coalesce", vec![own, theirs]),
+            (false, true) => theirs,
+            (false, false) => own,
+        };
+        left[one].column = left[one].column.standing_for(column.clone());
+        names.retain(|(name, _)| *name != key);
+        names.push((key, column));
+    }
+    let all = |left, right| Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) };
+    if needs_names && let Some(condition) = conditions.into_iter().reduce(all) {
+        *constraint = JoinConstraint::On(condition);
+    }
+    left.extend(right);
+    Some(left)
+}
+
+/// The place of the only column of a name.
+fn only(columns: &[Column], name: &str) -> Option<usize> {
+    let mut found = columns.iter().enumerate().filter(|(_, column)| column.column.name == name);
+    match (found.next(), found.next()) {
+        (Some((place, column)), None) if column.is_named => Some(place),
+        _ => None,
+    }
+}
+
+/// Puts what names stand for in their places, and names columns of the select list as they were.
+pub(super) fn put_names(select: &mut Select, names: &[(String, Expr)]) {
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item
+            && stands_for(name, names).is_some()
+        {
+            let (expr, alias) = (Expr::Identifier(name.clone()), name.clone());
+            *item = SelectItem::ExprWithAlias { expr, alias };
+        }
+    }
+    let _ = visit_mut(select, &mut Names { names, queries: 0 });
+}
+
+/// The same in a key of the order of a select with these names in its list.
+pub(super) fn put_names_in_key(key: &mut Expr, list: &[SelectItem], names: &[(String, Expr)]) {
+    let is_column = |name: &Ident| {
+        list.iter().any(|item| match item {
+            SelectItem::ExprWithAlias { alias, .. } => alias.value.eq_ignore_ascii_case(&name.value),
+            _ => false,
+        })
+    };
+    if !matches!(key, Expr::Identifier(name) if is_column(name)) {
+        let _ = visit_mut(key, &mut Names { names, queries: 0 });
+    }
+}
+
+fn stands_for<'a>(name: &Ident, names: &'a [(String, Expr)]) -> Option<&'a Expr> {
+    let name = if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() };
+    names.iter().find(|(known, _)| *known == name).map(|(_, expr)| expr)
+}
+
+struct Names<'a> {
+    names: &'a [(String, Expr)],
+    /// Queries around the place that is being visited, which have names of their own.
+    queries: usize,
+}
+
+impl VisitorMut for Names<'_> {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<Error> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Error> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Error> {
+        if self.queries == 0
+            && let Expr::Identifier(name) = expression
+            && let Some(expr) = stands_for(name, self.names)
+        {
+            *expression = expr.clone();
+        }
+        ControlFlow::Continue(())
+    }
+}

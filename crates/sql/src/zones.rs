@@ -1,0 +1,60 @@
+//! Times on the clocks of zones, once types are coerced: casts of times without a zone, as `AT TIME ZONE` is one, and sums of instants and days.
+//!
+//! `functions/local_times.rs` says what is later where the clock changes. Zones whose clock doesn't, as UTC, stay with Arrow's kernels.
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
+use splay_functions::walk::{Walk, WalkPlan};
+use splay_functions::{clock_changes, instants_of, moved_on_clock};
+
+use crate::numbers::rewritten;
+
+/// The plan with functions in the place of these casts and sums.
+///
+/// # Errors
+/// Those of DataFusion for expressions that have no type.
+pub(crate) fn by_clock(plan: LogicalPlan) -> Result<LogicalPlan> {
+    // Most statements have no such zone.
+    let mut found = false;
+    plan.walk_steps(|node| {
+        found = found || node.schema().fields().iter().any(|field| clock_changes(field.data_type()));
+        node.walk_expressions(|expr| {
+            let is_cast = |expr: &Expr| matches!(expr, Expr::Cast(cast) if clock_changes(cast.field.data_type()));
+            found = found || expr.exists(|expr| Ok(is_cast(expr)))?;
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    })?;
+    let changed = |expr: Expr, schema: &DFSchema| {
+        Ok(match on_clock(&expr, schema) {
+            Some(changed) => Transformed::yes(changed),
+            None => Transformed::no(expr),
+        })
+    };
+    if found { rewritten(plan, |node, _| Ok(node), changed) } else { Ok(plan) }
+}
+
+/// What stands for an expression that depends on a clock that changes.
+fn on_clock(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    match expr {
+        Expr::Cast(Cast { expr, field }) => {
+            let to @ DataType::Timestamp(_, Some(_)) = field.data_type() else { return None };
+            instants_of(expr.as_ref().clone(), &expr.get_type(schema).ok()?, to)
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Plus | Operator::Minus), right }) => {
+            let type_of = |expr: &Expr| expr.get_type(schema).ok();
+            match (op, type_of(left)?, type_of(right)?) {
+                (_, of @ DataType::Timestamp(_, Some(_)), DataType::Interval(_)) => {
+                    moved_on_clock(left, &of, right, *op == Operator::Minus)
+                }
+                (Operator::Plus, DataType::Interval(_), of @ DataType::Timestamp(_, Some(_))) => {
+                    moved_on_clock(right, &of, left, false)
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
