@@ -126,7 +126,9 @@ impl Error {
                           aggregate, or with LIMIT 1"
                     .to_owned(),
             },
-            DataFusionError::Plan(message) | DataFusionError::NotImplemented(message) => Error::Statement { message },
+            DataFusionError::Plan(message) | DataFusionError::NotImplemented(message) => {
+                Error::Statement { message: of_no_signature(&message).unwrap_or(message) }
+            }
             error @ DataFusionError::SchemaError(_, _) => Error::Statement { message: error.strip_backtrace() },
             DataFusionError::Shared(shared) => Error::from_shared(&shared, limit_bytes),
             other => Error::while_running(&other),

@@ -1,11 +1,11 @@
 //! Tick plans of several inputs: joins with the filters above them, joins to a list of values or a small table, unions.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::common::{Column, DFSchema, JoinType, ScalarValue};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, JoinType, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::logical_plan::{Filter, Join, Union};
@@ -34,29 +34,17 @@ fn said(error: DataFusionError) -> Unknown {
 impl Recogniser<'_> {
     /// A filter over a join. What it says of the left alone is asked of the left's rows.
     pub(super) fn filtered_join(&mut self, predicate: &Expr, join: &Join) -> Result<Stage, Unknown> {
-        let is_of = |columns: &HashSet<&Column>, schema: &DFSchema| {
-            Ok(!columns.is_empty() && check_all_columns_from_schema(columns, schema).map_err(said)?)
-        };
-        // What is left out of the right before an outer join would be null after it.
-        let narrows_right = join.join_type == JoinType::Inner
-            && asof_parts(join).map_err(said)?.is_none()
-            && listed(&join.right)?.is_none();
-        let (mut of_left, mut of_right, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-        for condition in split_conjunction_owned(predicate.clone()) {
-            let columns = condition.column_refs();
-            let place = match (is_of(&columns, join.left.schema())?, is_of(&columns, join.right.schema())?) {
-                (true, _) => &mut of_left,
-                (_, true) if narrows_right => &mut of_right,
-                _ => &mut kept,
-            };
-            place.push(condition);
+        if is_plain_inner(join)? {
+            let (join, kept) = narrowed_sides(join, Some(predicate))?;
+            let stage = self.lookup(&join, &join.left)?;
+            return self.kept_of_join(stage, kept, &join);
         }
-        let narrowed = |conditions: Vec<Expr>, side: &Arc<LogicalPlan>| match conjunction(conditions) {
-            Some(filter) => Ok(Arc::new(LogicalPlan::Filter(Filter::try_new(filter, Arc::clone(side)).map_err(said)?))),
-            None => Ok(Arc::clone(side)),
-        };
-        let left = narrowed(of_left, &join.left)?;
-        let join = &Join { right: narrowed(of_right, &join.right)?, ..join.clone() };
+        let (mut of_left, mut kept) = (Vec::new(), Vec::new());
+        for condition in split_conjunction_owned(predicate.clone()) {
+            let is_left = is_of(&condition, join.left.schema())?;
+            if is_left { of_left.push(condition) } else { kept.push(condition) }
+        }
+        let left = with_filter(of_left, &join.left)?;
         if join.on.is_empty() && join.filter.is_none() {
             // An equality of both sides: pairs that it doesn't hold for needn't be made.
             for condition in &kept {
@@ -67,6 +55,11 @@ impl Recogniser<'_> {
             }
         }
         let stage = self.join(join, &left)?;
+        self.kept_of_join(stage, kept, join)
+    }
+
+    /// The rows of a join for which conditions hold that are asked of both sides.
+    fn kept_of_join(&mut self, stage: Stage, kept: Vec<Expr>, join: &Join) -> Result<Stage, Unknown> {
         let Some(kept) = conjunction(kept) else { return Ok(stage) };
         Ok(match stage {
             Stage::Frame(input) => Stage::Frame(filtered(input, self.convert(&kept, &join.schema)?)),
@@ -84,6 +77,10 @@ impl Recogniser<'_> {
     pub(super) fn join(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, Unknown> {
         match asof_parts(join).map_err(said)? {
             Some(parts) => self.asof(join, &parts, left),
+            None if is_plain_inner(join)? => {
+                let (join, _) = narrowed_sides(join, None)?;
+                self.lookup(&join, &join.left)
+            }
             None => self.lookup(join, left),
         }
     }
@@ -346,6 +343,76 @@ impl Recogniser<'_> {
     }
 }
 
+/// Whether it is an inner join by keys with more than a list, of whose sides each may be narrowed before.
+fn is_plain_inner(join: &Join) -> Result<bool, Unknown> {
+    let has_keys = !join.on.is_empty() || join.filter.is_some();
+    let is_plain = join.join_type == JoinType::Inner && has_keys && asof_parts(join).map_err(said)?.is_none();
+    Ok(is_plain && listed(&join.right)?.is_none())
+}
+
+/// An inner join with what a filter above it and its own condition say of one side alone asked of that side's rows, and of a key of the other's,
+/// too; and what is left of the filter.
+fn narrowed_sides(join: &Join, predicate: Option<&Expr>) -> Result<(Join, Vec<Expr>), Unknown> {
+    let (mut of_left, mut of_right) = (Vec::new(), Vec::new());
+    let mut part = |conditions: Vec<Expr>| -> Result<Vec<Expr>, Unknown> {
+        let mut rest = Vec::new();
+        for condition in conditions {
+            if is_of(&condition, join.left.schema())? {
+                of_right.extend(of_other_side(&condition, join.on.iter().map(|(left, right)| (left, right))));
+                of_left.push(condition);
+            } else if is_of(&condition, join.right.schema())? {
+                of_left.extend(of_other_side(&condition, join.on.iter().map(|(left, right)| (right, left))));
+                of_right.push(condition);
+            } else {
+                rest.push(condition);
+            }
+        }
+        Ok(rest)
+    };
+    let split = |condition: &Expr| split_conjunction_owned(condition.clone());
+    let kept = part(predicate.map(split).unwrap_or_default())?;
+    let filter = conjunction(part(join.filter.as_ref().map(split).unwrap_or_default())?);
+    let (left, right) = (with_filter(of_left, &join.left)?, with_filter(of_right, &join.right)?);
+    Ok((Join { left, right, filter, ..join.clone() }, kept))
+}
+
+/// A condition on keys of one side as one on those of the other, which are equal; `None` if it reads other columns, or may give another value for
+/// the same.
+fn of_other_side<'a>(condition: &Expr, mut keys: impl Iterator<Item = (&'a Expr, &'a Expr)> + Clone) -> Option<Expr> {
+    let columns = condition.column_refs();
+    let [column] = columns.into_iter().collect::<Vec<_>>()[..] else { return None };
+    let other = keys.find_map(|(one, other)| match (one, other) {
+        (Expr::Column(one), Expr::Column(other)) if one == column => Some(other.clone()),
+        _ => None,
+    })?;
+    if condition.is_volatile() || condition.exists(|expr| Ok(expr.contains_outer() || is_query(expr))).unwrap_or(true) {
+        return None;
+    }
+    let replaced = condition.clone().transform(|expr| match expr {
+        Expr::Column(_) => Ok(Transformed::yes(Expr::Column(other.clone()))),
+        expr => Ok(Transformed::no(expr)),
+    });
+    replaced.ok().map(|replaced| replaced.data)
+}
+
+fn is_query(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_))
+}
+
+/// Whether all that a condition reads, and that is something, are columns of a side.
+fn is_of(condition: &Expr, schema: &DFSchema) -> Result<bool, Unknown> {
+    let columns = condition.column_refs();
+    Ok(!columns.is_empty() && check_all_columns_from_schema(&columns, schema).map_err(said)?)
+}
+
+/// A side of a join with a filter above it, if there is one.
+fn with_filter(conditions: Vec<Expr>, side: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>, Unknown> {
+    match conjunction(conditions) {
+        Some(filter) => Ok(Arc::new(LogicalPlan::Filter(Filter::try_new(filter, Arc::clone(side)).map_err(said)?))),
+        None => Ok(Arc::clone(side)),
+    }
+}
+
 /// Whether a value is one of a column of constants.
 fn among(value: TickExpr, list: usize) -> TickExpr {
     TickExpr::In(Box::new(value), Arc::new(ValueList::new(list)))
@@ -468,10 +535,6 @@ fn compared(predicate: &TickExpr) -> Option<(usize, BinaryOp, usize)> {
 /// The equalities of a join's condition, each as what it says of the left and of the right, and what else there is of it.
 fn equalities(join: &Join) -> Result<(Vec<(Expr, Expr)>, Vec<Expr>), Unknown> {
     let (mut pairs, mut rest) = (join.on.clone(), Vec::new());
-    let is_of = |expr: &Expr, schema: &DFSchema| {
-        let columns = expr.column_refs();
-        Ok(!columns.is_empty() && check_all_columns_from_schema(&columns, schema).map_err(said)?)
-    };
     for condition in join.filter.iter().flat_map(split_conjunction) {
         let sides = match condition {
             Expr::BinaryExpr(binary) if binary.op == Operator::Eq => Some((&binary.left, &binary.right)),

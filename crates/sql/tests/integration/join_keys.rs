@@ -109,7 +109,7 @@ fn joins_to_groups_by_several_keys_are_tick_plans() {
             // By less than the keys of the groups a row may find several.
             let text =
                 format!("select count(*), sum(g.n) from {event} join {three} on e.few = g.few and e.sym = g.sym");
-            assert_eq!(both.compare(&text), Ok(false), "{text}");
+            assert_eq!(both.compare(&text), Ok(key != "huge"), "{text}: {:?}", both.reason(&text));
         }
         let text = "select count(*), sum(g.n) from event e join (select sym, few, count(*) as n from event where sym = 'B' group by sym, few) g \
                     on e.sym = g.sym and e.few = g.few";
