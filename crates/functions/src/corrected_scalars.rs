@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array, Int32Array, Int64Array, PrimitiveArray};
+use arrow::array::{ArrayRef, AsArray, Float32Array, Float64Array, Int32Array, Int64Array, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, DurationNanosecondType, FieldRef, Float32Type, Float64Type, Int32Type, IntervalMonthDayNano,
@@ -218,37 +218,70 @@ fn rounded(args: &ScalarFunctionArgs) -> Result<Option<ArrayRef>> {
     }
     let numbers = values(args, 0)?;
     let places = match args.args.get(1) {
-        None => Int32Array::from(vec![0; numbers.len()]),
-        Some(places) if places.data_type() == DataType::Int32 => values(args, 1)?.as_primitive::<Int32Type>().clone(),
+        None => return Ok(Some(rounded_to(&numbers, Places::new(0)))),
+        Some(ColumnarValue::Scalar(ScalarValue::Int32(Some(places)))) => {
+            return Ok(Some(rounded_to(&numbers, Places::new(*places))));
+        }
+        Some(places) if places.data_type() == DataType::Int32 => values(args, 1)?,
         Some(_) => return Ok(None),
     };
+    let places = places.as_primitive::<Int32Type>();
     Ok(Some(match numbers.as_primitive_opt::<Float32Type>() {
         #[expect(clippy::cast_possible_truncation, reason = "it is rounded to a float of its type")]
         Some(numbers) => {
-            let to_places = |number: f32, places: i32| to_places(f64::from(number), places) as f32;
-            let rounded: Float32Array = arrow::compute::binary(numbers, &places, to_places)?;
+            let to_places = |number: f32, places| Places::new(places).of(f64::from(number)) as f32;
+            let rounded: Float32Array = arrow::compute::binary(numbers, places, to_places)?;
             Arc::new(rounded)
         }
         None => {
-            let rounded: Float64Array =
-                arrow::compute::binary(numbers.as_primitive::<Float64Type>(), &places, to_places)?;
+            let numbers = numbers.as_primitive::<Float64Type>();
+            let to_places = |number: f64, places| Places::new(places).of(number);
+            let rounded: Float64Array = arrow::compute::binary(numbers, places, to_places)?;
             Arc::new(rounded)
         }
     }))
 }
 
-/// A number rounded to so many places behind the point, or before it if below zero.
-fn to_places(number: f64, places: i32) -> f64 {
-    let factor = 10f64.powi(places.saturating_abs());
-    if places < 0 {
-        let rounded = (number / factor).round() * factor;
-        return if number.is_finite() && !rounded.is_finite() { 0.0 } else { rounded };
+/// All numbers to the same places.
+fn rounded_to(numbers: &ArrayRef, places: Places) -> ArrayRef {
+    match numbers.as_primitive_opt::<Float32Type>() {
+        #[expect(clippy::cast_possible_truncation, reason = "it is rounded to a float of its type")]
+        Some(numbers) => {
+            let rounded: Float32Array = numbers.unary(|number| places.of(f64::from(number)) as f32);
+            Arc::new(rounded)
+        }
+        None => {
+            let rounded: Float64Array = numbers.as_primitive::<Float64Type>().unary(|number| places.of(number));
+            Arc::new(rounded)
+        }
     }
-    let scaled = number * factor;
-    #[expect(clippy::cast_precision_loss, reason = "a power of two is exact")]
-    let has_no_such_place = scaled.abs() >= EXACT as f64;
-    let rounded = scaled.round() / factor;
-    if has_no_such_place || rounded.is_nan() { number } else { rounded }
+}
+
+/// So many places behind the point, or before it if below zero.
+#[derive(Debug, Clone, Copy)]
+struct Places {
+    factor: f64,
+    are_before: bool,
+}
+
+impl Places {
+    fn new(places: i32) -> Places {
+        Places { factor: 10f64.powi(places.saturating_abs()), are_before: places < 0 }
+    }
+
+    /// A number rounded to these places.
+    #[inline]
+    fn of(self, number: f64) -> f64 {
+        if self.are_before {
+            let rounded = (number / self.factor).round() * self.factor;
+            return if number.is_finite() && !rounded.is_finite() { 0.0 } else { rounded };
+        }
+        let scaled = number * self.factor;
+        #[expect(clippy::cast_precision_loss, reason = "a power of two is exact")]
+        let has_no_such_place = scaled.abs() >= EXACT as f64;
+        let rounded = scaled.round() / self.factor;
+        if has_no_such_place || rounded.is_nan() { number } else { rounded }
+    }
 }
 
 fn time_of_seconds(args: &ScalarFunctionArgs) -> Result<Option<ArrayRef>> {
@@ -305,8 +338,8 @@ mod tests {
             (f64::NEG_INFINITY, -2, f64::NEG_INFINITY),
         ];
         for (number, places, expected) in cases {
-            assert_eq!(to_places(number, places), expected, "{number} to {places}");
+            assert_eq!(Places::new(places).of(number), expected, "{number} to {places}");
         }
-        assert!(to_places(f64::NAN, 2).is_nan() && to_places(f64::NAN, -2).is_nan());
+        assert!(Places::new(2).of(f64::NAN).is_nan() && Places::new(-2).of(f64::NAN).is_nan());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! `functions/local_times.rs` says what is later where the clock changes. Zones whose clock doesn't, as UTC, stay with Arrow's kernels.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::Cast;
@@ -46,12 +46,14 @@ fn on_clock(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
         Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Plus | Operator::Minus), right }) => {
             let type_of = |expr: &Expr| expr.get_type(schema).ok();
             match (op, type_of(left)?, type_of(right)?) {
-                (_, of @ DataType::Timestamp(_, Some(_)), DataType::Interval(_)) => {
+                (_, of @ DataType::Timestamp(_, Some(_)), DataType::Interval(IntervalUnit::MonthDayNano)) => {
                     moved_on_clock(left, &of, right, *op == Operator::Minus)
                 }
-                (Operator::Plus, DataType::Interval(_), of @ DataType::Timestamp(_, Some(_))) => {
-                    moved_on_clock(right, &of, left, false)
-                }
+                (
+                    Operator::Plus,
+                    DataType::Interval(IntervalUnit::MonthDayNano),
+                    of @ DataType::Timestamp(_, Some(_)),
+                ) => moved_on_clock(right, &of, left, false),
                 _ => None,
             }
         }
