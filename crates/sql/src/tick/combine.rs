@@ -34,7 +34,7 @@ fn said(error: DataFusionError) -> Unknown {
 impl Recogniser<'_> {
     /// A filter over a join. What it says of the left alone is asked of the left's rows.
     pub(super) fn filtered_join(&mut self, predicate: &Expr, join: &Join) -> Result<Stage, Unknown> {
-        if is_plain_inner(join)? {
+        if is_plain(join, JoinType::Inner)? {
             let (join, kept) = narrowed_sides(join, Some(predicate))?;
             let stage = self.lookup(&join, &join.left)?;
             return self.kept_of_join(stage, kept, &join);
@@ -44,6 +44,18 @@ impl Recogniser<'_> {
             let is_left = is_of(&condition, join.left.schema())?;
             if is_left { of_left.push(condition) } else { kept.push(condition) }
         }
+        let narrowed;
+        let join = match is_plain(join, JoinType::Left)? {
+            // Rows of the right without such a key match none that is kept.
+            true => {
+                let keys = equalities(join)?.0;
+                let of_keys = || keys.iter().map(|(left, right)| (left, right));
+                let of_right = of_left.iter().filter_map(|condition| of_other_side(condition, of_keys())).collect();
+                narrowed = Join { right: with_filter(of_right, &join.right)?, ..join.clone() };
+                &narrowed
+            }
+            false => join,
+        };
         let left = with_filter(of_left, &join.left)?;
         if join.on.is_empty() && join.filter.is_none() {
             // An equality of both sides: pairs that it doesn't hold for needn't be made.
@@ -77,7 +89,7 @@ impl Recogniser<'_> {
     pub(super) fn join(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, Unknown> {
         match asof_parts(join).map_err(said)? {
             Some(parts) => self.asof(join, &parts, left),
-            None if is_plain_inner(join)? => {
+            None if is_plain(join, JoinType::Inner)? => {
                 let (join, _) = narrowed_sides(join, None)?;
                 self.lookup(&join, &join.left)
             }
@@ -343,25 +355,26 @@ impl Recogniser<'_> {
     }
 }
 
-/// Whether it is an inner join by keys with more than a list, of whose sides each may be narrowed before.
-fn is_plain_inner(join: &Join) -> Result<bool, Unknown> {
+/// Whether it is such a join by keys, and not by time, with more than a list: its sides may be narrowed before.
+fn is_plain(join: &Join, kind: JoinType) -> Result<bool, Unknown> {
     let has_keys = !join.on.is_empty() || join.filter.is_some();
-    let is_plain = join.join_type == JoinType::Inner && has_keys && asof_parts(join).map_err(said)?.is_none();
+    let is_plain = join.join_type == kind && has_keys && asof_parts(join).map_err(said)?.is_none();
     Ok(is_plain && listed(&join.right)?.is_none())
 }
 
 /// An inner join with what a filter above it and its own condition say of one side alone asked of that side's rows, and of a key of the other's,
 /// too; and what is left of the filter.
 fn narrowed_sides(join: &Join, predicate: Option<&Expr>) -> Result<(Join, Vec<Expr>), Unknown> {
+    let keys = equalities(join)?.0;
     let (mut of_left, mut of_right) = (Vec::new(), Vec::new());
     let mut part = |conditions: Vec<Expr>| -> Result<Vec<Expr>, Unknown> {
         let mut rest = Vec::new();
         for condition in conditions {
             if is_of(&condition, join.left.schema())? {
-                of_right.extend(of_other_side(&condition, join.on.iter().map(|(left, right)| (left, right))));
+                of_right.extend(of_other_side(&condition, keys.iter().map(|(left, right)| (left, right))));
                 of_left.push(condition);
             } else if is_of(&condition, join.right.schema())? {
-                of_left.extend(of_other_side(&condition, join.on.iter().map(|(left, right)| (right, left))));
+                of_left.extend(of_other_side(&condition, keys.iter().map(|(left, right)| (right, left))));
                 of_right.push(condition);
             } else {
                 rest.push(condition);

@@ -93,6 +93,7 @@ fn what_a_join_says_of_keys_narrows_the_reading() {
         "select count(*) from large l join (select * from small where id between 5000 and 9000) s on l.id = s.id",
         "select count(*) from (select * from small where id < 20000) s join large l on l.id = s.id",
         "select count(*) from (select * from small where sym = 'B') s join large l on l.sym = s.sym",
+        "select count(g.n) from small s left join (select sym, count(*) as n from large group by sym) g on s.sym = g.sym where s.sym = 'B'",
     ] {
         let mut answer = tick.sql(text, splay_sql::Parameters::None).unwrap();
         answer.batches().unwrap();
