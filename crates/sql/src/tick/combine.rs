@@ -501,6 +501,15 @@ pub(super) fn groups_by(plan: &Plan, columns: &[usize]) -> bool {
     }
 }
 
+/// Whether rows are those of a join by keys, maybe with other columns.
+pub(super) fn joins_by_keys(plan: &Plan) -> bool {
+    match plan {
+        Plan::Join { .. } => true,
+        Plan::Project { input, .. } | Plan::Filter { input, .. } => joins_by_keys(input),
+        _ => false,
+    }
+}
+
 /// A filter over rows in memory, as near to where they come from as it may be.
 pub(super) fn filtered(input: Plan, predicate: TickExpr) -> Plan {
     match input {

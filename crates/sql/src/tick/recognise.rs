@@ -297,6 +297,10 @@ impl Recogniser<'_> {
         let Stage::Table { mut scan, columns } = stage else {
             let predicate = self.convert(predicate, schema)?;
             let Stage::Frame(input) = stage else { return unknown("a filter") };
+            if combine::joins_by_keys(&input) {
+                // DataFusion brings it down to the tables.
+                return unknown("a filter above a query that joins by keys");
+            }
             return Ok(Stage::Frame(combine::filtered(input, predicate)));
         };
         let spec = self.spec(&scan);
