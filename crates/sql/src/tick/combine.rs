@@ -48,7 +48,7 @@ impl Recogniser<'_> {
         let join = match is_plain(join, JoinType::Left)? {
             // Rows of the right without such a key match none that is kept.
             true => {
-                let keys = equalities(join)?.0;
+                let keys = same_keys(join)?;
                 let of_keys = || keys.iter().map(|(left, right)| (left, right));
                 let of_right = of_left.iter().filter_map(|condition| of_other_side(condition, of_keys())).collect();
                 narrowed = Join { right: with_filter(of_right, &join.right)?, ..join.clone() };
@@ -365,7 +365,7 @@ fn is_plain(join: &Join, kind: JoinType) -> Result<bool, Unknown> {
 /// An inner join with what a filter above it and its own condition say of one side alone asked of that side's rows, and of a key of the other's,
 /// too; and what is left of the filter.
 fn narrowed_sides(join: &Join, predicate: Option<&Expr>) -> Result<(Join, Vec<Expr>), Unknown> {
-    let keys = equalities(join)?.0;
+    let keys = same_keys(join)?;
     let (mut of_left, mut of_right) = (Vec::new(), Vec::new());
     let mut part = |conditions: Vec<Expr>| -> Result<Vec<Expr>, Unknown> {
         let mut rest = Vec::new();
@@ -387,6 +387,17 @@ fn narrowed_sides(join: &Join, predicate: Option<&Expr>) -> Result<(Join, Vec<Ex
     let filter = conjunction(part(join.filter.as_ref().map(split).unwrap_or_default())?);
     let (left, right) = (with_filter(of_left, &join.left)?, with_filter(of_right, &join.right)?);
     Ok((Join { left, right, filter, ..join.clone() }, kept))
+}
+
+/// The keys whose equal values are the same to every expression: equal floats may be zeros of two signs, and equal instants show as the zone of
+/// their type has it.
+fn same_keys(join: &Join) -> Result<Vec<(Expr, Expr)>, Unknown> {
+    let mut keys = equalities(join)?.0;
+    keys.retain(|(left, right)| match (left.get_type(join.left.schema()), right.get_type(join.right.schema())) {
+        (Ok(left), Ok(right)) => left == right && !left.is_floating(),
+        _ => false,
+    });
+    Ok(keys)
 }
 
 /// A condition on keys of one side as one on those of the other, which are equal; `None` if it reads other columns, or may give another value for
