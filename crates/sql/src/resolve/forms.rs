@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `-(a - b)` | an operator of ours, which knows differences of times |
 //! | `~x` | `-1 - x` |
+//! | `(a, b) < (c, d)` | `a < c OR a = c AND b < d`, and the like, as in PostgreSQL |
 //! | `x[2:]`, `x[:2]`, `x[:]` | with 1 and -1 for the bound that isn't there |
 //! | `{'a': 1}.a` | `{'a': 1}['a']` |
 //! | `INTERVAL '1 day 02:03:04'`, `INTERVAL '1 quarter'` | `INTERVAL '1 day 2 hours 3 minutes 4 seconds'`, `INTERVAL '3 months'` |
@@ -28,7 +29,21 @@ pub(super) fn complete(expression: &mut Expr) {
         Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr } => {
             *expression = Expr::Nested(Box::new(binary(number("-1"), BinaryOperator::Minus, expr)));
         }
-        Expr::CompoundFieldAccess { access_chain, .. } => access_chain.iter_mut().for_each(complete_access),
+        Expr::BinaryOp { left, op, right } => {
+            if let (Some(left), Some(right)) = (row(left), row(right))
+                && left.len() == right.len()
+                && let Some(compared) = rows_compared(&left, op, &right)
+            {
+                *expression = Expr::Nested(Box::new(compared));
+            }
+        }
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let names = match root.as_ref() {
+                Expr::Identifier(_) => access_chain.iter().take_while(|access| is_name(access)).count(),
+                _ => 0,
+            };
+            access_chain[names..].iter_mut().for_each(complete_access);
+        }
         Expr::Interval(interval) => complete_interval(interval),
         Expr::Cast { expr, data_type: DataType::Interval { .. }, .. } => complete_text(expr),
         _ => {}
@@ -49,6 +64,47 @@ fn binary(left: Expr, op: BinaryOperator, right: &mut Expr) -> Expr {
 
 fn number(text: &str) -> Expr {
     Expr::Value(Value::Number(text.to_owned(), false).into())
+}
+
+/// The values of a row `(a, b)`.
+fn row(expression: &Expr) -> Option<Vec<Expr>> {
+    match expression {
+        Expr::Tuple(values) => Some(values.clone()),
+        Expr::Nested(inner) => row(inner),
+        _ => None,
+    }
+}
+
+/// A comparison of rows as comparisons of their values: the first that differ decide.
+fn rows_compared(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
+    let pair = |op: BinaryOperator, place: usize| Expr::BinaryOp {
+        left: Box::new(Expr::Nested(Box::new(left[place].clone()))),
+        op,
+        right: Box::new(Expr::Nested(Box::new(right[place].clone()))),
+    };
+    let joined = |one: Expr, op: BinaryOperator, other: Expr| {
+        Expr::Nested(Box::new(Expr::BinaryOp { left: Box::new(one), op, right: Box::new(other) }))
+    };
+    let strict = match op {
+        BinaryOperator::Eq | BinaryOperator::NotEq => {
+            let and = if *op == BinaryOperator::Eq { BinaryOperator::And } else { BinaryOperator::Or };
+            let pairs = (0..left.len()).map(|place| pair(op.clone(), place));
+            return pairs.reduce(|one, other| joined(one, and.clone(), other));
+        }
+        BinaryOperator::Lt | BinaryOperator::LtEq => BinaryOperator::Lt,
+        BinaryOperator::Gt | BinaryOperator::GtEq => BinaryOperator::Gt,
+        _ => return None,
+    };
+    let last = left.len().checked_sub(1)?;
+    Some((0..last).rev().fold(pair(op.clone(), last), |rest, place| {
+        let same = joined(pair(BinaryOperator::Eq, place), BinaryOperator::And, rest);
+        joined(pair(strict.clone(), place), BinaryOperator::Or, same)
+    }))
+}
+
+/// Whether it is a part of the name of a column, as `bids` of `book.bids[1]`, if no other access stands before it.
+fn is_name(access: &AccessExpr) -> bool {
+    matches!(access, AccessExpr::Dot(Expr::Identifier(_)))
 }
 
 fn complete_access(access: &mut AccessExpr) {
