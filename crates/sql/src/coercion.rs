@@ -2,6 +2,7 @@
 //!
 //! - A decimal is compared with a float as a float, or with a literal as it is written: `d = 4.07` is true of 4.07. DataFusion 55.2 makes both
 //!   decimals of 15 places, of which a float has fewer: 1e-16 is 0, and 4.07 is 4.070000000000001.
+//! - Decimals beside floats in one column, as of `coalesce`, `CASE` or `UNION`, are floats, unless the floats are literals.
 //! - Texts and numbers beside times (`times.rs`).
 //! - `nullif` takes both zeros for one.
 //! - A date and a parameter that is an interval make a time (`functions/date_times.rs`, which has the others).
@@ -9,12 +10,14 @@
 //! - A frame `RANGE` without offsets over times of day or durations is one of `GROUPS`, which has the same rows; DataFusion refuses it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{Between, Cast, InList, Sort as SortKey};
+use datafusion::logical_expr::logical_plan::{Projection, Union};
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, WindowFrame, WindowFrameBound, WindowFrameUnits,
 };
@@ -231,7 +234,56 @@ fn compare_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
     if !has_decimal {
         return Ok(plan);
     }
-    rewritten(plan, |node, _| Ok(node), compared)
+    rewritten(plan, |node, _| one_type_of_inputs(node), compared)
+}
+
+/// Functions that give one of their arguments, or all of them in a list.
+const OF_ONE_TYPE: [&str; 7] = ["coalesce", "greatest", "least", "make_array", "nvl", "nvl2", "nullif"];
+
+/// Casts decimals to floats where one of the other values is a float and no literal: DataFusion 55.2 makes decimals of 15 places of both.
+fn one_type(values: Vec<&mut Expr>, schema: &DFSchema) -> Result<()> {
+    let types: Vec<Option<DataType>> = values.iter().map(|value| value.get_type(schema).ok()).collect();
+    let is_float = |(value, of): (&&mut Expr, &Option<DataType>)| {
+        of.as_ref().is_some_and(DataType::is_floating) && !matches!(value, Expr::Literal(_, _))
+    };
+    if !values.iter().zip(&types).any(is_float) {
+        return Ok(());
+    }
+    for (value, _) in values.into_iter().zip(&types).filter(|(_, of)| of.as_ref().is_some_and(is_decimal)) {
+        *value = std::mem::take(value).cast_to(&DataType::Float64, schema)?;
+    }
+    Ok(())
+}
+
+/// The same of the columns of unions.
+fn one_type_of_inputs(node: LogicalPlan) -> Result<LogicalPlan> {
+    let LogicalPlan::Union(union) = &node else { return Ok(node) };
+    let width = union.inputs.first().map_or(0, |input| input.schema().fields().len());
+    let is = |column: usize, test: fn(&DataType) -> bool| {
+        union
+            .inputs
+            .iter()
+            .any(|input| input.schema().fields().get(column).is_some_and(|field| test(field.data_type())))
+    };
+    let mixed: Vec<bool> =
+        (0..width).map(|column| is(column, DataType::is_floating) && is(column, is_decimal)).collect();
+    if !mixed.contains(&true) {
+        return Ok(node);
+    }
+    let inputs = union.inputs.iter().map(|input| {
+        let columns = input.schema().iter().zip(&mixed).map(|((relation, field), is_mixed)| {
+            let column = Expr::Column(Column::new(relation.cloned(), field.name()));
+            match *is_mixed && is_decimal(field.data_type()) {
+                true => Ok(column
+                    .cast_to(&DataType::Float64, input.schema())?
+                    .alias_qualified(relation.cloned(), field.name())),
+                false => Ok(column),
+            }
+        });
+        let projection = Projection::try_new(columns.collect::<Result<Vec<_>>>()?, Arc::clone(input))?;
+        Ok(Arc::new(LogicalPlan::Projection(projection)))
+    });
+    Ok(LogicalPlan::Union(Union::try_new_with_loose_types(inputs.collect::<Result<Vec<_>>>()?)?))
 }
 
 fn is_decimal(data_type: &DataType) -> bool {
@@ -241,7 +293,17 @@ fn is_decimal(data_type: &DataType) -> bool {
     )
 }
 
-fn compared(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn compared(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match &mut expression {
+        Expr::ScalarFunction(call) if OF_ONE_TYPE.contains(&call.func.name()) => {
+            one_type(call.args.iter_mut().collect(), schema)?;
+        }
+        Expr::Case(case) => {
+            let results = case.when_then_expr.iter_mut().map(|(_, result)| result).chain(&mut case.else_expr);
+            one_type(results.map(AsMut::as_mut).collect(), schema)?;
+        }
+        _ => {}
+    }
     let boxed = |side: Box<Expr>, as_what: &Sides| as_what.side(*side, schema).map(Box::new);
     Ok(Transformed::yes(match expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() || is_distinct(op) => {

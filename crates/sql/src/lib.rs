@@ -25,6 +25,7 @@ mod dates;
 mod dialect;
 mod dictionaries;
 mod dynamic_filters;
+mod equal_names;
 mod error;
 mod expand;
 mod file_scan;

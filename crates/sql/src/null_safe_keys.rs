@@ -3,12 +3,18 @@
 //! DataFusion 55.2 makes `ON a.k IS NOT DISTINCT FROM b.k` keys of which null equals null, and then takes `WHERE a.v = b.v` for another such key, so
 //! that rows come whose `v` are null. Where a condition stands above such a join, or is its own, each equality in it also says that its value isn't
 //! null. Can go once `extract_equijoin_predicate.rs` and `eliminate_cross_join.rs` leave equalities out of the keys of such a join.
+//!
+//! The other way round it puts inner joins of inner joins together under the keys of the uppermost one, and null doesn't equal null any more. There
+//! such a condition is a value, `coalesce(a.k = b.k, a.k IS NULL AND b.k IS NULL)`, which is no key.
+
+use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{NullEquality, Result};
+use datafusion::common::{JoinType, NullEquality, Result};
+use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, Filter, Join, LogicalPlan, Operator, lit};
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::WalkPlan;
 
@@ -35,15 +41,61 @@ fn kept_apart(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             Some(predicate) => Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)),
             None => Transformed::no(LogicalPlan::Filter(filter)),
         },
-        LogicalPlan::Join(mut join) => match join.filter.as_ref().and_then(strict) {
-            Some(predicate) => {
-                join.filter = Some(predicate);
-                Transformed::yes(LogicalPlan::Join(join))
+        LogicalPlan::Join(mut join) => {
+            let is_chained =
+                join.join_type == JoinType::Inner && (is_inner_join(&join.left) || is_inner_join(&join.right));
+            if is_chained {
+                join.filter = join.filter.map(as_values);
+                for side in [&mut join.left, &mut join.right] {
+                    if is_inner_join(side) {
+                        *side = Arc::new(without_keys(side.as_ref().clone())?);
+                    }
+                }
             }
-            None => Transformed::no(LogicalPlan::Join(join)),
-        },
+            match join.filter.as_ref().and_then(strict) {
+                Some(predicate) => {
+                    join.filter = Some(predicate);
+                    Transformed::yes(LogicalPlan::Join(join))
+                }
+                None => Transformed::new_transformed(LogicalPlan::Join(join), is_chained),
+            }
+        }
         other => Transformed::no(other),
     })
+}
+
+/// Whether a side of a join is an inner join, maybe filtered, that is put together with it.
+fn is_inner_join(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Filter(filter) => is_inner_join(&filter.input),
+        LogicalPlan::Join(join) => join.join_type == JoinType::Inner,
+        _ => false,
+    }
+}
+
+/// Such a join whose conditions by which null equals null are values.
+fn without_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
+    Ok(match plan {
+        LogicalPlan::Filter(filter) => {
+            let input = Arc::new(without_keys(filter.input.as_ref().clone())?);
+            LogicalPlan::Filter(Filter::try_new(as_values(filter.predicate), input)?)
+        }
+        LogicalPlan::Join(join) => LogicalPlan::Join(Join { filter: join.filter.map(as_values), ..join }),
+        other => other,
+    })
+}
+
+/// A condition without such keys.
+fn as_values(condition: Expr) -> Expr {
+    let as_value = |condition| match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::IsNotDistinctFrom, right }) => {
+            let are_null = left.as_ref().clone().is_null().and(right.as_ref().clone().is_null());
+            coalesce(vec![Expr::BinaryExpr(BinaryExpr::new(left, Operator::Eq, right)), are_null])
+        }
+        other => other,
+    };
+    let conditions = split_conjunction_owned(condition).into_iter().map(as_value);
+    conditions.reduce(Expr::and).unwrap_or_else(|| lit(true))
 }
 
 /// Whether null equals null among the keys of some join of a plan, or would once its condition became keys.

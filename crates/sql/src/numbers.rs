@@ -191,7 +191,7 @@ fn may_be_zero(item: &Expr) -> bool {
 }
 
 /// A float with one zero; others as they are.
-fn one_zero(expression: Expr, schema: &DFSchema) -> Result<Expr> {
+pub(crate) fn one_zero(expression: Expr, schema: &DFSchema) -> Result<Expr> {
     let is_clear = match &expression {
         Expr::Literal(value, None) => !matches!(value, ScalarValue::Float64(Some(v)) if v.to_bits() == 1 << 63),
         Expr::ScalarFunction(call) => call.func == *ONE_ZERO,

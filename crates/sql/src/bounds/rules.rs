@@ -19,6 +19,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::check_time;
 use super::constants::BoundConstants;
 use super::pushdown::expands_too_far;
+use crate::equal_names::move_filters;
 use crate::limits;
 
 /// The same state with its rules bounded. Rules that are added later aren't.
@@ -81,16 +82,23 @@ impl OptimizerRule for Bounded<dyn OptimizerRule + Send + Sync> {
 }
 
 impl Bounded<dyn PhysicalOptimizerRule + Send + Sync> {
-    /// A plan is right with its filters anywhere above what they are about.
-    fn is_left_out(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
-        Ok(self.0.name().starts_with("FilterPushdown") && expands_too_far(plan)?)
+    /// The plan by the rule. It is right with its filters anywhere above what they are about.
+    fn within(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        rule: impl FnOnce(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        check_time()?;
+        if !self.0.name().starts_with("FilterPushdown") {
+            return rule(plan);
+        }
+        if expands_too_far(&plan)? { Ok(plan) } else { move_filters(plan, rule) }
     }
 }
 
 impl PhysicalOptimizerRule for Bounded<dyn PhysicalOptimizerRule + Send + Sync> {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        check_time()?;
-        if self.is_left_out(&plan)? { Ok(plan) } else { self.0.optimize(plan, config) }
+        self.within(plan, |plan| self.0.optimize(plan, config))
     }
 
     fn optimize_with_context(
@@ -98,11 +106,7 @@ impl PhysicalOptimizerRule for Bounded<dyn PhysicalOptimizerRule + Send + Sync> 
         plan: Arc<dyn ExecutionPlan>,
         context: &dyn PhysicalOptimizerContext,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        check_time()?;
-        if self.is_left_out(&plan)? {
-            return Ok(plan);
-        }
-        self.0.optimize_with_context(plan, context)
+        self.within(plan, |plan| self.0.optimize_with_context(plan, context))
     }
 
     fn name(&self) -> &str {

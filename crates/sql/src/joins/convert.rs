@@ -16,6 +16,7 @@ use super::asof_node::AsofNode;
 use super::float_order::place_of;
 use super::marker::AsofCall;
 use super::{filters, window_convert};
+use crate::numbers::one_zero;
 
 /// Replaces every marked join of a plan.
 ///
@@ -97,9 +98,10 @@ fn convert_join(join: &Join, parts: AsofParts, tables: &dyn RowOrder) -> Result<
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node.with_schema()?) }))
 }
 
-/// Both sides of an equality in their common type.
+/// Both sides of an equality in their common type, floats with one zero.
 pub(super) fn coerce_keys(join: &Join, left: &Expr, right: &Expr) -> Result<(Expr, Expr)> {
-    coerce(left, join.left.as_ref(), right, join.right.as_ref())
+    let (left, right) = coerce(left, join.left.as_ref(), right, join.right.as_ref())?;
+    Ok((one_zero(left, join.left.schema())?, one_zero(right, join.right.schema())?))
 }
 
 /// Two expressions over two plans in their common type.

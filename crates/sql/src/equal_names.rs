@@ -1,0 +1,73 @@
+//! Filters of physical plans and columns of one name.
+//!
+//! Columns of physical plans have no relation, so that those of a join may have one name twice. DataFusion 55.2 moves filters below projections and
+//! other operators by the names of their columns, and takes the first one of a name, which may be another column: filters that stand in a plan, and
+//! those that joins make while they run. Where an operator's columns have a name twice, none is moved through it. Can go once `FilterRemapper` of
+//! `filter_pushdown.rs` goes by places.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::pass::{PassExec, Passage, with_inputs};
+
+/// Stands above an operator whose columns have a name twice, while filters are moved.
+#[derive(Debug, Clone, PartialEq)]
+struct Barrier;
+
+impl Passage for Barrier {
+    const NAME: &'static str = "BarrierExec";
+
+    fn stream(&self, input: SendableRecordBatchStream, _: &TaskContext) -> SendableRecordBatchStream {
+        input
+    }
+}
+
+/// A plan whose filters were moved by a rule, but none by a name that is there twice.
+///
+/// # Errors
+/// Those of the rule.
+pub(crate) fn move_filters(
+    plan: Arc<dyn ExecutionPlan>,
+    rule: impl FnOnce(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let barred = plan.transform_up(|operator| {
+        let inputs = operator.children();
+        if !inputs.iter().any(|input| has_name_twice(input)) {
+            return Ok(Transformed::no(operator));
+        }
+        let above = |input: &Arc<dyn ExecutionPlan>| match has_name_twice(input) {
+            true => PassExec::over(input, &Barrier),
+            false => Arc::clone(input),
+        };
+        let inputs = inputs.into_iter().map(above).collect();
+        with_inputs(&operator, inputs).map(Transformed::yes)
+    })?;
+    let moved = rule(barred.data)?;
+    if !barred.transformed {
+        return Ok(moved);
+    }
+    let unbarred = moved.transform_down(|operator| {
+        let inputs = operator.children();
+        if !inputs.iter().any(|input| input.is::<PassExec<Barrier>>()) {
+            return Ok(Transformed::no(operator));
+        }
+        let below = |input: &Arc<dyn ExecutionPlan>| match input.children().as_slice() {
+            [below] if input.is::<PassExec<Barrier>>() => Arc::clone(below),
+            _ => Arc::clone(input),
+        };
+        let inputs = inputs.into_iter().map(below).collect();
+        with_inputs(&operator, inputs).map(Transformed::yes)
+    })?;
+    Ok(unbarred.data)
+}
+
+fn has_name_twice(operator: &Arc<dyn ExecutionPlan>) -> bool {
+    let schema = operator.schema();
+    let mut names = HashSet::with_capacity(schema.fields().len());
+    !schema.fields().iter().all(|field| names.insert(field.name().as_str()))
+}
