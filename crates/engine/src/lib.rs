@@ -26,6 +26,7 @@ mod own_type;
 mod parallel;
 mod per_run;
 mod per_stretch;
+mod per_text;
 mod plan;
 mod progress;
 mod prune;
@@ -43,8 +44,8 @@ mod widen;
 mod window;
 
 pub use aggregate::{
-    Aggregate, AggregateFunction, AggregateKernel, Buckets, ExternalAggregate, KernelAccumulator, Key, Moments, Pair,
-    Pivot,
+    Aggregate, AggregateFunction, AggregateKernel, Buckets, ExternalAggregate, KernelAccumulator, Key, Listing,
+    Moments, Pair, Pivot,
 };
 pub use error::{Error, Result};
 pub use expr::{BinaryOp, Expr, ScalarFunction, Value};

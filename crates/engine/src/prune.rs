@@ -1,4 +1,4 @@
-//! Leaves out what nobody looks at: columns that a step reads into memory and no later step uses.
+//! Leaves out what nobody looks at: columns that a step reads into memory, aggregates and window functions, if no later step uses them.
 
 use std::collections::BTreeSet;
 
@@ -35,9 +35,18 @@ impl Plan {
         }
     }
 
+    /// Makes other columns of the plan's.
+    fn project(&mut self, outputs: Vec<Expr>) {
+        *self = Plan::Project { input: Box::new(taken(self)), outputs };
+    }
+
     fn keep(&mut self, used: &BTreeSet<usize>, null: usize) {
         match self {
-            Plan::AggregateTable { .. } => {}
+            Plan::AggregateTable { keys, aggregates, .. } => {
+                if let Some(outputs) = without_unused(keys.len(), aggregates, used, null) {
+                    self.project(outputs);
+                }
+            }
             Plan::Rows { outputs, types, .. } => {
                 for (position, (output, data_type)) in outputs.iter_mut().zip(types).enumerate() {
                     if !used.contains(&position) {
@@ -54,11 +63,27 @@ impl Plan {
                 input.keep(&columns_of(outputs.iter()), null);
             }
             Plan::Aggregate { input, keys, aggregates, .. } => {
+                let outputs = without_unused(keys.len(), aggregates, used, null);
                 let arguments = aggregates.iter().flat_map(|one| one.arguments.iter().chain(&one.filter));
                 input.keep(&columns_of(keys.iter().chain(arguments)), null);
+                if let Some(outputs) = outputs {
+                    self.project(outputs);
+                }
             }
             Plan::Window { input, calls } => {
                 let width = input.width();
+                let is_used = |call: usize| used.contains(&(width + call));
+                if !(0..calls.len()).all(is_used) {
+                    let mut outputs: Vec<Expr> = (0..width).map(Expr::Column).collect();
+                    outputs.extend(places(width, (0..calls.len()).map(is_used), null));
+                    let mut places = 0..;
+                    calls.retain(|_| places.next().is_some_and(is_used));
+                    if calls.is_empty() {
+                        *self = taken(input);
+                    }
+                    self.project(outputs);
+                    return self.keep(used, null);
+                }
                 let mut below: BTreeSet<usize> = used.iter().copied().filter(|position| *position < width).collect();
                 for call in calls {
                     below.extend(columns_of(call.arguments.iter().chain(&call.partition_by)));
@@ -115,6 +140,53 @@ impl Plan {
             Plan::Union { inputs } => inputs.iter_mut().for_each(|input| input.keep(used, null)),
         }
     }
+}
+
+/// Leaves aggregates out that nobody looks at, but the last one where there are no keys; what the columns are over those that are left, if any were.
+fn without_unused(
+    keys: usize,
+    aggregates: &mut Vec<Aggregate>,
+    used: &BTreeSet<usize>,
+    null: usize,
+) -> Option<Vec<Expr>> {
+    let mut firsts = Vec::with_capacity(aggregates.len());
+    let mut next = keys;
+    for aggregate in aggregates.iter() {
+        firsts.push(next..next + aggregate.width());
+        next += aggregate.width();
+    }
+    let mut is_used: Vec<bool> = firsts.iter().map(|own| used.range(own.clone()).next().is_some()).collect();
+    if keys == 0
+        && !is_used.contains(&true)
+        && let Some(last) = is_used.last_mut()
+    {
+        // Of nothing at all it couldn't be told that there is a row.
+        *last = true;
+    }
+    if !is_used.contains(&false) {
+        return None;
+    }
+    let columns = firsts.into_iter().zip(&is_used).flat_map(|(own, is_used)| own.map(|_| *is_used));
+    let outputs = (0..keys).map(Expr::Column).chain(places(keys, columns, null)).collect();
+    let mut is_used = is_used.into_iter();
+    aggregates.retain(|_| is_used.next().unwrap_or(true));
+    Some(outputs)
+}
+
+/// Columns from a place on, of which some were left out and are null.
+fn places(first: usize, is_used: impl Iterator<Item = bool>, null: usize) -> Vec<Expr> {
+    let mut next = first;
+    let mut columns = Vec::new();
+    for is_used in is_used {
+        columns.push(if is_used { Expr::Column(next) } else { Expr::Constant(null) });
+        next += usize::from(is_used);
+    }
+    columns
+}
+
+/// A plan, in whose place another one is put.
+fn taken(plan: &mut Plan) -> Plan {
+    std::mem::replace(plan, Plan::Union { inputs: Vec::new() })
 }
 
 fn columns_in(aggregates: &[Aggregate]) -> usize {

@@ -13,6 +13,7 @@ use super::distinct::DistinctCount;
 use super::external::External;
 use super::extremes::extreme;
 use super::kernels;
+use super::list::Lists;
 use super::parted::{Parted, kept_of_runs};
 use super::pivot::Pivoted;
 use super::spread::{Median, Relation, Variance};
@@ -227,6 +228,9 @@ pub(crate) fn accumulator(
             Some(DataType::Float32) => Box::new(Median::<f32>::new(threads)),
             _ => return Err(refused()),
         },
+        AggregateFunction::List(ref listing) => {
+            Box::new(Lists::new(listing, &aggregate.data_type, arguments, threads).ok_or_else(refused)?)
+        }
         AggregateFunction::Correlation | AggregateFunction::Covariance { .. } if is_float(0) && is_float(1) => {
             Box::new(Relation::new(aggregate.function.clone()))
         }

@@ -1,6 +1,6 @@
 //! How many different values a group has.
 //!
-//! Values are words of 64 bits, texts by the number that they were seen as. Each of the first groups has a table of its own, which stays in
+//! Values are words of 64 bits, texts and what has no word by the number that they were seen as. Each of the first groups has a table of its own, which stays in
 //! cache while rows of that group come, and as long as its values ascend, as times do, they are but listed. Values of all further groups are
 //! entries of one table. Values next to each other are often equal and looked up once. The first texts, which are all where there are few, have
 //! a bit for each group instead, and so have whole numbers near the first one, as those of few bits and dates are, in the first groups.
@@ -17,6 +17,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::accumulate::{Accumulator, Assigned, same};
 use super::groups::{Texts, words_of};
 use super::keys::TextWords;
+use super::row_numbers::RowNumbers;
 use crate::error::Result;
 use crate::hashed::hash;
 
@@ -88,7 +89,10 @@ pub(super) struct DistinctCount {
     seed: u64,
     texts: Texts,
     of_dictionary: TextWords,
-    has_texts: bool,
+    /// Of values that are neither words nor texts.
+    rows: Option<RowNumbers>,
+    /// Whether words are numbers in the order of first sight, as those of texts.
+    is_numbered: bool,
     /// Whether whole numbers may have bits, and the one whose bit is the first, once one was seen.
     has_numbers: bool,
     base: Option<u64>,
@@ -98,7 +102,7 @@ pub(super) struct DistinctCount {
 }
 
 impl DistinctCount {
-    /// `None` for types whose values are no words.
+    /// `None` for types whose values are neither words nor have Arrow's row format.
     pub fn of(data_type: &DataType) -> Option<DistinctCount> {
         let has_texts = match data_type {
             DataType::Utf8 => true,
@@ -110,7 +114,8 @@ impl DistinctCount {
             || matches!(data_type, DataType::Timestamp(unit, _) | DataType::Time64(unit) if *unit == TimeUnit::Nanosecond)
             || data_type.is_integer();
         let seed = std::hash::BuildHasher::hash_one(&DefaultHashBuilder::default(), 0);
-        (has_texts || is_word).then(|| DistinctCount {
+        let rows = if has_texts || is_word { None } else { Some(RowNumbers::of(data_type)?) };
+        Some(DistinctCount {
             counts: Vec::new(),
             own: Vec::new(),
             own_values: 0,
@@ -120,7 +125,8 @@ impl DistinctCount {
             seed,
             texts: Texts::default(),
             of_dictionary: TextWords::default(),
-            has_texts,
+            is_numbered: has_texts || rows.is_some(),
+            rows,
             has_numbers: data_type.is_integer() || *data_type == DataType::Date32 || *data_type == DataType::Boolean,
             base: None,
             last: None,
@@ -128,9 +134,9 @@ impl DistinctCount {
         })
     }
 
-    /// Takes in the text with a number.
+    /// Takes in the text or value with a number.
     #[inline]
-    fn take_text(&mut self, group: usize, number: u64) {
+    fn take_number(&mut self, group: usize, number: u64) {
         if number >= TEXT_BITS {
             return self.take(group, number);
         }
@@ -153,7 +159,7 @@ impl DistinctCount {
             let base = *self.base.get_or_insert(word.wrapping_sub(TEXT_BITS / 2));
             let number = word.wrapping_sub(base);
             if number < TEXT_BITS {
-                return self.take_text(group, number);
+                return self.take_number(group, number);
             }
         }
         self.take(group, word);
@@ -202,11 +208,14 @@ impl DistinctCount {
 
     /// Takes in the values of those groups of another for which that is asked.
     fn take_values(&mut self, other: &DistinctCount, groups: &[u32], is_asked: impl Fn(usize) -> bool) {
-        let numbers: Vec<u64> = other.texts.iter().map(|text| u64::from(self.texts.number(text))).collect();
+        let numbers: Vec<u64> = match (&mut self.rows, &other.rows) {
+            (Some(ours), Some(theirs)) => theirs.iter().map(|value| ours.number(value)).collect(),
+            _ => other.texts.iter().map(|text| u64::from(self.texts.number(text))).collect(),
+        };
         let mut take = |group: usize, word: u64| {
             let group = groups[group] as usize;
-            match self.has_texts {
-                true => self.take_text(group, numbers[usize::try_from(word).unwrap_or(0)]),
+            match self.is_numbered {
+                true => self.take_number(group, numbers[usize::try_from(word).unwrap_or(0)]),
                 false => self.take_word(group, word),
             }
         };
@@ -216,7 +225,7 @@ impl DistinctCount {
         let seen = other.seen.iter().filter(|(_, group)| is_asked(*group as usize));
         seen.for_each(|(word, group)| take(*group as usize, *word));
         // What has bits is the number of a text, or how far from the base a number is.
-        let base = if other.has_texts { 0 } else { other.base.unwrap_or(0) };
+        let base = if other.is_numbered { 0 } else { other.base.unwrap_or(0) };
         for (group, bits) in other.bits.iter().enumerate().filter(|(group, _)| is_asked(*group)) {
             for (place, word) in bits.iter().enumerate() {
                 let set = (0..64).filter(|bit| word >> bit & 1 == 1);
@@ -230,7 +239,7 @@ impl Accumulator for DistinctCount {
     fn grow(&mut self, groups: usize) {
         self.counts.resize(groups, 0);
         self.own.resize_with(groups.min(OWN_GROUPS_MAX), Values::default);
-        if self.has_texts {
+        if self.is_numbered {
             self.bits.resize(groups, Vec::new());
         } else if self.has_numbers {
             self.bits.resize(groups.min(OWN_GROUPS_MAX), Vec::new());
@@ -245,7 +254,7 @@ impl Accumulator for DistinctCount {
             assigned.each(codes.nulls(), |group, row| {
                 let code = usize::try_from(codes.values()[row]).unwrap_or(usize::MAX);
                 if let Some(Some(number)) = words.get(code) {
-                    self.take_text(group, *number);
+                    self.take_number(group, *number);
                 }
             });
             return Ok(());
@@ -253,8 +262,17 @@ impl Accumulator for DistinctCount {
         if let Some(texts) = array.as_string_opt::<i32>() {
             assigned.each(array.nulls(), |group, row| {
                 let number = u64::from(self.texts.number(texts.value(row)));
-                self.take_text(group, number);
+                self.take_number(group, number);
             });
+            return Ok(());
+        }
+        if let Some(mut numbers) = self.rows.take() {
+            let rows = numbers.rows(array)?;
+            assigned.each(array.logical_nulls().as_ref(), |group, row| {
+                let number = numbers.number(rows.row(row).data());
+                self.take_number(group, number);
+            });
+            self.rows = Some(numbers);
             return Ok(());
         }
         let words = words_of(array)?;
@@ -266,8 +284,9 @@ impl Accumulator for DistinctCount {
         // A table is filled to between seven sixteenths and seven eighths.
         let own = self.own_values * 2 * (size_of::<u64>() + 1) + self.own.len() * size_of::<Values>();
         let others = self.others.iter().map(|(other, groups)| other.held_bytes() + groups.len() * size_of::<u32>());
+        let rows = self.rows.as_ref().map_or(0, RowNumbers::bytes);
         let seen = self.seen.capacity() * (size_of::<(u64, u32)>() + 1);
-        own + seen + self.texts.bytes() + self.bits_bytes + others.sum::<usize>()
+        own + seen + self.texts.bytes() + rows + self.bits_bytes + others.sum::<usize>()
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {

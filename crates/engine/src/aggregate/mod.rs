@@ -9,11 +9,13 @@ mod first_by;
 mod groups;
 mod kernels;
 mod keys;
+mod list;
 mod over_frame;
 mod over_table;
 mod parted;
 mod picks;
 mod pivot;
+mod row_numbers;
 mod spread;
 
 use std::fmt::Debug;
@@ -23,6 +25,7 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::DataType;
 
 pub use external::{AggregateKernel, ExternalAggregate, KernelAccumulator};
+pub use list::Listing;
 
 pub(crate) use accumulate::{Accumulator, Assigned, Exact, Mean, Run, accumulator, check_sums, magnitudes, weighted};
 pub(crate) use groups::{Texts, words_of};
@@ -97,7 +100,10 @@ impl AggregateFunction {
     pub fn has_frames(&self) -> bool {
         let is_of_groups_alone = matches!(
             self,
-            AggregateFunction::Median | AggregateFunction::CountDistinct | AggregateFunction::External(_)
+            AggregateFunction::Median
+                | AggregateFunction::CountDistinct
+                | AggregateFunction::List(_)
+                | AggregateFunction::External(_)
         );
         !self.is_of_one_row() && !is_of_groups_alone
     }
@@ -105,7 +111,13 @@ impl AggregateFunction {
     /// Whether a row counts for nothing in which an argument is null; without an argument, in which one would be.
     #[must_use]
     pub fn leaves_nulls_out(&self) -> bool {
-        !self.is_of_one_row() && !matches!(self, AggregateFunction::External(_))
+        !self.is_of_one_row() && !matches!(self, AggregateFunction::List(_) | AggregateFunction::External(_))
+    }
+
+    /// Whether it is computed of rows in memory alone, which stand as a table's do.
+    #[must_use]
+    pub fn is_of_rows_in_memory(&self) -> bool {
+        matches!(self, AggregateFunction::FirstBy(_) | AggregateFunction::LastBy(_) | AggregateFunction::List(_))
     }
 
     /// Whether it is the value of one row.
@@ -155,6 +167,8 @@ pub enum AggregateFunction {
     FirstBy(Vec<SortOptions>),
     /// Value of the last row in such an order; of several the last as they stand.
     LastBy(Vec<SortOptions>),
+    /// The values of the rows as a list, nulls among them, or as a text; null of no rows. Of rows in memory alone.
+    List(Listing),
     /// Mean of the second argument weighted by the first; null where the weights add up to 0.
     WeightedAverage,
     /// Sum of the products.

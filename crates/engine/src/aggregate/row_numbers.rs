@@ -1,0 +1,75 @@
+//! Numbers for values of types without words of their own, as structs and lists are: those of the bytes that Arrow's row format writes them as.
+
+use std::hash::BuildHasher;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use arrow::row::{RowConverter, Rows, SortField};
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use crate::error::Result;
+
+/// Values that were seen, by number.
+#[derive(Debug)]
+pub(super) struct RowNumbers {
+    converter: RowConverter,
+    /// Hashes and numbers.
+    known: HashTable<(u64, u32)>,
+    hasher: DefaultHashBuilder,
+    /// The bytes of all values one behind the other, and where each ends.
+    all: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl RowNumbers {
+    /// `None` for types that the row format doesn't know.
+    pub fn of(data_type: &DataType) -> Option<RowNumbers> {
+        let field = SortField::new(data_type.clone());
+        if !RowConverter::supports_fields(std::slice::from_ref(&field)) {
+            return None;
+        }
+        Some(RowNumbers {
+            converter: RowConverter::new(vec![field]).ok()?,
+            known: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+            all: Vec::new(),
+            ends: Vec::new(),
+        })
+    }
+
+    /// The bytes of values, one row each.
+    pub fn rows(&self, array: &ArrayRef) -> Result<Rows> {
+        Ok(self.converter.convert_columns(std::slice::from_ref(array))?)
+    }
+
+    /// The number of a value.
+    pub fn number(&mut self, value: &[u8]) -> u64 {
+        let hash = self.hasher.hash_one(value);
+        let is_it = |(known, number): &(u64, u32)| *known == hash && self.value(*number as usize) == value;
+        if let Some((_, number)) = self.known.find(hash, is_it) {
+            return u64::from(*number);
+        }
+        let number = u32::try_from(self.ends.len()).unwrap_or(u32::MAX);
+        self.known.insert_unique(hash, (hash, number), |(hash, _)| *hash);
+        self.all.extend_from_slice(value);
+        self.ends.push(self.all.len());
+        u64::from(number)
+    }
+
+    /// All values by number.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.ends.len()).map(|number| self.value(number))
+    }
+
+    /// Bytes that they take, more or less.
+    pub fn bytes(&self) -> usize {
+        self.all.capacity()
+            + self.ends.capacity() * size_of::<usize>()
+            + self.known.capacity() * (size_of::<(u64, u32)>() + 1)
+    }
+
+    fn value(&self, number: usize) -> &[u8] {
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.all[start..self.ends[number]]
+    }
+}
