@@ -94,12 +94,11 @@ fn write_step(f: &mut Formatter<'_>, plan: &Plan) -> Result {
             let kept = if asof.inner { "matches alone" } else { "every row" };
             let rule = &asof.rule;
             let op = if rule.inclusive { "inclusive" } else { "strict" };
-            write!(
-                f,
-                "AsofJoin: {kept}, {:?} {op}, by {} keys",
-                rule.direction,
-                asof.keys.len() + usize::from(asof.symbol.is_some())
-            )?;
+            let keys = asof.keys.len() + usize::from(asof.symbol.is_some());
+            match asof.all_of_time {
+                true => write!(f, "JoinByTime: {kept}, all rows of the same time, by {keys} more keys")?,
+                false => write!(f, "AsofJoin: {kept}, {:?} {op}, by {keys} keys", rule.direction)?,
+            }
             write_scan(f, &asof.scan)
         }
         Plan::WindowJoin { join, .. } => {

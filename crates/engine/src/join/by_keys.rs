@@ -341,6 +341,26 @@ mod tests {
         Arc::new((0..i64::try_from(rows).unwrap()).map(Some).collect::<Int64Array>())
     }
 
+    fn setting(constants: &[ArrayRef], memory_bytes: usize) -> Setting<'_> {
+        Setting { tables: &[], constants, threads: 2, memory_bytes, stop: Stop::NEVER, reads: Reads::default() }
+    }
+
+    /// The pairs of a join: what two of its columns of whole numbers say of each.
+    fn pairs_of(
+        frames: Vec<Frame>,
+        join: &KeyJoin,
+        constants: &[ArrayRef],
+        columns: [usize; 2],
+    ) -> Vec<(i64, Option<i64>)> {
+        let mut pairs = Vec::new();
+        for frame in join_by_keys(frames, join, &setting(constants, 1 << 24)).unwrap() {
+            let values = frame.into_columns().unwrap();
+            let [places, rows] = columns.map(|column| values[column].as_primitive::<Int64Type>());
+            pairs.extend(places.values().iter().copied().zip(rows.iter()));
+        }
+        pairs
+    }
+
     fn check(left: &[Vec<Option<i64>>], right: &[Vec<Option<i64>>], keys: usize, inner: bool) {
         let mut constants: Vec<ArrayRef> = (0..keys).map(|key| column(right, key)).collect();
         constants.push(places(right.len()));
@@ -350,22 +370,7 @@ mod tests {
         let frames = vec![frame.slice(0, cut), frame.slice(cut, left.len() - cut)];
         let of_left = (0..keys).map(Expr::Column).collect();
         let join = KeyJoin::new(of_left, (0..keys).collect(), vec![keys], inner);
-        let setting = Setting {
-            tables: &[],
-            constants: &constants,
-            threads: 2,
-            memory_bytes: 1 << 24,
-            stop: Stop::NEVER,
-            reads: Reads::default(),
-        };
-        let joined = join_by_keys(frames, &join, &setting).unwrap();
-        let mut found = Vec::new();
-        for frame in joined {
-            let columns = frame.into_columns().unwrap();
-            let (places, rows) =
-                (columns[keys].as_primitive::<Int64Type>(), columns[keys + 1].as_primitive::<Int64Type>());
-            found.extend(places.iter().flatten().zip(rows.iter()));
-        }
+        let found = pairs_of(frames, &join, &constants, [keys, keys + 1]);
         assert_eq!(found, naive(left, right, inner), "{left:?} {right:?}");
     }
 
@@ -400,27 +405,10 @@ mod tests {
                 false => Expr::Not(Box::new(Expr::Not(Box::new(less)))),
             };
             let join = KeyJoin::new(vec![Expr::Column(0)], vec![0], vec![0, 1], true).with_condition(condition);
-            let setting = Setting {
-                tables: &[],
-                constants: &constants,
-                threads: 2,
-                memory_bytes: 1 << 24,
-                stop: Stop::NEVER,
-                reads: Reads::default(),
-            };
-            let mut found = Vec::new();
-            for frame in join_by_keys(vec![frame], &join, &setting).unwrap() {
-                let columns = frame.into_columns().unwrap();
-                let (places, rows) = (columns[1].as_primitive::<Int64Type>(), columns[3].as_primitive::<Int64Type>());
-                found.extend(places.iter().flatten().zip(rows.iter().flatten()));
-            }
-            let pairs = naive(&rows, right, true);
+            let mut found = pairs_of(vec![frame], &join, &constants, [1, 3]);
             found.sort_unstable();
-            let expected: Vec<(i64, i64)> = pairs
-                .into_iter()
-                .filter_map(|(place, row)| Some((place, row?)))
-                .filter(|(place, row)| row < place)
-                .collect();
+            let mut expected = naive(&rows, right, true);
+            expected.retain(|(place, row)| row.is_some_and(|row| row < *place));
             assert_eq!(found, expected);
         }
     }
@@ -478,21 +466,8 @@ mod tests {
             let searched = KeyJoin::new(vec![Expr::Column(0)], vec![0], vec![0, 1, 2], true).with_condition(both.clone());
             let looked_at = KeyJoin::new(vec![Expr::Column(0)], vec![0], vec![0, 1, 2], true)
                 .with_condition(Expr::Not(Box::new(Expr::Not(Box::new(both)))));
-            let setting = Setting {
-                tables: &[],
-                constants: &constants,
-                threads: 2,
-                memory_bytes: 1 << 24,
-                stop: Stop::NEVER,
-                reads: Reads::default(),
-            };
             let pairs = |join: &KeyJoin| {
-                let mut pairs = Vec::new();
-                for frame in join_by_keys(vec![frame.clone()], join, &setting).unwrap() {
-                    let columns = frame.into_columns().unwrap();
-                    let (places, rows) = (columns[3].as_primitive::<Int64Type>(), columns[6].as_primitive::<Int64Type>());
-                    pairs.extend(places.values().iter().copied().zip(rows.values().iter().copied()));
-                }
+                let mut pairs = pairs_of(vec![frame.clone()], join, &constants, [3, 6]);
                 pairs.sort_unstable();
                 pairs
             };
@@ -517,14 +492,7 @@ mod tests {
         let frame = Frame::new(vec![Arc::clone(&same)], same.len());
         let join = KeyJoin::new(vec![Expr::Column(0)], vec![0], vec![0], true);
         let constants = [same];
-        let setting = Setting {
-            tables: &[],
-            constants: &constants,
-            threads: 1,
-            memory_bytes: 1 << 20,
-            stop: Stop::NEVER,
-            reads: Reads::default(),
-        };
-        assert!(matches!(join_by_keys(vec![frame], &join, &setting), Err(crate::Error::Memory { .. })));
+        let joined = join_by_keys(vec![frame], &join, &setting(&constants, 1 << 20));
+        assert!(matches!(joined, Err(crate::Error::Memory { .. })));
     }
 }

@@ -269,7 +269,8 @@ impl Rows {
         }
     }
 
-    fn position(&self, row: usize) -> u64 {
+    /// Where one of them stands.
+    pub fn position(&self, row: usize) -> u64 {
         match self {
             Rows::From { source, first, .. } => position(*source, first + row),
             Rows::Listed(positions) => positions[row],

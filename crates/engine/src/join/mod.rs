@@ -7,6 +7,7 @@
 
 mod by_keys;
 mod chain;
+mod equal_times;
 mod key_range;
 mod keys;
 mod windows;
@@ -27,6 +28,7 @@ use hashbrown::{HashMap, HashSet};
 use splay_store::TableSnapshot;
 
 use self::chain::{Chain, Keyed, Right, Searched};
+use self::equal_times::pairs_max;
 use self::keys::LeftKey;
 use crate::asof::MatchRule;
 use crate::error::{Error, Result};
@@ -62,6 +64,8 @@ pub struct AsofJoin {
     pub keys: Vec<(Expr, usize)>,
     /// Which right row matches.
     pub rule: MatchRule,
+    /// Whether all right rows of the same time match, whatever the rule, instead of one.
+    pub all_of_time: bool,
     /// Whether left rows without a match are left out.
     pub inner: bool,
 }
@@ -71,7 +75,9 @@ pub(crate) fn join(input: Vec<Frame>, join: &AsofJoin, setting: &Setting<'_>) ->
     let (snapshot, right) = right_of(&join.scan, setting)?;
     let rows: usize = input.iter().map(Frame::len).sum();
     check_memory(rows, join, setting.memory_bytes / 2)?;
-    let joiner = || Joiner { join, right: &right, constants: setting.constants, chains: HashMap::new() };
+    let pairs_max = pairs_max(join, setting.memory_bytes / 2 / setting.threads.max(1));
+    let joiner =
+        || Joiner { join, right: &right, constants: setting.constants, chains: HashMap::new(), pairs: 0, pairs_max };
     let joined = in_chunks(&input, (CHUNK_ROWS, PARALLEL_ROWS), setting, joiner, Joiner::chunk)?;
     let mut stats = count(snapshot, &[])?;
     stats.rows.kept = joined.iter().map(|(_, found)| *found as u64).sum();
@@ -152,9 +158,14 @@ fn evaluate_over(
 }
 
 fn check_memory(rows: usize, join: &AsofJoin, limit: usize) -> Result<()> {
-    let width: usize = join.types.iter().map(|data_type| data_type.primitive_width().unwrap_or(16)).sum();
-    let needed = rows.saturating_mul(width + size_of::<u64>());
+    let needed = rows.saturating_mul(row_bytes(join));
     if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
+}
+
+/// Bytes of what is taken of a match, and of where it stands.
+fn row_bytes(join: &AsofJoin) -> usize {
+    let width: usize = join.types.iter().map(|data_type| data_type.primitive_width().unwrap_or(16)).sum();
+    width + size_of::<u64>()
 }
 
 /// Joins chunks of left rows one after the other.
@@ -164,19 +175,31 @@ struct Joiner<'a> {
     constants: &'a [ArrayRef],
     /// The right rows of each symbol that came by.
     chains: HashMap<String, Chain>,
+    /// Pairs of rows of equal times so far, and how many there may be.
+    pairs: usize,
+    pairs_max: usize,
 }
 
 impl Joiner<'_> {
     /// The joined rows, and how many have a match.
     fn chunk(&mut self, left: &Frame) -> Result<(Frame, usize)> {
+        if self.join.all_of_time {
+            let (rows, positions) = self.pairs_of(left)?;
+            return self.with_outputs(left.take(&rows.into())?, &Gather::new(&positions));
+        }
         let positions = self.positions(left)?;
-        let (mut joined, gather) = if self.join.inner && positions.contains(&NOTHING) {
+        let (joined, gather) = if self.join.inner && positions.contains(&NOTHING) {
             let found: Vec<u64> = positions.iter().copied().filter(|position| *position != NOTHING).collect();
             let mask: BooleanArray = positions.iter().map(|position| Some(*position != NOTHING)).collect();
             (left.kept(Kept::new(mask, left.columns().len()))?, Gather::new(&found))
         } else {
             (left.clone(), Gather::new(&positions))
         };
+        self.with_outputs(joined, &gather)
+    }
+
+    /// Left rows with what is taken of their matches.
+    fn with_outputs(&self, mut joined: Frame, gather: &Gather) -> Result<(Frame, usize)> {
         let rows = joined.len();
         for (output, data_type) in self.join.outputs.iter().zip(&self.join.types) {
             joined.push(match output {

@@ -149,7 +149,7 @@ impl Joiner<'_> {
 }
 
 /// Left rows of one symbol with equal keys, and where their windows lie.
-struct List {
+pub(super) struct List {
     /// Numbers of the rows.
     rows: Vec<usize>,
     bounds: Vec<Option<(i64, i64)>>,
@@ -158,11 +158,11 @@ struct List {
     /// Whether a row that prevails is still looked for.
     wants_prevailing: Vec<bool>,
     /// By part, the last one first; the group of a window is the number of its row.
-    found: Vec<(Rows, Vec<Run>)>,
+    pub found: Vec<(Rows, Vec<Run>)>,
 }
 
 impl List {
-    fn new(rows: Vec<usize>, bounds: &[Option<(i64, i64)>], rule: WindowRule) -> List {
+    pub fn new(rows: Vec<usize>, bounds: &[Option<(i64, i64)>], rule: WindowRule) -> List {
         let bounds: Vec<_> = rows.iter().map(|row| bounds[*row]).collect();
         let least = bounds.iter().flatten().map(|(begin, _)| *begin).min();
         let reach = least.zip(bounds.iter().flatten().map(|(_, end)| *end).max());
@@ -171,7 +171,7 @@ impl List {
     }
 
     /// Looks for windows in a part. Later parts were looked into before.
-    fn look_into(&mut self, chain: &mut Chain, number: usize, keyed: &mut Keyed<'_, '_>) -> Result<()> {
+    pub fn look_into(&mut self, chain: &mut Chain, number: usize, keyed: &mut Keyed<'_, '_>) -> Result<()> {
         let (earliest, latest) = chain.times(number);
         let Some((least, _)) = self.reach.filter(|(_, greatest)| earliest <= *greatest) else { return Ok(()) };
         let is_before = latest < least;

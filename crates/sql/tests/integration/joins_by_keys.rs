@@ -27,13 +27,13 @@ fn spec(name: &str) -> TableSpec {
     TableSpec::new(name, columns, "ts", Some("sym"))
 }
 
-/// Rows of which each has a number of its own, `step` from the one before; every eleventh has none.
-fn rows(spec: &TableSpec, count: i64, step: i64) -> RecordBatch {
+/// Rows of which each has a number of its own, `step` from the one before; every eleventh has none. So many rows have the same time.
+fn rows(spec: &TableSpec, count: i64, step: i64, of_time: i64) -> RecordBatch {
     let some = |row: i64, value: i64| (row % 11 != 4).then_some(value);
     let all = || 0..count;
     let columns: Vec<ArrayRef> = vec![
         Arc::new(
-            TimestampNanosecondArray::from_iter_values(all().map(|row| OPENING + row * step * 1_000))
+            TimestampNanosecondArray::from_iter_values(all().map(|row| OPENING + (row - row % of_time) * step * 1_000))
                 .with_timezone("UTC"),
         ),
         Arc::new(all().map(|row| Some(["A", "B", "C"][(row % 3) as usize])).collect::<DictionaryArray<Int32Type>>()),
@@ -48,11 +48,18 @@ fn rows(spec: &TableSpec, count: i64, step: i64) -> RecordBatch {
 fn database() -> (tempfile::TempDir, Database) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path().join("db")).unwrap();
-    for (name, count, step) in [("large", LARGE, 1), ("small", 900, 1_000), ("other", LARGE, 3)] {
+    // The last two are two segments of one table, which overlap in time.
+    for (name, count, step, of_time) in [
+        ("large", LARGE, 1, 1),
+        ("small", 900, 1_000, 1),
+        ("other", LARGE, 3, 1),
+        ("tied", LARGE, 2, 6),
+        ("tied", 5_000, 4, 9),
+    ] {
         let spec = spec(name);
         let mut load =
             database.load(&spec, LoadOptions { tier: Some(Tier::Mapped), ..LoadOptions::default() }).unwrap();
-        load.append(&rows(&spec, count, step)).unwrap();
+        load.append(&rows(&spec, count, step, of_time)).unwrap();
         load.commit().unwrap();
     }
     (folder, database)
@@ -82,6 +89,48 @@ fn a_large_side_may_stand_left_or_right() {
         ("select count(*), count(l.id) from small s left join large l on l.few = s.few and l.id < s.id", false),
     ] {
         assert_eq!(both.compare(text), Ok(is_tick), "{text}: {:?}", both.reason(text));
+    }
+}
+
+#[test]
+fn large_tables_are_joined_by_time_along_their_order() {
+    let (_folder, database) = database();
+    let both = both(&database, 2);
+    let keys = "l.sym = t.sym and l.ts = t.ts";
+    for (text, is_by_time) in [
+        (format!("select count(*), sum(l.price + t.price), sum(t.id - l.id) from large l join tied t on {keys}"), true),
+        (format!("select count(*), count(t.sym), sum(t.price) from large l left join tied t on {keys}"), true),
+        (
+            format!("select l.id, t.id, t.note from large l join tied t on {keys} where l.price < 1 and t.few < 100"),
+            true,
+        ),
+        (
+            format!("select l.id, t.id from large l left join tied t on {keys} and l.few = t.few where l.price = 3"),
+            true,
+        ),
+        (format!("select count(*), max(t.id) from large l join tied t on {keys} and l.price = t.price"), true),
+        (format!("select count(*), max(t.id) from large l join tied t on {keys} and l.id < t.id"), true),
+        (format!("select count(*), sum(t.few) from tied l join tied t on {keys}"), true),
+        (format!("select l.id, t.id from small l left join tied t on {keys} order by l.id, t.id"), true),
+        (
+            format!(
+                "select count(*), max(n) from (select *, id + 1 as n from small) l join (select ts, sym as sym, few from tied where few > 9) t on {keys}"
+            ),
+            true,
+        ),
+        (format!("select count(*) from (select l.id, t.few from large l join tied t on {keys}) where few = 3"), false),
+        ("select count(*), max(t.few) from small l join tied t on l.ts = t.ts".to_owned(), false),
+        (
+            "select count(*) from large l join tied t on l.sym = t.sym and l.ts = t.ts + interval '1 microsecond'"
+                .to_owned(),
+            false,
+        ),
+    ] {
+        let found = both.compare(&text);
+        assert!(found.is_ok(), "{text}: {found:?}");
+        let plan = both.tick.sql(&format!("explain {text}"), splay_sql::Parameters::None).unwrap().batches().unwrap();
+        let plan = arrow::util::pretty::pretty_format_batches(&plan).unwrap().to_string();
+        assert_eq!(plan.contains("JoinByTime"), is_by_time, "{text}: {plan}");
     }
 }
 
