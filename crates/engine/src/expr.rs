@@ -23,6 +23,7 @@ use crate::kept::Kept;
 use crate::lookup::LookupTable;
 use crate::own_type::{OwnComparison, own_comparison};
 use crate::per_stretch::over_stretches;
+use crate::per_text::over_recurring_texts;
 use crate::shift::shifted;
 use crate::value_list::ValueList;
 use crate::widen::widen;
@@ -236,7 +237,10 @@ impl Expr {
                 match self {
                     Expr::Call(_, _) => match over_stretches(self, columns, constants)? {
                         Some(value) => Ok(value),
-                        None => self.evaluate_each(columns, constants),
+                        None => match over_recurring_texts(self, columns, constants)? {
+                            Some(value) => Ok(value),
+                            None => self.evaluate_each(columns, constants),
+                        },
                     },
                     _ => self.evaluate_each(columns, constants),
                 }

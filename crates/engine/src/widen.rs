@@ -1,14 +1,18 @@
-//! Conversions of numbers that every value passes, without looking at each whether it does.
+//! Conversions of numbers and instants that every value passes, without looking at each whether it does.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray};
 use arrow::datatypes::{
-    DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
+    DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time64NanosecondType,
+    TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 
-/// Numbers as a type that holds all of them, floats rounding to the nearest; `None` for other conversions.
+/// Nanoseconds of a day of UTC.
+const DAY: i64 = 86_400_000_000_000;
+
+/// Numbers as a type that holds all of them, floats rounding to the nearest, and the dates and times of day of instants in UTC; `None` for other
+/// conversions.
 pub(crate) fn widen(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     fn into<F: ArrowPrimitiveType, T: ArrowPrimitiveType>(
         array: &ArrayRef,
@@ -35,13 +39,24 @@ pub(crate) fn widen(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
         (DataType::UInt8, DataType::UInt64) => into::<UInt8Type, UInt64Type>(array, u64::from),
         (DataType::UInt16, DataType::UInt64) => into::<UInt16Type, UInt64Type>(array, u64::from),
         (DataType::UInt32, DataType::UInt64) => into::<UInt32Type, UInt64Type>(array, u64::from),
+        (DataType::Timestamp(TimeUnit::Nanosecond, zone), DataType::Time64(TimeUnit::Nanosecond)) if is_utc(zone) => {
+            into::<TimestampNanosecondType, Time64NanosecondType>(array, |instant| instant.rem_euclid(DAY))
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "64 bits of nanoseconds have fewer days than 32 bits hold")]
+        (DataType::Timestamp(TimeUnit::Nanosecond, zone), DataType::Date32) if is_utc(zone) => {
+            into::<TimestampNanosecondType, Date32Type>(array, |instant| instant.div_euclid(DAY) as i32)
+        }
         _ => None,
     }
 }
 
+fn is_utc(zone: &Option<Arc<str>>) -> bool {
+    zone.as_deref().is_none_or(|zone| zone == "UTC")
+}
+
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Float32Array, Int32Array, Int64Array, UInt64Array};
+    use arrow::array::{Float32Array, Int32Array, Int64Array, TimestampNanosecondArray, UInt64Array};
     use arrow::compute::cast;
 
     use super::*;
@@ -59,6 +74,14 @@ mod tests {
                 if let Some(wide) = widen(array, &to) {
                     assert_eq!(&wide, &cast(array, &to).unwrap(), "{} to {to}", array.data_type());
                 }
+            }
+        }
+        let instants = [Some(i64::MIN), Some(-DAY - 1), Some(-1), None, Some(0), Some(DAY - 1), Some(i64::MAX)];
+        let instants = TimestampNanosecondArray::from(instants.to_vec());
+        for instants in [instants.clone(), instants.with_timezone("UTC")] {
+            let instants: ArrayRef = Arc::new(instants);
+            for to in [DataType::Date32, DataType::Time64(TimeUnit::Nanosecond)] {
+                assert_eq!(&widen(&instants, &to).unwrap(), &cast(&instants, &to).unwrap(), "{to}");
             }
         }
         assert!(widen(&arrays[1], &DataType::Int32).is_none());

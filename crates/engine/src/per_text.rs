@@ -1,0 +1,124 @@
+//! Costly functions of texts, evaluated once for each text of a block of rows.
+//!
+//! Texts of few values often come without a dictionary. Where the function takes longer for a row than finding out which text it is, and a sample of
+//! a block's rows has few different texts, those of the block are numbered and the function is called for each of them once. How long it takes
+//! is measured: it decides on the way to the values, which are the same on both.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::{Array, ArrayRef, AsArray, StringArray, UInt32Array};
+use arrow::compute::take;
+
+use crate::aggregate::Texts;
+use crate::codes::unless_refused;
+use crate::error::Result;
+use crate::expr::{Chosen, Columns, Expr, Value};
+
+/// Rows from which on texts are looked at.
+const ROWS_MIN: usize = 1_024;
+
+/// Rows whose texts are counted at first, and for how many of them there must be one.
+const SAMPLE_ROWS: usize = 2_048;
+const ROWS_OF_TEXT_MIN: usize = 3;
+
+/// Rows for which the function is called to see how long it takes.
+const TIMED_ROWS: usize = 128;
+
+/// What a row must take to be worth it.
+const ROW_MIN: Duration = Duration::from_nanos(40);
+
+/// The values of a call that reads one column of plain texts alone, computed for each text; `None` where that doesn't pay, or something is refused.
+pub(crate) fn over_recurring_texts(
+    expr: &Expr,
+    columns: &dyn Columns,
+    constants: &[ArrayRef],
+) -> Result<Option<Value>> {
+    if columns.rows() < ROWS_MIN {
+        return Ok(None);
+    }
+    let (mut only, mut is_one) = (None, true);
+    expr.visit_columns(&mut |column| is_one &= only.replace(column).is_none_or(|known| known == column));
+    let Some(column) = only.filter(|_| is_one) else { return Ok(None) };
+    let Value::Array(array) = columns.column(column)? else { return Ok(None) };
+    let Some(texts) = array.as_string_opt::<i32>() else { return Ok(None) };
+    let started = Instant::now();
+    if unless_refused(values(expr, column, Arc::new(texts.slice(0, TIMED_ROWS)), constants))?.is_none()
+        || started.elapsed() < ROW_MIN * u32::try_from(TIMED_ROWS).unwrap_or(u32::MAX)
+        || numbered(&texts.slice(0, SAMPLE_ROWS.min(texts.len()))).is_none()
+    {
+        return Ok(None);
+    }
+    let Some((each, of_rows)) = numbered(texts) else { return Ok(None) };
+    let Some(values) = unless_refused(values(expr, column, Arc::new(each), constants))? else { return Ok(None) };
+    Ok(Some(Value::Array(take(&values, &UInt32Array::from(of_rows), None)?)))
+}
+
+fn values(expr: &Expr, column: usize, texts: ArrayRef, constants: &[ArrayRef]) -> Result<ArrayRef> {
+    let rows = texts.len();
+    let mut columns = vec![None; column + 1];
+    columns[column] = Some(Value::Array(texts));
+    expr.evaluate(&Chosen { columns, rows }, constants)?.into_array(rows)
+}
+
+/// The different texts, null among them if there is one, and which of them each row has; `None` if there are many.
+fn numbered(texts: &StringArray) -> Option<(StringArray, Vec<u32>)> {
+    let most = texts.len() / ROWS_OF_TEXT_MIN;
+    let mut known = Texts::default();
+    let mut of_rows = Vec::with_capacity(texts.len());
+    let null = u32::MAX;
+    for text in texts {
+        of_rows.push(text.map_or(null, |text| known.number(text)));
+        if known.len() > most {
+            return None;
+        }
+    }
+    let of_null = u32::try_from(known.len()).ok()?;
+    let has_null = texts.null_count() > 0;
+    if has_null {
+        of_rows.iter_mut().filter(|number| **number == null).for_each(|number| *number = of_null);
+    }
+    let each = known.iter().map(Some).chain(has_null.then_some(None));
+    Some((each.collect(), of_rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expr::ScalarFunction;
+
+    /// The length of a text, which takes long.
+    #[derive(Debug)]
+    struct Length;
+
+    impl ScalarFunction for Length {
+        fn name(&self) -> &str {
+            "length"
+        }
+
+        fn call(&self, arguments: &[Value], rows: usize) -> Result<Value> {
+            std::thread::sleep(Duration::from_millis(1));
+            Ok(Value::Array(arrow::compute::kernels::length::length(&arguments[0].clone().into_array(rows)?)?))
+        }
+    }
+
+    #[test]
+    fn values_are_those_of_the_rows() {
+        for different in [1, 7, 500, 100_000] {
+            for nulls in [0, 5] {
+                let text = |row: usize| (nulls == 0 || row % nulls > 0).then(|| "x".repeat(row * 31 % different % 40));
+                let texts: ArrayRef = Arc::new((0..5_000).map(text).collect::<StringArray>());
+                let columns = Chosen { columns: vec![Some(Value::Array(Arc::clone(&texts)))], rows: texts.len() };
+                let call = Expr::Call(Arc::new(Length), vec![Expr::Column(0)]);
+                let expected = arrow::compute::kernels::length::length(&texts).unwrap();
+                let found = call.evaluate(&columns, &[]).unwrap().into_array(texts.len()).unwrap();
+                assert_eq!(&found, &expected, "{different} {nulls}");
+                if different == 7 {
+                    assert!(over_recurring_texts(&call, &columns, &[]).unwrap().is_some());
+                }
+            }
+        }
+        let many: ArrayRef = Arc::new((0..5_000).map(|row| Some(row.to_string())).collect::<StringArray>());
+        assert!(numbered(many.as_string::<i32>()).is_none());
+    }
+}
