@@ -42,6 +42,7 @@ mod date_times;
 mod first_last;
 mod folds;
 mod frame_fold;
+mod frame_ranks;
 mod frame_rows;
 mod gap_fill;
 mod glob;

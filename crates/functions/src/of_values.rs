@@ -10,7 +10,7 @@
 //!
 //! Source: duckdb.org/docs/stable/sql/functions/aggregates.
 
-use std::collections::HashMap;
+use std::hash::Hash;
 use std::mem::size_of_val;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use arrow::buffer::OffsetBuffer;
 use arrow::compute::{concat, sort_to_indices, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Float64Type, Schema};
 use arrow::row::{RowConverter, SortField};
-use datafusion::common::{Result, ScalarValue, exec_err, not_impl_err, plan_err};
+use datafusion::common::{HashMap, Result, ScalarValue, exec_err, not_impl_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{
@@ -29,6 +29,7 @@ use datafusion::logical_expr::{
 };
 use splay_store::canonical;
 
+use crate::frame_ranks::place;
 use crate::shape::{Shape, entropy};
 
 /// Arrays of values that are put together once there are so many.
@@ -249,14 +250,6 @@ impl Values {
     }
 }
 
-/// The place of the first value that at least a share of all values doesn't exceed.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the place lies among the values")]
-fn place(rows: usize, share: f64) -> usize {
-    // 0.07 * 100 is 7.000000000000001.
-    let place = (rows as f64 * share - 1e-9).ceil() as usize;
-    place.clamp(1, rows) - 1
-}
-
 /// The value on the line between those around a share of the rows.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the place lies among the values")]
 fn between(sorted: &Float64Array, share: f64) -> f64 {
@@ -274,16 +267,36 @@ fn rows_of(values: &ArrayRef) -> Result<arrow::row::Rows> {
     Ok(converter.convert_columns(&[Arc::clone(values)])?)
 }
 
-/// The place of the first of each value, with how often it is there.
+/// The place of the first of each value, with how often it is there, in the order of values.
 fn counted(values: &ArrayRef) -> Result<Vec<(u32, u64)>> {
-    let rows = rows_of(values)?;
-    let mut counts: HashMap<arrow::row::Row<'_>, (u32, u64)> = HashMap::new();
-    for (row, place) in rows.iter().zip(0u32..) {
-        counts.entry(row).or_insert((place, 0)).1 += 1;
-    }
-    let mut counts: Vec<_> = counts.into_iter().collect();
-    counts.sort_unstable_by_key(|(value, _)| *value);
-    Ok(counts.into_iter().map(|(_, count)| count).collect())
+    let counts = match (values.data_type().primitive_width(), values.as_string_opt::<i32>()) {
+        (Some(1), _) => counts_of(bytes_of::<1>(values)),
+        (Some(2), _) => counts_of(bytes_of::<2>(values)),
+        (Some(4), _) => counts_of(bytes_of::<4>(values)),
+        (Some(8), _) => counts_of(bytes_of::<8>(values)),
+        (_, Some(texts)) => counts_of((0..texts.len()).map(|row| texts.value(row))),
+        _ => counts_of(rows_of(values)?.iter()),
+    };
+    let firsts = UInt32Array::from_iter_values(counts.iter().map(|(first, _)| *first));
+    let order = sort_to_indices(&take(values, &firsts, None)?, None, None)?;
+    Ok(order.values().iter().map(|place| counts[*place as usize]).collect())
+}
+
+fn counts_of<V: Hash + Eq>(values: impl Iterator<Item = V>) -> Vec<(u32, u64)> {
+    let mut counts: HashMap<V, (u32, u64)> = HashMap::new();
+    values.zip(0u32..).for_each(|(value, place)| counts.entry(value).or_insert((place, 0)).1 += 1);
+    counts.into_values().collect()
+}
+
+/// The bytes of numbers of one width.
+fn bytes_of<const WIDTH: usize>(values: &ArrayRef) -> impl Iterator<Item = [u8; WIDTH]> {
+    let data = values.to_data();
+    let buffer = data.buffers()[0].slice_with_length(data.offset() * WIDTH, data.len() * WIDTH);
+    (0..data.len()).map(move |row| {
+        let mut own = [0; WIDTH];
+        own.copy_from_slice(&buffer[row * WIDTH..(row + 1) * WIDTH]);
+        own
+    })
 }
 
 fn histogram(values: &ArrayRef) -> Result<ScalarValue> {

@@ -7,7 +7,8 @@
 //! and runs DataFusion's accumulator over the rows of each. So tick plans call it as any function of partitions.
 //!
 //! - Frames, exclusions, distinct values, order: <https://www.postgresql.org/docs/current/sql-expressions.html#SYNTAX-WINDOW-FUNCTIONS>.
-//! - A frame that is that of the row before costs nothing, one that has grown costs its new rows, any other costs all of its rows. A window
+//! - What depends on the order of the values in a frame is found by their ranks (`frame_ranks.rs`).
+//! - Of all else a frame that is that of the row before costs nothing, one that has grown costs its new rows, any other costs all of its rows. A window
 //!   that would look at more than [`STEPS_MAX`] rows is an error.
 
 use std::collections::HashMap;
@@ -21,7 +22,9 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::functions_aggregate::nth_value::nth_value_udaf;
-use datafusion::logical_expr::expr::{NullTreatment, ScalarFunction, WindowFunction, WindowFunctionParams};
+use datafusion::logical_expr::expr::{
+    NullTreatment, ScalarFunction, Sort as SortExpr, WindowFunction, WindowFunctionParams,
+};
 use datafusion::logical_expr::function::{AccumulatorArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawWindowExpr};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
@@ -34,7 +37,9 @@ use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use splay_store::canonical;
 
 use crate::first_last::RowPick;
+use crate::frame_ranks::Ranked;
 use crate::frame_rows::{Bound, Exclusion, Frames, Units};
+use crate::percentile::constant_share;
 use crate::shifted::{self, Shifted};
 
 /// Says among the keys of a partition what else there is to a window.
@@ -173,7 +178,8 @@ impl ExprPlanner for FramePlanner {
             Some(said) => said,
             None if is_distinct
                 || gathers(aggregate.name())
-                || (slides(&window.window_frame) && cannot_slide(aggregate.name())) =>
+                || (slides(&window.window_frame) && cannot_slide(aggregate.name()))
+                || (moves(&window.window_frame, &window.order_by) && is_ranked(aggregate.name())) =>
             {
                 Said::nothing()
             }
@@ -418,6 +424,23 @@ impl FrameEvaluator {
         Ok(())
     }
 
+    /// What is asked of the ranks of a frame's values, if these tell the result.
+    fn ranked(&self) -> Option<Ranked> {
+        let function = &self.function;
+        let share = || self.exprs.get(1).and_then(constant_share);
+        let ranked = match (function.aggregate.name(), self.fields.len()) {
+            _ if function.exclusion != Exclusion::Nothing => return None,
+            ("count", 1) if function.is_distinct => return Some(Ranked::CountDistinct),
+            _ if function.is_distinct => return None,
+            ("median", 1) => Ranked::Median,
+            ("mode", 1) => Ranked::Mode,
+            ("percentile_cont", 2) => Ranked::Continuous(share()?),
+            ("quantile_disc", 2) => Ranked::Discrete(share()?),
+            _ => return None,
+        };
+        (self.fields[0].data_type() == self.result.data_type()).then_some(ranked)
+    }
+
     fn frames(&self, values: &[ArrayRef], rows: usize) -> Result<Frames> {
         let function = &self.function;
         let [_, _, keys, offsets] = function.places();
@@ -534,6 +557,17 @@ fn slides(frame: &WindowFrame) -> bool {
     !matches!(&frame.start_bound, WindowFrameBound::Preceding(offset) if offset.is_null())
 }
 
+/// Whether rows have different frames.
+fn moves(frame: &WindowFrame, order_by: &[SortExpr]) -> bool {
+    let is_whole = matches!(&frame.end_bound, WindowFrameBound::Following(offset) if offset.is_null());
+    slides(frame) || !is_whole && !order_by.is_empty()
+}
+
+/// Aggregates that ranks tell over moving frames, for which DataFusion sorts each frame.
+fn is_ranked(name: &str) -> bool {
+    matches!(name, "median" | "mode" | "percentile_cont" | "quantile_disc")
+}
+
 /// Aggregates whose value holds all rows of the frame, so that those of many frames may be far larger than the rows. DataFusion doesn't count them.
 fn gathers(name: &str) -> bool {
     matches!(name, "array_agg" | "histogram" | "string_agg")
@@ -576,6 +610,17 @@ fn goes_on(name: &str) -> bool {
 impl PartitionEvaluator for FrameEvaluator {
     fn evaluate_all(&mut self, values: &[ArrayRef], num_rows: usize) -> Result<ArrayRef> {
         let frames = self.frames(values, num_rows)?;
+        if let (Some(ranked), Some(of)) = (self.ranked(), values.first())
+            && ranked.takes(of.data_type())
+        {
+            let [filter, ..] = self.function.places();
+            let passes = values[filter].first().map(|filter| filter.as_boolean());
+            let rows = (0..num_rows).map(|row| {
+                let [rows, ..] = frames.rows(row, Exclusion::Nothing);
+                rows
+            });
+            return ranked.over(of, passes, rows);
+        }
         let visible = Visible::new(&self.function, values)?;
         let may_grow = visible.order.is_none() && goes_on(self.function.aggregate.name());
         let (mut seen, mut steps, mut bytes) = (Seen::default(), 0u64, 0usize);

@@ -11,6 +11,7 @@ use arrow::datatypes::{ArrowPrimitiveType, DataType, Float16Type, Float32Type, F
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{Accumulator, ColumnarValue, EmitTo, GroupsAccumulator};
+use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 
 type F16 = <Float16Type as ArrowPrimitiveType>::Native;
 
@@ -19,19 +20,21 @@ type F16 = <Float16Type as ArrowPrimitiveType>::Native;
 /// # Errors
 /// For a share that isn't a constant from 0 to 1.
 pub(super) fn share(args: &AccumulatorArgs<'_>) -> Result<f64> {
-    let none = RecordBatch::new_empty(Arc::new(Schema::empty()));
-    let share = match args.exprs.get(1).map(|share| share.evaluate(&none)) {
-        Some(Ok(ColumnarValue::Scalar(share))) => match share.cast_to(&DataType::Float64)? {
-            ScalarValue::Float64(share) => share,
-            _ => None,
-        },
-        _ => None,
-    };
-    let Some(share) = share.filter(|share| (0.0..=1.0).contains(share)) else {
+    let Some(share) = args.exprs.get(1).and_then(constant_share) else {
         return plan_err!("the share of percentile_cont is a constant from 0 to 1");
     };
     let is_descending = args.order_bys.first().is_some_and(|key| key.options.descending);
     Ok(if is_descending { 1.0 - share } else { share })
+}
+
+/// A constant from 0 to 1; `None` for anything else.
+pub(super) fn constant_share(share: &Arc<dyn PhysicalExpr>) -> Option<f64> {
+    let none = RecordBatch::new_empty(Arc::new(Schema::empty()));
+    let Ok(ColumnarValue::Scalar(share)) = share.evaluate(&none) else { return None };
+    match share.cast_to(&DataType::Float64) {
+        Ok(ScalarValue::Float64(share)) => share.filter(|share| (0.0..=1.0).contains(share)),
+        _ => None,
+    }
 }
 
 /// A percentile of what an accumulator of DataFusion's collects.
