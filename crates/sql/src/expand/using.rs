@@ -40,17 +40,8 @@ fn is_by_name(join: &Join) -> bool {
         .is_some_and(|constraint| matches!(constraint, JoinConstraint::Using(_) | JoinConstraint::Natural))
 }
 
-fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
-    match operator {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint) => Some(constraint),
-        _ => None,
-    }
+fn constraint(operator: &JoinOperator) -> Option<JoinConstraint> {
+    constraint_mut(&mut operator.clone()).cloned()
 }
 
 fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {

@@ -43,6 +43,7 @@ impl Recogniser<'_> {
             symbol,
             keys,
             rule: parts.rule,
+            all_of_time: false,
             inner: join.join_type == JoinType::Inner,
         };
         Ok(Stage::Frame(Plan::Asof { input: Box::new(input), asof: Box::new(asof) }))
@@ -87,7 +88,7 @@ pub(super) fn as_text<'a>(expr: &'a Expr, schema: &DFSchema) -> &'a Expr {
 }
 
 /// Whether values of a type are equal where the engine finds them equal.
-fn can_be_key(data_type: &DataType) -> bool {
+pub(super) fn can_be_key(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => **values == DataType::Utf8,
         DataType::Utf8 | DataType::Boolean | DataType::Date32 => true,

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, JoinType, ScalarValue};
+use datafusion::common::{Column, DFSchema, JoinType, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::logical_plan::{Filter, Join, Union};
+use datafusion::logical_expr::logical_plan::builder::build_join_schema;
+use datafusion::logical_expr::logical_plan::{Filter, Join, Projection, Union};
 use datafusion::logical_expr::utils::{
     check_all_columns_from_schema, conjunction, split_conjunction, split_conjunction_owned,
 };
@@ -117,6 +118,9 @@ impl Recogniser<'_> {
         if pairs.is_empty() || !rest.is_empty() && !is_inner {
             return unknown("a join by more than equalities");
         }
+        if pairs.iter().any(|(_, key)| !matches!(as_text(key, right_schema), Expr::Column(_))) {
+            return self.by_computed_keys(join, left, &pairs, rest);
+        }
         let rest = conjunction(rest).map(|rest| self.convert(&rest, &join.schema)).transpose()?;
         let mut left_keys = Vec::with_capacity(pairs.len());
         let mut right_keys = Vec::with_capacity(pairs.len());
@@ -132,6 +136,11 @@ impl Recogniser<'_> {
             };
             left_keys.push(left_key);
             right_keys.push(right_schema.index_of_column(right_key).map_err(said)?);
+        }
+        if let (None, Size::Large { .. }) = (&listed, Size::of(&join.right))
+            && let Some(stage) = self.by_time(join, left, &pairs, rest.as_ref())?
+        {
+            return Ok(stage);
         }
         let mut repeats = self.keys_repeat;
         let (columns, is_unique) = match (listed, Size::of(left), Size::of(&join.right)) {
@@ -180,6 +189,38 @@ impl Recogniser<'_> {
                 Stage::Table { scan, columns }
             }
         })
+    }
+
+    /// The same by keys of which the right computes some: as further columns of it, which are left out of what is joined.
+    fn by_computed_keys(
+        &mut self,
+        join: &Join,
+        left: &LogicalPlan,
+        pairs: &[(Expr, Expr)],
+        rest: Vec<Expr>,
+    ) -> Result<Stage, Unknown> {
+        let columns = join.right.schema().columns();
+        let mut outputs: Vec<Expr> = columns.into_iter().map(Expr::Column).collect();
+        let mut on = Vec::with_capacity(pairs.len());
+        for (number, (own, key)) in pairs.iter().enumerate() {
+            let key = match as_text(key, join.right.schema()) {
+                column @ Expr::Column(_) => column.clone(),
+                computed => {
+                    let name = format!("__key_{number}");
+                    outputs.push(computed.clone().alias(&name));
+                    Expr::Column(Column::from_name(name))
+                }
+            };
+            on.push((own.clone(), key));
+        }
+        let right = Projection::try_new(outputs, Arc::clone(&join.right)).map_err(said)?;
+        let right = Arc::new(LogicalPlan::Projection(right));
+        let schema = build_join_schema(join.left.schema(), right.schema(), &join.join_type).map_err(said)?;
+        let width = join.schema.fields().len();
+        let join = Join { right, on, filter: conjunction(rest), schema: Arc::new(schema), ..join.clone() };
+        let joined = self.lookup(&join, left)?.into_plan(&join.schema);
+        let outputs = (0..width).map(TickExpr::Column).collect();
+        Ok(Stage::Frame(Plan::Project { input: Box::new(joined), outputs }))
     }
 
     /// The rows of a stage with all rows of a side that have their keys. The keys are over the columns of the stage.
@@ -516,6 +557,7 @@ pub(super) fn groups_by(plan: &Plan, columns: &[usize]) -> bool {
 pub(super) fn joins_by_keys(plan: &Plan) -> bool {
     match plan {
         Plan::Join { .. } => true,
+        Plan::Asof { asof, .. } => asof.all_of_time,
         Plan::Project { input, .. } | Plan::Filter { input, .. } => joins_by_keys(input),
         _ => false,
     }

@@ -5,33 +5,45 @@ use std::sync::Arc;
 use arrow::compute::SortOptions;
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::logical_expr::expr::AggregateFunction as AggregateCall;
+use datafusion::logical_expr::expr::{AggregateFunction as AggregateCall, Sort};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
-use splay_engine::{Aggregate, AggregateFunction, BinaryOp, Expr as TickExpr, ExternalAggregate, Key, Plan};
+use splay_engine::{Aggregate, AggregateFunction, BinaryOp, Expr as TickExpr, ExternalAggregate, Key, Listing, Plan};
 use splay_store::TableSpec;
 
 use super::aggregates::AggregateOf;
 use super::convert::{Unknown, unknown};
-use super::recognise::{KEYS_MAX, Recogniser, Stage, types};
+use super::recognise::{KEYS_MAX, Recogniser, Stage};
 use crate::joins::asof_parts;
 
 impl Recogniser<'_> {
+    /// Groups of a plan's rows; `types` are those of the keys and of what is computed.
     pub(super) fn aggregate(
         &mut self,
         input: &LogicalPlan,
         keys: &[Expr],
         calls: &[Expr],
-        output: &DFSchema,
+        types: &[DataType],
+    ) -> Result<Stage, Unknown> {
+        if types.len() != keys.len() + calls.len() {
+            return unknown("a key that is named twice");
+        }
+        let stage = self.stage(input)?;
+        self.groups_of(stage, input, keys, calls, types)
+    }
+
+    /// Groups of the rows that a plan became; `types` are those of the keys and of what is computed.
+    pub(super) fn groups_of(
+        &mut self,
+        stage: Stage,
+        input: &LogicalPlan,
+        keys: &[Expr],
+        calls: &[Expr],
+        types: &[DataType],
     ) -> Result<Stage, Unknown> {
         if keys.len() > KEYS_MAX {
             return unknown(format!("groups by {} keys", keys.len()));
         }
-        let stage = self.stage(input)?;
         let schema = input.schema();
-        let types = types(output);
-        if types.len() != keys.len() + calls.len() {
-            return unknown("a key that is named twice");
-        }
         let (key_types, result_types) = types.split_at(keys.len());
         for data_type in key_types {
             let values = match data_type {
@@ -54,7 +66,7 @@ impl Recogniser<'_> {
                 let over_table: Vec<Aggregate> =
                     aggregates.iter().map(|aggregate| over_columns(aggregate, &columns, &spec)).collect();
                 let stage = Stage::Table { scan, columns };
-                if over_table.iter().any(goes_by_keys) {
+                if over_table.iter().any(|aggregate| aggregate.function.is_of_rows_in_memory()) {
                     Stage::Frame(stage.into_plan(schema))
                 } else {
                     aggregates = over_table;
@@ -135,6 +147,7 @@ impl Recogniser<'_> {
         // Of equal values one is the least and the greatest.
         let is_distinct = params.distinct && !matches!(name, "min" | "max");
         let known = match is_plain {
+            _ if matches!(name, "array_agg" | "string_agg") => self.list(call, schema, data_type),
             true => self.known_aggregate(name, &params.args, is_distinct, schema, data_type),
             false => unknown(format!("{name} with such an order")),
         };
@@ -160,6 +173,37 @@ impl Recogniser<'_> {
         };
         self.filter_by_choice(&mut aggregate);
         Ok(aggregate)
+    }
+
+    /// The values of groups as lists or texts.
+    fn list(&mut self, call: &AggregateCall, schema: &DFSchema, data_type: &DataType) -> Result<Aggregate, Unknown> {
+        let (name, params) = (call.func.name(), &call.params);
+        let (value, separator) = match params.args.as_slice() {
+            [value] if name == "array_agg" => (value, None),
+            [value, Expr::Literal(separator, None)] if name == "string_agg" => match separator.try_as_str() {
+                Some(Some(separator)) => (value, Some(separator.to_owned())),
+                _ => return unknown("a separator that is no text"),
+            },
+            _ => return unknown(format!("{name} with such arguments")),
+        };
+        let by_value = [value.clone().sort(true, false)];
+        let keys = match params.order_by.as_slice() {
+            [] if params.distinct => &by_value,
+            [key] if params.distinct && key.expr != *value => return unknown(format!("{name} with such an order")),
+            [_, _, ..] if params.distinct => return unknown(format!("{name} with such an order")),
+            keys => keys,
+        };
+        let options = |key: &Sort| SortOptions { descending: !key.asc, nulls_first: key.nulls_first };
+        let listing = Listing { orders: keys.iter().map(options).collect(), is_distinct: params.distinct, separator };
+        let values = std::iter::once(value).chain(keys.iter().map(|key| &key.expr));
+        let arguments = values.map(|expr| self.convert(expr, schema)).collect::<Result<Vec<_>, _>>()?;
+        let aggregate = Aggregate::new(AggregateFunction::List(listing), arguments, data_type.clone());
+        let of = |expr: &Expr| expr.get_type(schema).map_err(|error| Unknown(error.to_string()));
+        let types = std::iter::once(value).chain(keys.iter().map(|key| &key.expr)).map(of);
+        match aggregate.has_kernel(&types.collect::<Result<Vec<_>, _>>()?) {
+            true => Ok(aggregate),
+            false => unknown(format!("{name} as a {data_type}")),
+        }
     }
 
     /// Where an argument is null unless a condition holds, as that of `sum(CASE WHEN c THEN x END)`, the condition becomes a filter.
@@ -319,11 +363,6 @@ pub(super) fn by_time(aggregate: &mut Aggregate, spec: &TableSpec) {
         _ => return,
     };
     aggregate.arguments.truncate(1);
-}
-
-/// Whether an aggregate is the first or last by other keys than a table's time.
-pub(super) fn goes_by_keys(aggregate: &Aggregate) -> bool {
-    matches!(aggregate.function, AggregateFunction::FirstBy(_) | AggregateFunction::LastBy(_))
 }
 
 /// A filter in which a value that must not be distinct from a literal equals it: both hold for the same rows unless the literal is null.

@@ -10,13 +10,16 @@
 
 mod aggregates;
 mod asof;
+mod by_time;
 mod calls;
 mod combine;
 mod constants;
 mod convert;
 mod expressions;
 mod frames;
+mod grouping_sets;
 mod groups;
+mod late_values;
 mod narrow;
 mod parts;
 mod pivots;

@@ -197,11 +197,14 @@ impl Recogniser<'_> {
                 if let Some(parts) = window_parts(aggregate) {
                     return self.window_join(&parts, aggregate, plan.schema());
                 }
-                self.aggregate(&aggregate.input, &aggregate.group_expr, &aggregate.aggr_expr, plan.schema())
+                if let [Expr::GroupingSet(sets)] = aggregate.group_expr.as_slice() {
+                    return self.grouping_sets(&aggregate.input, sets, &aggregate.aggr_expr, plan.schema());
+                }
+                self.aggregate(&aggregate.input, &aggregate.group_expr, &aggregate.aggr_expr, &types(plan.schema()))
             }
             LogicalPlan::Distinct(Distinct::All(input)) => {
                 let keys: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
-                self.aggregate(input, &keys, &[], plan.schema())
+                self.aggregate(input, &keys, &[], &types(plan.schema()))
             }
             LogicalPlan::Distinct(Distinct::On(distinct)) => self.distinct_on(distinct),
             LogicalPlan::Window(window) => {
@@ -227,7 +230,7 @@ impl Recogniser<'_> {
                 let (skip, fetch) = (count(&limit.skip)?.unwrap_or(0), count(&limit.fetch)?);
                 let input = self.stage(&limit.input)?.into_plan(limit.input.schema());
                 let rows = fetch.and_then(|fetch| fetch.checked_add(skip));
-                let input = first_rows(input, rows);
+                let input = self.with_late_values(first_rows(input, rows));
                 Ok(Stage::Frame(Plan::Limit { input: Box::new(input), skip, fetch }))
             }
             LogicalPlan::Join(join) => self.join(join, &join.left),
@@ -409,12 +412,20 @@ impl Recogniser<'_> {
         true
     }
 
-    /// A comparison of the time's date in a zone with a date.
+    /// A comparison of the time's date, in a zone or in that of its type, with a date.
     fn bound_of_date(&self, op: BinaryOp, value: &TickExpr, date: &TickExpr, spec: &TableSpec) -> Option<Bound> {
-        let (TickExpr::Call(function, arguments), TickExpr::Constant(date)) = (value, date) else { return None };
+        let TickExpr::Constant(date) = date else { return None };
+        let is_time = |expr| matches!(instants(expr), TickExpr::Column(column) if *column == spec.time_position());
+        let (function, arguments) = match value {
+            TickExpr::Call(function, arguments) => (function, arguments),
+            // All times are stored in UTC.
+            TickExpr::Cast(time, DataType::Date32) if is_time(time) && is_range(op) => {
+                return Some(Bound::DateOfTime(op, *date, "UTC".parse().ok()?, DayStart::default()));
+            }
+            _ => return None,
+        };
         let [time, TickExpr::Constant(zone), start @ ..] = arguments.as_slice() else { return None };
-        let is_time = matches!(instants(time), TickExpr::Column(column) if *column == spec.time_position());
-        if function.name() != LOCAL_DATE || !is_time || !is_range(op) {
+        if function.name() != LOCAL_DATE || !is_time(time) || !is_range(op) {
             return None;
         }
         let text = |number: usize| match self.constants.fixed(number) {

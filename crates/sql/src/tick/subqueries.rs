@@ -5,7 +5,7 @@
 //! - One that knows the rows around it by one equality is grouped by that key and looked up: `x = (SELECT min(y) FROM t WHERE t.k = o.k)`. It must
 //!   be aggregates that are null of no rows, or computed of them so that it is null where they are, since rows without a group get null. A count
 //!   alone is 0 for these.
-//! - `EXISTS` of such a one asks whether the key is in the list of its keys.
+//! - `EXISTS` of one that is bound by equalities alone asks whether the key is in the list of its keys, or the keys are together.
 
 use std::sync::Arc;
 
@@ -101,7 +101,10 @@ impl Recogniser<'_> {
     /// The value of a query for each row, by the one equality that binds it to them.
     fn value_by_key(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, Unknown> {
         let OfNothing { aggregate, value, counts } = of_nothing(&query.subquery)?;
-        let Correlated { plan, inner, outer } = correlated(&aggregate.input, schema)?;
+        let Correlated { plan, mut pairs } = correlated(&aggregate.input, schema)?;
+        let (Some((inner, outer)), true) = (pairs.pop(), pairs.is_empty()) else {
+            return unknown("a query for each row by several equalities");
+        };
         let inner_type = inner.get_type(plan.schema()).map_err(said)?;
         let outer_type = outer.get_type(schema).map_err(said)?;
         if !LookupTable::takes(&outer_type, &inner_type) {
@@ -131,19 +134,44 @@ impl Recogniser<'_> {
         Ok(TickExpr::Case { branches: vec![(is_there, found)], otherwise, data_type })
     }
 
-    /// Whether a query has a row, by the one equality that binds it to the rows that ask. A key that is null equals none.
+    /// Whether a query has a row, by the equalities that bind it to the rows that ask. A key that is null equals none.
     fn exists(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, Unknown> {
         let mut plan = query.subquery.as_ref();
         while let LogicalPlan::Projection(Projection { input, .. }) = plan {
             plan = input;
         }
-        let Correlated { plan, inner, outer } = correlated(plan, schema)?;
-        let filter = Filter::try_new(inner.clone().is_not_null(), Arc::new(plan)).map_err(said)?;
-        let keys = Projection::try_new(vec![inner], Arc::new(LogicalPlan::Filter(filter))).map_err(said)?;
-        let key = self.convert(&outer, schema)?;
-        let found = self.among(key.clone(), &outer, schema, LogicalPlan::Projection(keys))?;
+        let Correlated { plan, pairs } = correlated(plan, schema)?;
+        let are_there = pairs.iter().map(|(inner, _)| inner.clone().is_not_null());
+        let Some(are_there) = conjunction(are_there) else { return unknown("a query without a key") };
+        let filter = Filter::try_new(are_there, Arc::new(plan)).map_err(said)?;
+        let inner = pairs.iter().map(|(inner, _)| inner.clone()).collect();
+        let keys = Projection::try_new(inner, Arc::new(LogicalPlan::Filter(filter))).map_err(said)?;
+        let keys = LogicalPlan::Projection(keys);
+        let [(_, outer)] = pairs.as_slice() else { return self.has_keys(&pairs, schema, keys) };
+        let key = self.convert(outer, schema)?;
+        let found = self.among(key.clone(), outer, schema, keys)?;
         let is_key = TickExpr::IsNotNull(Box::new(key));
         Ok(TickExpr::Binary(BinaryOp::And, Box::new(is_key), Box::new(found)))
+    }
+
+    /// Whether the keys of a row are together those of a row of a query, of which they are the columns.
+    fn has_keys(&mut self, pairs: &[(Expr, Expr)], schema: &DFSchema, query: LogicalPlan) -> Result<TickExpr, Unknown> {
+        let output = Arc::clone(query.schema());
+        let mut keys = Vec::with_capacity(pairs.len());
+        for ((_, outer), field) in pairs.iter().zip(output.fields()) {
+            let own = outer.get_type(schema).map_err(said)?;
+            if !LookupTable::takes(&own, field.data_type()) {
+                return unknown(format!("a query by a {own}"));
+            }
+            keys.push(self.convert(outer, schema)?);
+        }
+        let distinct = LogicalPlan::Distinct(Distinct::All(Arc::new(query)));
+        let plan = self.stage(&distinct)?.into_plan(&output);
+        let side = self.add_side(plan, &output);
+        let of_keys = (0..pairs.len()).map(|column| self.constants.side(side, column)).collect();
+        let finding = Arc::new(LookupTable::new(of_keys, Vec::new()));
+        self.lookups.push(Arc::clone(&finding));
+        Ok(TickExpr::IsNotNull(Box::new(TickExpr::Find(finding, keys))))
     }
 
     fn has_few_rows(&self, stage: &Stage) -> bool {
@@ -263,14 +291,13 @@ fn without_alias(expr: &Expr) -> &Expr {
     }
 }
 
-/// A query without what binds it to the rows around it, and the equality that does.
+/// A query without what binds it to the rows around it, and the equalities that do, each as what it says of the query and of those rows.
 struct Correlated {
     plan: LogicalPlan,
-    inner: Expr,
-    outer: Expr,
+    pairs: Vec<(Expr, Expr)>,
 }
 
-/// Takes the only equality with the rows around it out of a filter.
+/// Takes the equalities with the rows around it out of a filter.
 fn correlated(plan: &LogicalPlan, around: &DFSchema) -> Result<Correlated, Unknown> {
     let filter = match plan {
         LogicalPlan::SubqueryAlias(alias) => return correlated(&alias.input, around),
@@ -278,15 +305,13 @@ fn correlated(plan: &LogicalPlan, around: &DFSchema) -> Result<Correlated, Unkno
         _ => return unknown("a query for each row without an equality"),
     };
     let is_bound = |expr: &Expr| expr.contains_outer();
-    let mut found = None;
-    let mut rest = Vec::new();
+    let (mut pairs, mut rest) = (Vec::new(), Vec::new());
+    let schema = filter.input.schema();
     for condition in split_conjunction(&filter.predicate) {
         match condition {
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) if is_bound(left) != is_bound(right) => {
                 let (inner, outer) = if is_bound(left) { (right, left) } else { (left, right) };
-                if found.replace((inner.as_ref().clone(), unbound(outer)?)).is_some() {
-                    return unknown("a query for each row by several equalities");
-                }
+                pairs.push((as_text(inner, schema).clone(), as_text(&unbound(outer)?, around).clone()));
             }
             condition if is_bound(condition) => return unknown("a query for each row by more than an equality"),
             condition => rest.push(condition.clone()),
@@ -298,17 +323,14 @@ fn correlated(plan: &LogicalPlan, around: &DFSchema) -> Result<Correlated, Unkno
         Ok(TreeNodeRecursion::Continue)
     });
     below.map_err(said)?;
-    let Some((inner, outer)) = found.filter(|_| is_free) else {
+    if pairs.is_empty() || !is_free {
         return unknown("a query for each row without an equality");
-    };
-    let schema = filter.input.schema();
-    let inner = as_text(&inner, schema).clone();
-    let outer = as_text(&outer, around).clone();
+    }
     let plan = match conjunction(rest) {
         Some(rest) => LogicalPlan::Filter(Filter::try_new(rest, Arc::clone(&filter.input)).map_err(said)?),
         None => filter.input.as_ref().clone(),
     };
-    Ok(Correlated { plan, inner, outer })
+    Ok(Correlated { plan, pairs })
 }
 
 /// An expression of the rows around a query as one of theirs.

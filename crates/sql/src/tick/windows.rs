@@ -11,7 +11,7 @@ use splay_engine::asof::WindowRule;
 use splay_engine::{Aggregate, Expr as TickExpr, Plan, Scan, WindowJoin};
 
 use super::convert::{Unknown, unknown};
-use super::groups::{by_time, goes_by_keys};
+use super::groups::by_time;
 use super::recognise::{Recogniser, Stage, instants, types};
 use crate::joins::WindowParts;
 
@@ -133,8 +133,8 @@ fn over_right(
     aggregate.arguments = aggregate.arguments.iter().map(over_table).collect::<Result<_, _>>()?;
     aggregate.filter = aggregate.filter.as_ref().map(over_table).transpose()?;
     by_time(&mut aggregate, spec);
-    if goes_by_keys(&aggregate) {
-        return unknown("first or last by another column than the time");
+    if aggregate.function.is_of_rows_in_memory() {
+        return unknown("first or last by another column than the time, or a list");
     }
     Ok(aggregate)
 }

@@ -1,0 +1,103 @@
+//! `ROLLUP`, `CUBE` and `GROUPING SETS` as a union of groupings, each by the keys of its set.
+//!
+//! The columns are those of DataFusion: the keys of all sets, null in sets that they aren't in, a number that says in which set a row is, and what is
+//! computed. Of rows of a table each grouping reads what it needs, in the way that is best for its keys.
+
+use std::collections::HashMap;
+
+use arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlan};
+use splay_engine::{Expr as TickExpr, Plan};
+
+use super::convert::{Unknown, unknown};
+use super::recognise::{Recogniser, Stage, types};
+
+/// Most sets of one statement, each of which reads the table once.
+const SETS_MAX: usize = 64;
+
+impl Recogniser<'_> {
+    /// Groups of a table's rows by several sets of keys.
+    pub(super) fn grouping_sets(
+        &mut self,
+        input: &LogicalPlan,
+        sets: &GroupingSet,
+        calls: &[Expr],
+        output: &DFSchema,
+    ) -> Result<Stage, Unknown> {
+        let keys: Vec<&Expr> = sets.distinct_expr();
+        let types = types(output);
+        let Some(id_type) = types.get(keys.len()).filter(|_| types.len() == keys.len() + 1 + calls.len()) else {
+            return unknown("grouping sets with such columns");
+        };
+        let sets = sets_of(sets)?;
+        let mut times: HashMap<Vec<bool>, u64> = HashMap::new();
+        let mut inputs = Vec::with_capacity(sets.len());
+        for set in sets {
+            let is_in: Vec<bool> = keys.iter().map(|key| set.contains(key)).collect();
+            let ordinal = times.entry(is_in.clone()).and_modify(|times| *times += 1).or_default();
+            let id = is_in.iter().fold(0, |id, is_in| id << 1 | u64::from(!is_in)) | *ordinal << keys.len();
+            inputs.push(self.grouping_set(input, &keys, &is_in, (id, id_type), calls, &types)?);
+        }
+        Ok(Stage::Frame(Plan::Union { inputs }))
+    }
+
+    /// Groups by some of the keys, with the columns of all.
+    fn grouping_set(
+        &mut self,
+        input: &LogicalPlan,
+        keys: &[&Expr],
+        is_in: &[bool],
+        (id, id_type): (u64, &DataType),
+        calls: &[Expr],
+        types: &[DataType],
+    ) -> Result<Plan, Unknown> {
+        let stage = self.stage(input)?;
+        if !matches!(stage, Stage::Table { .. }) {
+            return unknown("grouping sets of other rows than a table's");
+        }
+        let (mut own_keys, mut own_types, mut outputs) = (Vec::new(), Vec::new(), Vec::with_capacity(types.len()));
+        for ((key, is_in), data_type) in keys.iter().zip(is_in).zip(types) {
+            if *is_in {
+                outputs.push(TickExpr::Column(own_keys.len()));
+                own_keys.push((*key).clone());
+                own_types.push(data_type.clone());
+            } else {
+                outputs.push(self.fixed(ScalarValue::try_from(data_type))?);
+            }
+        }
+        outputs.push(self.fixed(ScalarValue::from(id).cast_to(id_type))?);
+        let own = own_keys.len();
+        outputs.extend((own..own + calls.len()).map(TickExpr::Column));
+        own_types.extend(types[keys.len() + 1..].iter().cloned());
+        let groups = self.groups_of(stage, input, &own_keys, calls, &own_types)?;
+        Ok(Plan::Project { input: Box::new(groups.into_plan(input.schema())), outputs })
+    }
+
+    fn fixed(&mut self, value: datafusion::error::Result<ScalarValue>) -> Result<TickExpr, Unknown> {
+        let value = value.map_err(|error| Unknown(error.to_string()))?;
+        self.constants.fix(&value).map(TickExpr::Constant).ok_or_else(|| Unknown("a null of such a type".to_owned()))
+    }
+}
+
+/// The keys of each set.
+fn sets_of(sets: &GroupingSet) -> Result<Vec<Vec<&Expr>>, Unknown> {
+    let number = match sets {
+        GroupingSet::Rollup(keys) => keys.len() + 1,
+        GroupingSet::Cube(keys) => {
+            1usize.checked_shl(u32::try_from(keys.len()).unwrap_or(u32::MAX)).unwrap_or(usize::MAX)
+        }
+        GroupingSet::GroupingSets(sets) => sets.len(),
+    };
+    if number > SETS_MAX {
+        return unknown(format!("{number} grouping sets"));
+    }
+    Ok(match sets {
+        GroupingSet::Rollup(keys) => (0..=keys.len()).rev().map(|length| keys[..length].iter().collect()).collect(),
+        GroupingSet::Cube(keys) => {
+            let subset = |bits: usize| keys.iter().enumerate().filter(move |(key, _)| bits >> key & 1 == 1);
+            (0..number).rev().map(|bits| subset(bits).map(|(_, key)| key).collect()).collect()
+        }
+        GroupingSet::GroupingSets(sets) => sets.iter().map(|set| set.iter().collect()).collect(),
+    })
+}
