@@ -17,9 +17,9 @@ pub enum Error {
     },
 
     /// Their sender sends more rows than it may. Nothing was taken: send them again later. Said by those who hand rows on to capture.
-    #[error("{reason}; send the rows again in {} s", after.as_secs().max(1))]
+    #[error("{reason}")]
     TooFast {
-        /// What it may.
+        /// What it may, and when again.
         reason: String,
         /// When it may send again.
         after: std::time::Duration,
