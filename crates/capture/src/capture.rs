@@ -652,6 +652,11 @@ impl Capture {
         synced.map(|()| last)
     }
 
+    /// Notes that a producer's batch was turned away before it came here, and comes again: later ones wait for it.
+    pub fn turn_away(&self, producer: &Producer) {
+        self.shared.held().turn_away(producer);
+    }
+
     /// A producer gives up its numbers up to one that found no room: later ones wait for them no longer, and they count as repeats once a later
     /// one is stored. Gives whether any were waited for.
     #[must_use]

@@ -16,6 +16,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// Their sender sends more rows than it may. Nothing was taken: send them again later. Said by those who hand rows on to capture.
+    #[error("{reason}")]
+    TooFast {
+        /// What it may, and when again.
+        reason: String,
+        /// When it may send again.
+        after: std::time::Duration,
+    },
+
     /// The rows don't fit the table, or may not be captured. Sending them again won't help.
     #[error("table {table:?}: {reason}")]
     Rejected {
@@ -147,7 +156,7 @@ impl Error {
     /// Whether the same rows may be taken if they are sent again.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Full { .. } | Error::Unreplicated { .. })
+        matches!(self, Error::Full { .. } | Error::TooFast { .. } | Error::Unreplicated { .. })
     }
 
     pub(crate) fn rejected(table: &str, reason: impl Into<String>) -> Error {

@@ -1,10 +1,11 @@
 //! Rows on their way to capture, from any protocol.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::http::on_thread;
 use crate::ingest::{Ack, AckClass, Append, Ingest, IngestError};
 use crate::metrics::Metrics;
 use crate::problem::{Code, Outcome, Problem};
@@ -21,6 +22,9 @@ pub(crate) struct Appends {
 
 /// Hand-overs at a time, over all protocols.
 pub(crate) const SUBMITS_MAX: usize = 128;
+
+/// How long a stream waits before it looks again whether it may go on.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// An ack that is yet to come.
 #[derive(Debug)]
@@ -53,6 +57,19 @@ impl Appends {
 
     pub(crate) fn ingest(&self) -> &Arc<dyn Ingest> {
         &self.ingest
+    }
+
+    /// Waits until a stream may hand over its next batch.
+    pub(crate) async fn pace(&self) {
+        while self.ingest.may_pause() {
+            let ingest = Arc::clone(&self.ingest);
+            // Its rights are looked up, which reads a file.
+            let pause = on_thread(move || ingest.pause()).await.unwrap_or_default();
+            if pause.is_zero() {
+                return;
+            }
+            tokio::time::sleep(pause.min(PAUSE_MAX)).await;
+        }
     }
 
     /// Hands over rows. Returns once they are accepted, which back-pressure delays.

@@ -2,6 +2,7 @@
 //!
 //! - Users, roles and rights are those that the database has at the time of the request. A change of them is seen by the next one.
 //! - A file of users that can't be read lets nobody in.
+//! - A user has the quotas of his roles (`quotas.rs`).
 //! - Who may do the same shares a session. Sessions are few, and made when they are asked for.
 //! - A password that was right is known again by a keyed digest, for as long as it stays the user's. Hashing one takes 20 milliseconds and 19 MiB,
 //!   so few are hashed at a time.
@@ -18,7 +19,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use lru::LruCache;
 use splay_sql::Session;
-use splay_store::{Access, Database, Rights};
+use splay_store::{Access, Database, Quota, Rights};
 
 pub(crate) use self::caller::{Caller, TableReader};
 use self::caller::{Identity, Proof, User, UserRights};
@@ -28,6 +29,7 @@ use crate::auth::{Credentials, Tokens, credentials};
 use crate::error::Result;
 use crate::http::on_thread;
 use crate::problem::{Code, Outcome, Problem};
+use crate::quotas::Quotas;
 use crate::settings::{Auth, Role};
 
 /// Sessions that are kept, by rights.
@@ -51,6 +53,7 @@ struct State {
     passwords: Passwords,
     rights: Mutex<RightsCache>,
     sessions: Mutex<LruCache<SessionKey, Session>>,
+    quotas: Quotas,
 }
 
 /// Digest of rights, and whether there is PostgreSQL's catalogue.
@@ -75,10 +78,16 @@ fn unauthorized<T>(text: impl Into<String>) -> Outcome<T> {
 impl Callers {
     /// # Errors
     /// [`Error::Random`](crate::Error::Random).
-    pub(crate) fn new(tokens: Tokens, auth: &Auth, database: Database, is_local: bool) -> Result<Callers> {
+    pub(crate) fn new(
+        tokens: Tokens,
+        auth: &Auth,
+        database: Database,
+        is_local: bool,
+        quotas: Quotas,
+    ) -> Result<Callers> {
         let sessions = Mutex::new(LruCache::new(NonZeroUsize::new(SESSIONS_MAX).unwrap_or(NonZeroUsize::MIN)));
         let (anonymous, passwords, rights) = (auth.anonymous.clone(), Passwords::new()?, Mutex::default());
-        Ok(Callers(Arc::new(State { tokens, database, anonymous, is_local, passwords, rights, sessions })))
+        Ok(Callers(Arc::new(State { tokens, database, anonymous, is_local, passwords, rights, sessions, quotas })))
     }
 
     fn database(&self) -> &Database {
@@ -253,7 +262,8 @@ impl Callers {
             return None;
         }
         let known = self.rights(access, &role.name)?;
-        Some(Caller::new(Identity::User(User { name: Arc::from(role.name.as_str()), known, proof })))
+        let allowance = self.0.quotas.of(&role.name, &known.quotas);
+        Some(Caller::new(Identity::User(User { name: Arc::from(role.name.as_str()), known, proof, allowance })))
     }
 
     fn rights(&self, access: &Arc<Access>, name: &str) -> Option<UserRights> {
@@ -265,7 +275,8 @@ impl Callers {
             return Some(rights.clone());
         }
         let rights = Arc::new(Rights::of(access, name)?);
-        let rights = UserRights { digest: rights.digest(), rights };
+        let quotas = Arc::new(access.quotas_of(name));
+        let rights = UserRights { digest: rights.digest(), rights, quotas };
         known.rights.insert(name.to_lowercase(), rights.clone());
         Some(rights)
     }
@@ -313,7 +324,9 @@ impl Callers {
                 session
             }
         };
-        Ok(session.as_user(&user.name, matches!(user.proof, Proof::Password(_))))
+        let session = session.as_user(&user.name, matches!(user.proof, Proof::Password(_)));
+        let bytes = user.allowance.bound(Quota::StatementBytesMax, session.memory_bytes() as u64);
+        Ok(session.with_memory_at_most(bytes))
     }
 
     /// A token by which a user who has shown his password is known until the server ends; of who has shown a token that one.

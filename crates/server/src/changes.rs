@@ -1,20 +1,49 @@
 //! Rows that statements insert: they are captured, as those of any other sender.
 
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use arrow::array::RecordBatch;
 use splay_sql::{Error, InsertRows, Inserted, Result};
 use splay_store::TableSpec;
 
 use crate::ingest::{Append, Ingest, IngestError};
+use crate::problem::Problem;
+use crate::quotas::Allowance;
 
 /// Most bytes that one statement inserts: all its rows are taken or none.
 const INSERTED_BYTES_MAX: usize = 64 << 20;
 
-/// Rows go to the journal.
-pub(crate) struct IntoJournal<'a>(pub(crate) &'a dyn Ingest);
+/// Rows go to the journal, as far as somebody may send some now.
+pub(crate) struct IntoJournal {
+    ingest: Arc<dyn Ingest>,
+    allowance: Allowance,
+    /// Why they were refused, if it was for now.
+    refused: Mutex<Option<Problem>>,
+}
 
-impl InsertRows for IntoJournal<'_> {
+impl IntoJournal {
+    pub(crate) fn new(ingest: Arc<dyn Ingest>, allowance: Allowance) -> IntoJournal {
+        IntoJournal { ingest, allowance, refused: Mutex::default() }
+    }
+
+    /// What a client is told of a statement that failed.
+    pub(crate) fn problem(&self, error: Error) -> Problem {
+        self.refusal().unwrap_or_else(|| Problem::from(error))
+    }
+
+    /// Why rows were refused for now, if they were.
+    pub(crate) fn refusal(&self) -> Option<Problem> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn refuse(&self, problem: Problem) -> Error {
+        let error = Error::Execution { message: problem.message.clone() };
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem);
+        error
+    }
+}
+
+impl InsertRows for IntoJournal {
     fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<Inserted> {
         let (mut batches, mut bytes) = (Vec::new(), 0);
         for batch in rows {
@@ -37,8 +66,11 @@ impl InsertRows for IntoJournal<'_> {
         let all = arrow::compute::concat_batches(&schema, &batches)
             .map_err(|error| Error::Internal { message: error.to_string() })?;
         let (sender, receiver) = mpsc::sync_channel(1);
-        let done = Box::new(move |ack| drop(sender.send(ack)));
-        self.0.submit(vec![Append::new(spec.name.clone(), all)], done).map_err(refused)?;
+        let count = all.num_rows() as u64;
+        self.allowance.take_rows(count).map_err(|problem| self.refuse(problem))?;
+        let done = self.allowance.until_done(count, Box::new(move |ack| drop(sender.send(ack))));
+        let submitted = self.ingest.submit(vec![Append::new(spec.name.clone(), all)], done);
+        submitted.inspect_err(|_| self.allowance.give_back(count)).map_err(refused)?;
         match receiver.recv() {
             Ok(ack) => ack.map(|ack| Inserted { commit: None, duplicates: ack.duplicate_rows }).map_err(refused),
             Err(_) => Err(Error::Internal { message: "the rows weren't acknowledged".to_owned() }),

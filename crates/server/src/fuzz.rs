@@ -20,6 +20,7 @@ use crate::callers::Callers;
 use crate::http::Shared;
 use crate::ingest::{Ack, AckClass, Append, Done, Figure, Ingest, IngestError, SubscribeRequest, Subscription, Update};
 use crate::metrics::Metrics;
+use crate::quotas::Quotas;
 use crate::settings::{Auth, Limits, Log};
 use crate::sources::Sources;
 use crate::statements::Statements;
@@ -59,7 +60,7 @@ fn shared_by(stop: watch::Receiver<bool>) -> Arc<Shared> {
     let metrics = Arc::new(Metrics::new(Some(Arc::clone(&ingest)), Auditor::default()));
     let queue_bytes_max = limits.subscription_bytes_max;
     let tokens = Tokens::read(&Auth::default()).unwrap_or_else(|error| panic!("{error}"));
-    let callers = Callers::new(tokens, &Auth::default(), database.clone(), true);
+    let callers = Callers::new(tokens, &Auth::default(), database.clone(), true, Quotas::default());
     let callers = callers.unwrap_or_else(|error| panic!("{error}"));
     let sources = Sources { ingest: Some(Arc::clone(&ingest)), replay: None, database, queue_bytes_max };
     Arc::new(Shared {

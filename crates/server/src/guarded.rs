@@ -1,12 +1,15 @@
 //! Rows of somebody: capture as far as his rights go, by those that he has when the rows come.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use splay_capture::{Rejected, Status};
 use splay_store::TableSpec;
 
+use crate::audit::Counts;
 use crate::callers::{Caller, Callers};
-use crate::ingest::{Append, Done, Figure, Ingest, IngestError, SubscribeRequest, Subscription};
+use crate::ingest::{Append, Done, Figure, Ingest, IngestError, Producer, SubscribeRequest, Subscription};
 use crate::problem::Problem;
 use crate::settings::Role;
 
@@ -16,6 +19,18 @@ pub(crate) struct GuardedIngest {
     ingest: Arc<dyn Ingest>,
     callers: Callers,
     caller: Caller,
+    excess: Excess,
+    /// Whether the last rows were counted for a quota.
+    is_counted: AtomicBool,
+}
+
+/// What becomes of rows beyond a quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Excess {
+    /// They are refused, to be sent again.
+    Refused,
+    /// They are taken, and their sender waits before the next ones: for what has no answers, and for streams.
+    Paced,
 }
 
 fn denied(error: splay_store::Error) -> IngestError {
@@ -27,14 +42,27 @@ fn refused(problem: Problem) -> IngestError {
 }
 
 impl GuardedIngest {
-    pub(crate) fn new(ingest: Arc<dyn Ingest>, callers: Callers, caller: Caller) -> GuardedIngest {
-        GuardedIngest { ingest, callers, caller }
+    pub(crate) fn new(ingest: Arc<dyn Ingest>, callers: Callers, caller: Caller, excess: Excess) -> GuardedIngest {
+        let is_counted = AtomicBool::new(caller.allowance().counts_rows());
+        GuardedIngest { ingest, callers, caller, excess, is_counted }
     }
 
     fn caller(&self) -> Result<Caller, IngestError> {
         let caller = self.callers.still(&self.caller).map_err(refused)?;
         caller.check(Role::Write).map_err(refused)?;
         Ok(caller)
+    }
+}
+
+impl GuardedIngest {
+    /// Refuses rows beyond a quota. Later ones of their producer wait for them, or these would be taken for repeats.
+    fn turned_away(&self, appends: &[Append], problem: Problem, counts: &Counts) -> IngestError {
+        counts.refused();
+        if let Some(producer) = appends.iter().find_map(|append| append.producer.as_ref()) {
+            self.ingest.turn_away(producer);
+        }
+        let after = Duration::from_secs(problem.retry_seconds());
+        IngestError::TooFast { reason: problem.message, after }
     }
 }
 
@@ -48,8 +76,33 @@ impl Ingest for GuardedIngest {
             }
         }
         let counts = caller.who().rows(&appends)?;
-        let done = counts.counting(done);
-        self.ingest.submit(appends, done).inspect_err(|_| counts.refused())
+        let allowance = caller.allowance();
+        // Relaxed: a quota that is new counts from the next rows on.
+        self.is_counted.store(allowance.counts_rows(), Ordering::Relaxed);
+        let rows: u64 = appends.iter().map(|append| append.rows.num_rows() as u64).sum();
+        match self.excess {
+            Excess::Paced => allowance.charge_rows(rows),
+            Excess::Refused => {
+                allowance.take_rows(rows).map_err(|problem| self.turned_away(&appends, problem, &counts))?
+            }
+        }
+        let done = allowance.until_done(rows, counts.counting(done));
+        self.ingest.submit(appends, done).inspect_err(|_| {
+            counts.refused();
+            allowance.give_back(rows);
+        })
+    }
+
+    fn may_pause(&self) -> bool {
+        self.is_counted.load(Ordering::Relaxed)
+    }
+
+    fn pause(&self) -> Duration {
+        self.caller().map_or(Duration::ZERO, |caller| caller.allowance().pause())
+    }
+
+    fn turn_away(&self, producer: &Producer) {
+        self.ingest.turn_away(producer);
     }
 
     fn spec(&self, table: &str) -> Result<Option<TableSpec>, IngestError> {

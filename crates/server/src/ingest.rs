@@ -124,6 +124,19 @@ pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
     /// [`IngestError::Failed`].
     fn last_of(&self, producer: &str) -> Result<Option<u64>, IngestError>;
 
+    /// Whether a sender may have to wait, for a look that costs nothing.
+    fn may_pause(&self) -> bool {
+        false
+    }
+
+    /// How long a sender who can wait is to do so before he hands over more rows.
+    fn pause(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Notes that a message of a producer was turned away before it came here, and comes again: later ones wait for it.
+    fn turn_away(&self, _producer: &Producer) {}
+
     /// A producer gives up its messages up to a number that found no room. Whether any were waited for.
     fn give_up(&self, _producer: &str, _through: u64) -> bool {
         false
@@ -236,6 +249,10 @@ impl Ingest for Capture {
 
     fn last_of(&self, producer: &str) -> Result<Option<u64>, IngestError> {
         Capture::last_of(self, producer)
+    }
+
+    fn turn_away(&self, producer: &Producer) {
+        Capture::turn_away(self, producer);
     }
 
     fn give_up(&self, producer: &str, through: u64) -> bool {

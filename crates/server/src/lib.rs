@@ -44,6 +44,7 @@ mod opening;
 mod places;
 mod postgres;
 mod problem;
+mod quotas;
 mod refresh;
 pub mod replica;
 mod running;

@@ -7,6 +7,7 @@
 //! - A bad line is counted and kept for the operator; the stream goes on.
 //! - Without answers the only way to slow a client down is not to read: so many appends may wait for their ack, and a full
 //!   disk is waited for. Batches that wait for it may come behind others of their connection that found room.
+//! - A sender with a quota isn't read from until he may send again: nothing is refused.
 //! - Rows that are lost after all close the connection, so that the client notices.
 
 use std::io::{ErrorKind, Read};
@@ -21,7 +22,7 @@ use tokio::sync::watch;
 use crate::appends::class;
 use crate::audit::{Auditor, Peer};
 use crate::callers::Callers;
-use crate::guarded::GuardedIngest;
+use crate::guarded::{Excess, GuardedIngest};
 use crate::ingest::{Ack, AckClass, Append, Ingest, IngestError};
 use crate::lines::Lines;
 use crate::listen::{self, Gate};
@@ -74,7 +75,7 @@ pub(crate) async fn serve(listener: TcpListener, front: LineFront) {
                     return;
                 }
             };
-            let guarded = GuardedIngest::new(Arc::clone(&front.ingest), front.callers.clone(), caller);
+            let guarded = GuardedIngest::new(Arc::clone(&front.ingest), front.callers.clone(), caller, Excess::Paced);
             let front = LineFront { ingest: Arc::new(guarded), ..front };
             let thread = std::thread::Builder::new().name("splay-line".to_owned());
             let spawned = thread.spawn(move || {
@@ -169,6 +170,9 @@ impl Connection {
                 self.sink.submit_again()?;
                 self.sink.waiting.drain(LOOK_AROUND);
             }
+            if self.sink.wait_for_quota() {
+                heard = Instant::now();
+            }
             if self.sink.waiting.has_lost() {
                 return Err(Stop::Lost);
             }
@@ -210,6 +214,20 @@ impl Connection {
 impl Sink {
     fn is_stopping(&self) -> bool {
         *self.front.stop.borrow()
+    }
+
+    /// Waits until its sender may send more; whether he had to.
+    fn wait_for_quota(&self) -> bool {
+        let mut has_waited = false;
+        while self.front.ingest.may_pause() && !self.is_stopping() {
+            let pause = self.front.ingest.pause();
+            if pause.is_zero() {
+                break;
+            }
+            has_waited = true;
+            std::thread::sleep(pause.min(LOOK_AROUND));
+        }
+        has_waited
     }
 
     /// Waits for the acks of all that was handed over, and hands over again what found no room, until it has found some. A server that

@@ -16,12 +16,13 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use splay_sql::StatementStats;
-use splay_store::Kept;
+use splay_store::{Kept, Quota};
 
 use crate::audit::Auditor;
 use crate::ingest::{Figure, Ingest, OfSeveral, figure};
 use crate::measured::Measured;
 use crate::named::{Named, OTHER};
+use crate::quotas::QuotaRefusals;
 
 /// Label values.
 type Label = [(&'static str, &'static str); 1];
@@ -58,6 +59,8 @@ pub(crate) struct Metrics {
     pub(crate) connections: Family<Label, Gauge>,
     /// Subscriptions that run.
     pub(crate) subscriptions: Gauge,
+    /// What quotas of roles refused.
+    pub(crate) quota_refusals: QuotaRefusals,
     /// Updates sent to subscribers.
     pub(crate) updates_out: Counter,
 }
@@ -121,6 +124,10 @@ impl Metrics {
         registry.register("subscriptions", "Subscriptions that run", subscriptions.clone());
         let updates_out = Counter::default();
         registry.register("updates_out", "Updates sent to subscribers", updates_out.clone());
+        let quota_refusals = QuotaRefusals::default();
+        // Each is there before the first refusal.
+        Quota::ALL.iter().for_each(|quota| drop(quota_refusals.get_or_create(&[("quota", quota.as_str())])));
+        registry.register("quota_refusals", "Refusals by quotas of roles, by quota", quota_refusals.clone());
         registry.register_collector(Box::new(Process { start: Instant::now() }));
         registry.register_collector(Box::new(Audited(auditor)));
         if let Some(ingest) = ingest {
@@ -150,6 +157,7 @@ impl Metrics {
             statements_stalled,
             connections,
             subscriptions,
+            quota_refusals,
             updates_out,
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! Codes are part of the interface: they are listed in docs/reference/http.md, and never change their meaning.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -136,15 +138,43 @@ impl Code {
 pub(crate) struct Problem {
     pub(crate) code: Code,
     pub(crate) message: String,
+    /// When it may be tried again, where that is known.
+    pub(crate) after: Option<Duration>,
+    /// The quota that refused it, with its role.
+    pub(crate) quota: Option<String>,
 }
 
 impl Problem {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Problem {
-        Problem { code, message: message.into() }
+        Problem { code, message: message.into(), after: None, quota: None }
+    }
+
+    /// The same, to be tried again after some time.
+    pub(crate) fn after(self, after: Duration) -> Problem {
+        Problem { after: Some(after), ..self }
+    }
+
+    /// The same, refused by a quota.
+    pub(crate) fn of_quota(self, quota: String) -> Problem {
+        Problem { quota: Some(quota), ..self }
+    }
+
+    /// Whole seconds after which it may be tried again.
+    pub(crate) fn retry_seconds(&self) -> u64 {
+        let rounded_up = |after: Duration| after.as_secs().saturating_add(u64::from(after.subsec_nanos() > 0));
+        self.after.map_or(1, rounded_up).max(1)
     }
 
     pub(crate) fn json(&self) -> serde_json::Value {
-        json!({ "error": self.message, "code": self.code.as_str(), "retryable": self.code.is_retryable() })
+        let retryable = self.code.is_retryable();
+        let mut told = json!({ "error": self.message, "code": self.code.as_str(), "retryable": retryable });
+        if let Some(quota) = &self.quota {
+            told["quota"] = json!(quota);
+        }
+        if self.after.is_some() {
+            told["retry_after"] = json!(self.retry_seconds());
+        }
+        told
     }
 }
 
@@ -153,7 +183,7 @@ impl IntoResponse for Problem {
         let mut response = (self.code.status(), Json(self.json())).into_response();
         let headers = response.headers_mut();
         if self.code.is_retryable() {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(self.retry_seconds()));
         }
         if self.code == Code::Unauthorized {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -201,7 +231,7 @@ impl From<&splay_store::Error> for Problem {
             }
             other => other.to_string(),
         };
-        Problem { code, message }
+        Problem::new(code, message)
     }
 }
 
@@ -218,7 +248,7 @@ impl From<splay_sql::Error> for Problem {
             E::Execution { .. } => Code::Execution,
             _ => Code::Internal,
         };
-        Problem { code, message: error.to_string() }
+        Problem::new(code, error.to_string())
     }
 }
 
@@ -226,7 +256,7 @@ impl From<IngestError> for Problem {
     fn from(error: IngestError) -> Problem {
         let code = match &error {
             IngestError::Full { .. } => Code::Full,
-            IngestError::Unreplicated { .. } => Code::Busy,
+            IngestError::Unreplicated { .. } | IngestError::TooFast { .. } => Code::Busy,
             IngestError::Unconfirmed => Code::Unconfirmed,
             IngestError::Fenced { .. } | IngestError::Following { .. } => Code::ReadOnly,
             IngestError::Closed => Code::Closed,
@@ -238,10 +268,13 @@ impl From<IngestError> for Problem {
             IngestError::Damaged { .. } => Code::Corrupt,
             _ => Code::Internal,
         };
+        if let IngestError::TooFast { after, .. } = &error {
+            return Problem::new(code, error.to_string()).after(*after);
+        }
         if matches!(code, Code::Corrupt | Code::Internal) {
             tracing::error!(%error, "capture can't go on");
             return Problem::new(code, "capture can't go on; the server's log says why");
         }
-        Problem { code, message: error.to_string() }
+        Problem::new(code, error.to_string())
     }
 }

@@ -18,6 +18,7 @@ use crate::ingest::{From, Ingest, Pace, Replay, ReplayRequest, ReplayView, Syste
 use crate::line::{self, LineFront};
 use crate::listen::{self, Front, Gate, Version};
 use crate::metrics::Metrics;
+use crate::quotas::Quotas;
 use crate::refresh;
 use crate::settings::{Address, LINE_ADDRESS, Settings};
 use crate::sources::Sources;
@@ -100,7 +101,6 @@ impl Server {
         let is_local = listeners.iter().all(|(_, address)| {
             matches!(address, Address::At(at) if at.ip().is_loopback()) || *address == Address::Off
         });
-        let callers = Callers::new(tokens, &settings.auth, database.clone(), is_local)?;
         let auditor = Auditor::open(&settings.audit, &database)?;
 
         let acceptor = |protocol: &[u8]| settings.tls.as_ref().map(|tls| tls::acceptor(tls, protocol)).transpose();
@@ -127,6 +127,9 @@ impl Server {
             result_cache_bytes: limits.result_cache_bytes,
             ..SessionSettings::default()
         };
+        let metrics = Arc::new(Metrics::new(ingest.clone(), auditor.clone()));
+        let quotas = Quotas::new(metrics.quota_refusals.clone());
+        let callers = Callers::new(tokens, &settings.auth, database.clone(), is_local, quotas)?;
         let sources = Sources {
             ingest: ingest.clone(),
             replay,
@@ -136,7 +139,6 @@ impl Server {
         let session = Session::new(database, session)
             .map_err(|error| Error::Setting { setting: "session".to_owned(), reason: error.to_string() })?;
         let (stop, stopped) = watch::channel(false);
-        let metrics = Arc::new(Metrics::new(ingest.clone(), auditor.clone()));
         let subscriptions = Subscriptions::new(sources, &limits, Arc::clone(&metrics), stopped.clone());
         let shared = Arc::new(Shared {
             statements: Statements::new(session, limits.clone(), settings.log.clone(), Arc::clone(&metrics)),

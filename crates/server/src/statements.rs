@@ -5,6 +5,7 @@
 //!   [`LOOK_AROUND`], and the statement stops.
 //! - The first piece comes with the first rows: what fails before them fails before a byte is sent.
 //! - Short statements, long ones and slow clients are kept out of each other's way: see [`places`](crate::places).
+//! - Whose statement it is may have quotas, which narrow the limits (`quotas.rs`). One beyond his statements at a time is refused at once.
 //! - A statement that runs as a tick plan looks for both between blocks of rows. Where a block takes long (a sort of all rows),
 //!   its client is told that the time is over, and its place is taken until the block ends.
 
@@ -15,15 +16,18 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef, UInt64Type};
 use futures::Stream;
 use splay_sql::{Answer, AnswerMemory, Parameters, Session, StatementStats, Stop, Waited};
+use splay_store::Quota;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::audit::{Action, Begun, Who};
+use crate::callers::Caller;
 use crate::changes::IntoJournal;
 use crate::ingest::Ingest;
 use crate::metrics::{Counted, Metrics};
 use crate::places::{Place, Places, TooMany};
 use crate::problem::{Code, Outcome, Problem};
+use crate::quotas::{Allowance, Slot};
 use crate::settings::{Limits, Log};
 
 /// Encoded pieces that wait for the client.
@@ -67,6 +71,8 @@ pub(crate) struct Statements {
     session: Session,
     /// By whom they are, for the audit log.
     who: Who,
+    /// What he may take.
+    allowance: Allowance,
     shared: Arc<Shared>,
 }
 
@@ -86,7 +92,46 @@ const LOGGED_TEXT_BYTES: usize = 4096;
 pub(crate) struct Pieces<P> {
     receiver: mpsc::Receiver<Message<P>>,
     deadline: Instant,
+    bounds: Bounds,
     ended: bool,
+}
+
+/// What a statement is held to.
+#[derive(Debug, Clone)]
+struct Bounds {
+    shared: Arc<Shared>,
+    allowance: Allowance,
+}
+
+impl Bounds {
+    fn limit(&self, quota: Quota) -> u64 {
+        let limits = &self.shared.limits;
+        match quota {
+            Quota::StatementBytesMax => limits.statement_bytes_max as u64,
+            Quota::StatementSecondsMax => limits.statement_seconds_max,
+            Quota::StatementRowsMax => limits.statement_rows_max,
+            Quota::StatementsMax | Quota::SubscriptionsMax | Quota::RowsPerSecondMax => u64::MAX,
+        }
+    }
+
+    fn bound(&self, quota: Quota) -> u64 {
+        self.allowance.bound(quota, self.limit(quota))
+    }
+
+    fn time(&self) -> Duration {
+        Duration::from_secs(self.bound(Quota::StatementSecondsMax))
+    }
+
+    /// A problem with the name of the quota that it comes of, if it does.
+    fn named(&self, problem: Problem) -> Problem {
+        self.allowance.named(problem, |quota| self.limit(quota))
+    }
+}
+
+/// A place, and one of the statements that somebody may have at a time.
+struct Admitted {
+    place: Arc<Place>,
+    slot: Slot,
 }
 
 /// What a statement's thread says. One that ends without the last word has broken off.
@@ -110,7 +155,7 @@ impl<P: Send + 'static> Pieces<P> {
             Ok(Some(Message::End)) => None,
             Ok(Some(Message::Failed(problem))) => Some(Err(problem)),
             Ok(None) if Instant::now() < self.deadline => Some(Err(broke_off())),
-            Ok(None) | Err(_) => Some(Err(out_of_time())),
+            Ok(None) | Err(_) => Some(Err(self.bounds.named(out_of_time()))),
         };
         self.ended = true;
         self.receiver.close();
@@ -126,7 +171,8 @@ impl<P: Send + 'static> Pieces<P> {
 impl Statements {
     pub(crate) fn new(session: Session, limits: Limits, log: Log, metrics: Arc<Metrics>) -> Statements {
         let places = Places::new(limits.statements_max, limits.statements_waiting_max, Arc::clone(&metrics));
-        Statements { session, who: Who::default(), shared: Arc::new(Shared { limits, log, places, metrics }) }
+        let (who, allowance) = Default::default();
+        Statements { session, who, allowance, shared: Arc::new(Shared { limits, log, places, metrics }) }
     }
 
     /// The same places for statements of another session.
@@ -135,8 +181,17 @@ impl Statements {
     }
 
     /// The same for statements by somebody.
-    pub(crate) fn by(self, who: Who) -> Statements {
-        Statements { who, ..self }
+    pub(crate) fn by(self, caller: &Caller) -> Statements {
+        Statements { who: caller.who(), allowance: caller.allowance(), ..self }
+    }
+
+    /// What somebody may take.
+    pub(crate) fn allowance(&self) -> Allowance {
+        self.allowance.clone()
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds { shared: Arc::clone(&self.shared), allowance: self.allowance.clone() }
     }
 
     /// Begins what isn't a statement of [`Statements::run_for`] for the audit log.
@@ -178,28 +233,36 @@ impl Statements {
         ingest: Option<Arc<dyn Ingest>>,
     ) -> Outcome<Pieces<E::Piece>> {
         let start = Instant::now();
-        let begun = self.who.begin(Action::statement(&text, ingest.is_some())).await?;
-        let place = match self.place(way, start).await {
-            Ok(place) => place,
+        let mut begun = self.who.begin(Action::statement(&text, ingest.is_some())).await?;
+        let Admitted { place, slot } = match self.admit(way, start).await {
+            Ok(admitted) => admitted,
             Err(problem) => {
+                begun.note(&problem);
                 begun.end(problem.code.as_str(), None);
                 return Err(problem);
             }
         };
         let (outlet, receiver) = mpsc::channel(PIECES_WAITING);
         let (session, shared) = (self.session.clone(), Arc::clone(&self.shared));
-        let deadline = start + shared.limits.statement();
+        let bounds = self.bounds();
+        let held_to = bounds.clone();
+        let deadline = start + bounds.time();
         let handle = Handle::current();
         tokio::task::spawn_blocking(move || {
             let _counted = Counted::new(shared.metrics.statements_running.clone());
             tracing::debug!(way, statement = %splay_sql::without_secrets(&text), "statement");
             let metrics = Arc::clone(&shared.metrics);
             let patience = shared.places.patience;
-            let limits = &shared.limits;
+            let bounds = &held_to;
             let (rows, changed, cost) = (0, None, None);
             let mut run =
-                Run { handle, outlet, deadline, limits, metrics, place, patience, rows, changed, cost, ingest };
+                Run { handle, outlet, deadline, bounds, metrics, place, patience, rows, changed, cost, ingest };
             let ended = run.run(&session, &text, &parameters, encode);
+            let ended = ended.map_err(|problem| problem.map(|problem| bounds.named(problem)));
+            if let Err(Some(problem)) = &ended {
+                bounds.allowance.count(problem);
+                begun.note(problem);
+            }
             shared.metrics.rows_out.inc_by(run.rows);
             let outcome = match &ended {
                 Ok(()) => "ok",
@@ -217,6 +280,8 @@ impl Statements {
             if milliseconds >= shared.log.slow_statement_milliseconds as f64 {
                 shared.log_slow(&session, way, &text, &parameters, milliseconds, &cost.unwrap_or_default());
             }
+            // Whoever hears the last word may begin another.
+            drop(slot);
             // A client that never hears the last word takes the answer for broken off.
             let _ = match ended {
                 Ok(()) => run.send(Message::End),
@@ -224,7 +289,7 @@ impl Statements {
                 Err(None) => Ok(()),
             };
         });
-        Ok(Pieces { receiver, deadline, ended: false })
+        Ok(Pieces { receiver, deadline, bounds, ended: false })
     }
 
     /// What a statement would give, without running it.
@@ -237,21 +302,24 @@ impl Statements {
         &self,
         act: impl FnOnce(&Session, Stop<'_>) -> splay_sql::Result<T> + Send + 'static,
     ) -> Outcome<T> {
-        let place = self.place("describe", Instant::now()).await?;
+        let Admitted { place, slot } = self.admit("describe", Instant::now()).await?;
+        let bounds = self.bounds();
         let session = self.session.clone();
         let (sender, receiver) = oneshot::channel();
-        let deadline = Instant::now() + self.shared.limits.statement();
+        let deadline = Instant::now() + bounds.time();
         tokio::task::spawn_blocking(move || {
             let _place = place;
             let is_over = || sender.is_closed() || Instant::now() >= deadline;
             let done = act(&session, Stop::when(&is_over));
+            drop(slot);
             let _ = sender.send(done);
         });
-        match tokio::time::timeout(self.shared.limits.statement(), receiver).await {
+        let done = match tokio::time::timeout(bounds.time(), receiver).await {
             Ok(Ok(done)) => done.map_err(Problem::from),
             Ok(Err(_)) => Err(broke_off()),
             Err(_) => Err(out_of_time()),
-        }
+        };
+        done.map_err(|problem| bounds.named(problem)).inspect_err(|problem| bounds.allowance.count(problem))
     }
 
     /// Types that the placeholders of a statement that changes something have, as far as they have some.
@@ -259,13 +327,16 @@ impl Statements {
         self.with_session(move |session, stop| session.describe_change(&text, stop)).await
     }
 
-    /// Waits for a place.
-    async fn place(&self, way: &'static str, start: Instant) -> Outcome<Arc<Place>> {
+    /// Waits for a place, if somebody may have one more statement.
+    async fn admit(&self, way: &'static str, start: Instant) -> Outcome<Admitted> {
         let shared = &self.shared;
-        let problem = match tokio::time::timeout(shared.limits.statement(), shared.places.begin()).await {
-            Ok(Ok(place)) => return Ok(place),
-            Ok(Err(TooMany)) => too_many(),
-            Err(_) => none_ended(),
+        let problem = match self.allowance.statement() {
+            Err(problem) => problem,
+            Ok(slot) => match tokio::time::timeout(self.bounds().time(), shared.places.begin()).await {
+                Ok(Ok(place)) => return Ok(Admitted { place, slot }),
+                Ok(Err(TooMany)) => too_many(),
+                Err(_) => none_ended(),
+            },
         };
         shared.metrics.statement(way, problem.code.as_str(), start);
         Err(problem)
@@ -293,7 +364,7 @@ struct Run<'a, P> {
     handle: Handle,
     outlet: mpsc::Sender<Message<P>>,
     deadline: Instant,
-    limits: &'a Limits,
+    bounds: &'a Bounds,
     metrics: Arc<Metrics>,
     place: Arc<Place>,
     /// How long a client that reads nothing keeps the place.
@@ -392,13 +463,13 @@ impl<P: Send + 'static> Run<'_, P> {
             ingest.check_changes().map_err(Problem::from)?;
             // It isn't begun a second time: that might do it twice.
             let over = || self.outlet.is_closed() || Instant::now() >= self.deadline;
-            let inserted = IntoJournal(ingest.as_ref());
+            let inserted = IntoJournal::new(Arc::clone(ingest), self.bounds.allowance.clone());
             let mut answer = match session.change(text, parameters.clone(), Stop::when(&over), &inserted) {
                 Err(splay_sql::Error::Cancelled) => {
                     self.look_around()?;
                     return Err(Some(Problem::from(splay_sql::Error::Cancelled)));
                 }
-                answer => answer.map_err(Problem::from)?,
+                answer => answer.map_err(|error| inserted.problem(error))?,
             };
             self.send_answer(&mut answer, encode)?;
             return Ok(Attempt::Ended);
@@ -471,8 +542,9 @@ impl<P: Send + 'static> Run<'_, P> {
             let changed = batch.column_by_name("rows").and_then(|rows| rows.as_primitive_opt::<UInt64Type>());
             self.changed = changed.filter(|rows| rows.len() == 1).map(|rows| rows.value(0));
         }
-        if self.rows > self.limits.statement_rows_max {
-            let text = format!("the answer has more than {} rows", self.limits.statement_rows_max);
+        let rows_max = self.bounds.bound(Quota::StatementRowsMax);
+        if self.rows > rows_max {
+            let text = format!("the answer has more than {rows_max} rows");
             return Err(Problem::new(Code::Rows, text));
         }
         Ok(())
@@ -499,7 +571,7 @@ impl<P: Send + 'static> Run<'_, P> {
     }
 
     fn out_of_time(&self) -> Problem {
-        let seconds = self.limits.statement_seconds_max;
+        let seconds = self.bounds.bound(Quota::StatementSecondsMax);
         Problem::new(Code::Time, format!("the statement needs more than its {seconds} seconds"))
     }
 

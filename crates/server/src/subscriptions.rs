@@ -14,10 +14,11 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::asks::Ask;
 use crate::audit::Action;
-use crate::callers::TableReader;
+use crate::callers::{Caller, TableReader};
 use crate::ingest::{Subscription, Update, UpdateKind};
 use crate::metrics::{Counted, Metrics};
 use crate::problem::{Code, Outcome, Problem};
+use crate::quotas::Slot;
 use crate::settings::Limits;
 use crate::sources::Sources;
 
@@ -84,7 +85,7 @@ impl<M> Updates<M> {
 
 /// A subscription's place, freed when the last clone is dropped.
 #[derive(Debug, Clone)]
-pub(crate) struct Place(#[expect(dead_code, reason = "held, not looked at")] Arc<OwnedSemaphorePermit>);
+pub(crate) struct Place(#[expect(dead_code, reason = "held, not looked at")] Arc<(OwnedSemaphorePermit, Slot)>);
 
 /// Runs subscriptions. Clones share the limits.
 #[derive(Debug, Clone)]
@@ -108,13 +109,14 @@ impl Subscriptions {
         Subscriptions { sources, places, places_max, metrics, stop }
     }
 
-    /// A place for a subscription, taken before its client has said what it wants.
+    /// A place for a subscription of somebody, taken before he has said what he wants.
     ///
     /// # Errors
     /// [`Code::Busy`].
-    pub(crate) fn place(&self) -> Outcome<Place> {
+    pub(crate) fn place(&self, caller: &Caller) -> Outcome<Place> {
+        let slot = caller.allowance().subscription().inspect_err(|problem| caller.who().note_quota(problem))?;
         let busy = |_| Problem::new(Code::Busy, "too many subscriptions at once");
-        Arc::clone(&self.places).try_acquire_owned().map(|permit| Place(Arc::new(permit))).map_err(busy)
+        Arc::clone(&self.places).try_acquire_owned().map(|permit| Place(Arc::new((permit, slot)))).map_err(busy)
     }
 
     /// Waits until no subscription is left; they end when the server stops.

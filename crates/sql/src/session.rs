@@ -194,6 +194,17 @@ impl Session {
         Session { caller, ..self.clone() }
     }
 
+    /// The same session with another bound on the memory of a statement.
+    pub(crate) fn for_memory(&self, memory_bytes: usize) -> Session {
+        Session { settings: SessionSettings { memory_bytes, ..self.settings.clone() }, ..self.clone() }
+    }
+
+    /// Bytes that each statement may hold.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.settings.memory_bytes
+    }
+
     pub(crate) fn is_with_catalogue(&self) -> bool {
         self.has_catalogue
     }

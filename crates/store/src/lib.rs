@@ -81,8 +81,8 @@ mod write;
 mod write_down;
 
 pub use access::{
-    Access, AccessToken, Grant, MONITOR, PUBLIC, Password, Permission, Policy, Privilege, READ_ALL, Rights, Role,
-    RoleChange, RowCondition, Secret, USER_WORDS, WRITE_ALL,
+    Access, AccessToken, Allowed, Grant, MONITOR, PUBLIC, Password, Permission, Policy, Privilege, Quota, READ_ALL,
+    Rights, Role, RoleChange, RowCondition, Secret, USER_WORDS, WRITE_ALL,
 };
 pub use backup::{Backup, BackupFile, BackupReport, BackupWriter, RESTORE, TableCommit};
 pub use byte_size::ByteSize;

@@ -339,6 +339,14 @@ fn a_batch_for_which_there_was_no_room_is_no_repeat_behind_one_for_which_there_w
     assert!(!capture.give_up("feed", 3) && capture.give_up("feed", 4));
     assert!(!send(5, 1).unwrap().duplicate);
     assert_eq!(all(&database).len(), 1_002);
+    // Neither is one that was turned away before it came here.
+    capture.turn_away(&Producer { name: "feed".to_owned(), sequence: 6 });
+    assert!(send(7, 1).unwrap_err().to_string().contains("number 6 of"));
+    assert!(!send(6, 1).unwrap().duplicate && !send(7, 1).unwrap().duplicate);
+    // One that was stored before is waited for by nobody.
+    capture.turn_away(&Producer { name: "feed".to_owned(), sequence: 7 });
+    assert!(!send(8, 1).unwrap().duplicate);
+    assert_eq!(all(&database).len(), 1_005);
     capture.close().unwrap();
 }
 

@@ -7,6 +7,7 @@ use std::time::Instant;
 use splay_store::audit::{AuditEvent, Done, Lost};
 
 use super::{Auditor, now};
+use crate::problem::Problem;
 
 /// The outcome of what ended without one: its client left, or it broke off.
 const LEFT: &str = "left";
@@ -48,6 +49,13 @@ impl Begun {
     /// It isn't done after all.
     pub(super) fn forget(&mut self) {
         self.event = None;
+    }
+
+    /// Its last record names the quota that ended it, if one did.
+    pub(crate) fn note(&mut self, problem: &Problem) {
+        if let (Some(event), Some(quota)) = (&mut self.event, &problem.quota) {
+            event.about = format!("quota {quota}");
+        }
     }
 
     /// It has ended.

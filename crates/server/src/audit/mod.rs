@@ -27,6 +27,7 @@ use splay_store::storage::{LocalStorage, Storage};
 pub(crate) use self::begun::Begun;
 pub(crate) use self::peer::Peer;
 use self::refusals::Refusals;
+pub(crate) use self::rows::Counts;
 pub(crate) use self::who::{Action, Who};
 use crate::error::{Error, Result};
 use crate::problem::{Code, Problem};
@@ -84,6 +85,13 @@ impl Auditor {
     /// Whether the last records couldn't be written.
     fn is_failing(&self) -> bool {
         self.status().is_some_and(|status| status.error.is_some())
+    }
+
+    /// What isn't done because its record can't be written, if it is so; and whether it stays so until the next start.
+    pub(crate) fn outage(&self) -> Option<(AuditLevel, bool)> {
+        let state = self.0.as_ref().filter(|state| state.refuses)?;
+        let status = state.log.status();
+        status.error.is_some().then_some((state.level, status.is_failed))
     }
 
     /// Records an event. Doesn't wait.

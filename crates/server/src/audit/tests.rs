@@ -117,13 +117,16 @@ fn without_a_record_nothing_is_changed_unless_that_is_asked_for() {
             Err(problem) => Some(problem.code),
         };
         let code = (!is_done).then_some(Code::Full);
+        assert_eq!(auditor.outage(), None);
         assert_eq!(refused(Action::statement("delete from trade", true)), code);
         assert_eq!(refused(Action::statement("select 1", false)), code, "{when_full:?}");
+        assert_eq!(auditor.outage(), (!is_done).then_some((AuditLevel::Statements, false)), "as /ready says");
         let lost = auditor.status().unwrap().lost;
         assert!(lost >= 1, "{lost}");
         storage.capacity(None);
         // What is refused is tried: there is room again.
         assert_eq!(refused(Action::statement("select 2", false)), None);
+        assert_eq!(auditor.outage(), None);
         let shown = shown(&records(&storage, &auditor));
         assert!(shown.iter().any(|record| record.starts_with("lost")), "{shown:?}");
         // Nothing tells of what wasn't done.

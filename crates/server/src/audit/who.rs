@@ -6,7 +6,7 @@ use splay_store::audit::{AuditEvent, Lost, STATEMENT_BYTES_MAX};
 use tokio::sync::oneshot;
 
 use super::{Begun, Peer, unrecorded, words};
-use crate::problem::Outcome;
+use crate::problem::{Outcome, Problem};
 use crate::settings::AuditLevel;
 
 /// Something that somebody does.
@@ -70,6 +70,16 @@ impl Who {
     pub(crate) fn note_denied(&self, about: &str) {
         if self.peer.auditor.records(AuditLevel::Changes) {
             let event = AuditEvent { about: about.to_owned(), outcome: "forbidden", ..self.event("denied") };
+            self.peer.auditor.note(event, None);
+        }
+    }
+
+    /// Records that a quota refused something to him that has no record otherwise.
+    pub(crate) fn note_quota(&self, problem: &Problem) {
+        if self.peer.auditor.records(AuditLevel::Changes)
+            && let Some(quota) = &problem.quota
+        {
+            let event = AuditEvent { about: format!("quota {quota}"), outcome: "busy", ..self.event("denied") };
             self.peer.auditor.note(event, None);
         }
     }

@@ -1,13 +1,15 @@
 //! A caller, and what he may do besides running statements, whose sessions are held to his rights themselves.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use splay_store::{Database, Permission, Privilege, Rights};
+use splay_store::{Allowed, Database, Permission, Privilege, Quota, Rights};
 
 use super::Callers;
 use crate::asks::Ask;
 use crate::audit::{Peer, Who};
 use crate::problem::{Code, Outcome, Problem};
+use crate::quotas::Allowance;
 use crate::settings::Role;
 
 /// Who a request is by, and the connection on which he was let in.
@@ -36,6 +38,7 @@ pub(super) struct User {
     pub(super) name: Arc<str>,
     pub(super) known: UserRights,
     pub(super) proof: Proof,
+    pub(super) allowance: Allowance,
 }
 
 /// What somebody has shown that he is who he says.
@@ -60,6 +63,7 @@ impl std::fmt::Debug for Proof {
 pub(super) struct UserRights {
     pub(super) rights: Arc<Rights>,
     pub(super) digest: [u8; 32],
+    pub(super) quotas: Arc<BTreeMap<Quota, Allowed>>,
 }
 
 impl Caller {
@@ -131,6 +135,14 @@ impl Caller {
         match &self.identity {
             Identity::User(user) => Some(&user.known.rights),
             _ => None,
+        }
+    }
+
+    /// What he may take of the server; those who are no users everything.
+    pub(crate) fn allowance(&self) -> Allowance {
+        match &self.identity {
+            Identity::User(user) => user.allowance.clone(),
+            _ => Allowance::default(),
         }
     }
 

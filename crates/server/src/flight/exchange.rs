@@ -24,7 +24,7 @@ pub(super) async fn exchange(
     caller: Caller,
     mut asked: Streaming<FlightData>,
 ) -> Outcome<UpdateStream> {
-    let place = shared.subscriptions.place()?;
+    let place = shared.subscriptions.place(&caller)?;
     let first = tokio::time::timeout(shared.limits.head(), asked.message()).await;
     let first = first.map_err(|_| Problem::new(Code::TooSlow, "no subscription came"))?;
     let broken = |status: Status| Problem::new(Code::Request, status.message());

@@ -651,7 +651,7 @@ impl FlightSqlService for Front {
         request: Request<PeekableFlightDataStream>,
     ) -> Result<i64, Status> {
         let caller = self.caller(request.metadata(), Role::Write).await?;
-        let appends = self.shared.appends(&caller)?.by("flight");
+        let appends = self.shared.paced_appends(&caller)?.by("flight");
         let target = put::Target::new(&command.table, request.metadata())?;
         // Before it is told whether there is such a table.
         caller.check_rows(&command.table, true).map_err(Problem::from)?;
@@ -669,7 +669,7 @@ impl FlightSqlService for Front {
         _message: Any,
     ) -> Result<Response<put::Acks>, Status> {
         let caller = self.caller(request.metadata(), Role::Write).await?;
-        let appends = self.shared.appends(&caller)?.by("flight");
+        let appends = self.shared.paced_appends(&caller)?.by("flight");
         let first = request.get_mut().peek().await.and_then(|first| first.as_ref().ok());
         let path =
             first.and_then(|first| first.flight_descriptor.as_ref()).map(|descriptor| descriptor.path.as_slice());

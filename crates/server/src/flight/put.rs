@@ -121,7 +121,7 @@ async fn next_batch(decoder: &mut FlightDataDecoder) -> Outcome<Option<(RecordBa
 /// Streams of acks.
 pub(super) type Acks = Pin<Box<dyn Stream<Item = Result<PutResult, Status>> + Send>>;
 
-/// Takes batches as they come and acknowledges each, in their order. A batch that is refused ends the stream, those before it
+/// Takes batches as they come, and as fast as their sender may send, and acknowledges each, in their order. A batch that is refused ends the stream, those before it
 /// were acknowledged; or it is reported in its place, if that was asked for and sending it again wouldn't help.
 pub(super) fn put(appends: Appends, target: Target, mut batches: FlightDataDecoder, waiting_max: usize) -> Acks {
     // What became of a batch, and whether nothing can come behind it.
@@ -135,6 +135,7 @@ pub(super) fn put(appends: Appends, target: Target, mut batches: FlightDataDecod
                 let next = next_batch(&mut batches).await.inspect_err(|problem| appends.note(problem))?;
                 let Some((rows, metadata)) = next else { return Ok(None) };
                 is_decoded = true;
+                appends.pace().await;
                 let target = target.clone();
                 appends.submit_made(move |_| Ok(vec![target.append(rows, &metadata)?])).await.map(Some)
             };
@@ -206,6 +207,7 @@ pub(super) fn check_ingest(command: &CommandStatementIngest, is_there: bool) -> 
 pub(super) async fn ingest(appends: &Appends, target: &Target, mut batches: FlightDataDecoder) -> Outcome<i64> {
     let mut rows = 0u64;
     while let Some((batch, metadata)) = next_batch(&mut batches).await? {
+        appends.pace().await;
         rows += appends.append(target.append(batch, &metadata)?).await?.rows;
     }
     Ok(i64::try_from(rows).unwrap_or(i64::MAX))

@@ -41,11 +41,11 @@ use crate::asks::Ask;
 use crate::audit::Auditor;
 use crate::auth::protocol_token;
 use crate::callers::{Caller, Callers, TableReader};
-use crate::guarded::GuardedIngest;
+use crate::guarded::{Excess, GuardedIngest};
 use crate::ingest::Replication;
 use crate::metrics::Metrics;
 use crate::problem::{Code, Outcome, Problem};
-use crate::settings::{Limits, Role};
+use crate::settings::{AuditLevel, Limits, Role};
 use crate::statements::Statements;
 use crate::subscriptions::Subscriptions;
 
@@ -68,11 +68,20 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Where somebody's rows go, if this server takes any.
+    /// Where somebody's rows go, if this server takes any. Those beyond his quota are refused.
     pub(crate) fn appends(&self, caller: &Caller) -> Outcome<Appends> {
+        self.guarded(caller, Excess::Refused)
+    }
+
+    /// The same for a stream of rows, which is taken more slowly instead: ask for [`Appends::pace`] before each of its batches.
+    pub(crate) fn paced_appends(&self, caller: &Caller) -> Outcome<Appends> {
+        self.guarded(caller, Excess::Paced)
+    }
+
+    fn guarded(&self, caller: &Caller, excess: Excess) -> Outcome<Appends> {
         let none = || Problem::new(Code::Unsupported, "this server takes no rows");
         let appends = self.appends.as_ref().ok_or_else(none)?;
-        let guarded = GuardedIngest::new(Arc::clone(appends.ingest()), self.callers.clone(), caller.clone());
+        let guarded = GuardedIngest::new(Arc::clone(appends.ingest()), self.callers.clone(), caller.clone(), excess);
         Ok(appends.with_ingest(Arc::new(guarded)))
     }
 
@@ -96,7 +105,7 @@ impl Shared {
     /// Where somebody's statements run.
     pub(crate) async fn statements(&self, caller: &Caller) -> Outcome<Statements> {
         let session = self.callers.session(caller, self.statements.session()).await?;
-        Ok(self.statements.in_session(session).by(caller.who()))
+        Ok(self.statements.in_session(session).by(caller))
     }
 
     /// What the database is among its copies, if it has any.
@@ -243,6 +252,10 @@ async fn ready(State(server): Server) -> Response {
         Some(replication) => of_copies(&replication, (status, text)),
         None => (status, text, None),
     };
+    let (status, text, why) = match server.auditor.outage().filter(|_| status == StatusCode::OK) {
+        Some(outage) => of_outage(outage, status),
+        None => (status, text, why),
+    };
     let reason = match text {
         _ if why.is_some() => why.map(str::to_owned),
         "full" => full,
@@ -278,6 +291,30 @@ fn of_copies(
             (StatusCode::OK, "stale", Some("the leader can't be followed now; /status says why"))
         }
         Replication::Follower(_) => (StatusCode::OK, "following", None),
+    }
+}
+
+/// The same while the audit log can't be written, and what has to have a record isn't done.
+fn of_outage(
+    (level, is_failed): (AuditLevel, bool),
+    otherwise: StatusCode,
+) -> (StatusCode, &'static str, Option<&'static str>) {
+    match level {
+        // A server that gets no requests would never find room again: where one may succeed, it is to come.
+        AuditLevel::Statements if is_failed => {
+            let why =
+                "the audit log can't be written, so that no statement runs until the next start; /status says why";
+            (StatusCode::SERVICE_UNAVAILABLE, "unrecorded", Some(why))
+        }
+        AuditLevel::Statements => {
+            let why = "the audit log can't be written, so that no statement runs until it can; /status says why";
+            (otherwise, "unrecorded", Some(why))
+        }
+        AuditLevel::Changes | AuditLevel::None => {
+            let why =
+                "the audit log can't be written, so that nothing is changed and no rows are taken; /status says why";
+            (otherwise, "unrecorded", Some(why))
+        }
     }
 }
 

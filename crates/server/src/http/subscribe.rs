@@ -35,7 +35,7 @@ pub(super) async fn subscribe(
     upgrade: WebSocketUpgrade,
 ) -> Outcome<Response> {
     let caller = server.caller_of_upgrade(&headers, Role::Read).await?.over("websocket");
-    let place = server.subscriptions.place()?;
+    let place = server.subscriptions.place(&caller)?;
     let upgrade = upgrade.protocols([PROTOCOL]).max_message_size(ASK_BYTES_MAX).max_frame_size(ASK_BYTES_MAX);
     Ok(upgrade.on_upgrade(move |socket| async move { serve(&server, caller, place, socket).await }))
 }

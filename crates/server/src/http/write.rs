@@ -264,7 +264,7 @@ fn refused(problem: &Problem) -> Response {
     let body = json!({ "code": code, "message": problem.message, "error": problem.message, "retryable": retryable });
     let mut response = (problem.code.status(), Json(body)).into_response();
     if retryable {
-        response.headers_mut().insert("retry-after", HeaderValue::from_static("1"));
+        response.headers_mut().insert("retry-after", HeaderValue::from(problem.retry_seconds()));
     }
     // Header values are a line of visible characters.
     let line: String = problem.message.chars().filter(|c| c.is_ascii() && !c.is_ascii_control()).take(500).collect();

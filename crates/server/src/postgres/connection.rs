@@ -112,7 +112,7 @@ impl Connection {
     pub(super) async fn statements(&mut self) -> Result<Statements, Refusal> {
         self.caller = self.front.shared.callers.still(&self.caller)?;
         let session = self.front.shared.callers.session(&self.caller, self.front.statements.session()).await?;
-        Ok(self.front.statements.in_session(session).by(self.caller.who()))
+        Ok(self.front.statements.in_session(session).by(&self.caller))
     }
 
     /// Tells the client that it may begin.

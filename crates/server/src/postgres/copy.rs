@@ -85,22 +85,22 @@ impl Connection {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let text = format!("COPY {} FROM STDIN", target.0);
-        let begun = match statements.begin(Action::change("change", &target.0, &text)).await {
+        let mut begun = match statements.begin(Action::change("change", &target.0, &text)).await {
             Ok(begun) => begun,
             Err(problem) => return Ok(Err(problem.into())),
         };
+        let inserted = Arc::new(crate::changes::IntoJournal::new(ingest, statements.allowance()));
+        let inserting = Arc::clone(&inserted);
         let copied = statements.with_session(move |session, stop| {
             let (table, columns) = target;
             let wrong = |reason| splay_sql::Error::Execution { message: format!("COPY {table}, {reason}") };
             let mut rows = copy_rows::rows(&received, &fields, &format).map(|rows| rows.map_err(wrong));
-            session.copy_rows(
-                (&table, columns.as_deref()),
-                &mut rows,
-                stop,
-                &crate::changes::IntoJournal(ingest.as_ref()),
-            )
+            session.copy_rows((&table, columns.as_deref()), &mut rows, stop, inserting.as_ref())
         });
-        let copied = copied.await;
+        let copied = copied.await.map_err(|problem| inserted.refusal().unwrap_or(problem));
+        if let Err(problem) = &copied {
+            begun.note(problem);
+        }
         let outcome = copied.as_ref().map_or_else(|problem| problem.code.as_str(), |_| "ok");
         begun.end(outcome, copied.as_ref().ok().copied());
         Ok(match copied {

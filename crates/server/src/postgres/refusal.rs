@@ -39,7 +39,7 @@ impl Refusal {
 
 impl From<Problem> for Refusal {
     fn from(problem: Problem) -> Refusal {
-        let Problem { code, message } = problem;
+        let Problem { code, message, .. } = problem;
         let state = match code {
             _ if let Some(state) = of_rule(&message) => state,
             Code::Statement => of_statement(&message),

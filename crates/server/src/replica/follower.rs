@@ -19,7 +19,8 @@ use splay_store::{Database, TableSpec};
 
 use super::HttpLeader;
 use crate::ingest::{
-    Append, Clock, Done, Figure, Ingest, IngestError, Replication, SubscribeRequest, Subscription, SystemClock, figure,
+    Append, Clock, Done, Figure, Ingest, IngestError, Producer, Replication, SubscribeRequest, Subscription,
+    SystemClock, figure,
 };
 
 /// Wait before a leader that hasn't heard of the promotion is told once more.
@@ -229,6 +230,12 @@ impl Ingest for FollowerIngest {
 
     fn last_of(&self, producer: &str) -> Result<Option<u64>, IngestError> {
         Ingest::last_of(&self.capture()?, producer)
+    }
+
+    fn turn_away(&self, producer: &Producer) {
+        if let Ok(capture) = self.capture() {
+            Ingest::turn_away(&capture, producer);
+        }
     }
 
     fn give_up(&self, producer: &str, through: u64) -> bool {

@@ -11,6 +11,7 @@ mod line;
 mod memory;
 mod postgres;
 mod query;
+mod quotas;
 mod replica;
 mod subscribe;
 mod support;

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{Served, TRADES, connect};
 
 /// A statement that takes longer than any test waits.
-const LONG: &str = "select sum(a.price * b.price * c.price) from trade a, trade b, trade c";
+pub const LONG: &str = "select sum(a.price * b.price * c.price) from trade a, trade b, trade c";
 
 #[test]
 fn an_answer_comes_in_every_format() {
@@ -217,7 +217,7 @@ fn a_statement_stops_when_its_client_goes_away() {
 }
 
 /// A statement whose answer is larger than anything that lies between server and client.
-const LARGE: &str = "select a.price, b.price as other from trade a, trade b";
+pub const LARGE: &str = "select a.price, b.price as other from trade a, trade b";
 
 #[test]
 fn a_statement_stops_when_its_client_leaves_in_the_middle_of_the_answer() {

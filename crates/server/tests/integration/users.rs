@@ -22,13 +22,13 @@ use crate::subscribe::{Frame, Socket, upgrade_status};
 use crate::support::{Answer, Served, TRADES, connect, eventually, request};
 
 /// A server whose database has users, and their tokens.
-struct Desk {
-    served: Served,
+pub struct Desk {
+    pub served: Served,
     /// By the command on the database's folder, as an operator would.
     session: Session,
-    admin: String,
-    reader: String,
-    writer: String,
+    pub admin: String,
+    pub reader: String,
+    pub writer: String,
 }
 
 const USERS: [&str; 8] = [
@@ -43,11 +43,11 @@ const USERS: [&str; 8] = [
 ];
 
 impl Desk {
-    fn new() -> Desk {
+    pub fn new() -> Desk {
         Desk::with("")
     }
 
-    fn with(settings: &str) -> Desk {
+    pub fn with(settings: &str) -> Desk {
         let served = Served::with(settings);
         let database = Database::open(served.folder.path()).unwrap();
         let session = Session::new(database, SessionSettings::default()).unwrap();
@@ -63,7 +63,7 @@ impl Desk {
     }
 
     /// Runs a statement, and gives the last value of its row.
-    fn run(&self, statement: &str) -> String {
+    pub fn run(&self, statement: &str) -> String {
         let insert = IntoFiles(self.session.database());
         let answer = self.session.change(statement, Parameters::None, Stop::NEVER, &insert);
         let batches = answer.unwrap_or_else(|error| panic!("{statement}: {error}")).batches().unwrap();
@@ -76,15 +76,15 @@ impl Desk {
         request(self.served.http(), method, path, &[("authorization", &bearer)], body)
     }
 
-    fn get(&self, path: &str, token: &str) -> Answer {
+    pub fn get(&self, path: &str, token: &str) -> Answer {
         self.ask("GET", path, token, b"")
     }
 
-    fn post(&self, path: &str, token: &str, body: &[u8]) -> Answer {
+    pub fn post(&self, path: &str, token: &str, body: &[u8]) -> Answer {
         self.ask("POST", path, token, body)
     }
 
-    fn query(&self, token: &str, sql: &str) -> Answer {
+    pub fn query(&self, token: &str, sql: &str) -> Answer {
         let headers = [("authorization", format!("Bearer {token}")), ("content-type", "text/plain".to_owned())];
         let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
         request(self.served.http(), "POST", "/query", &headers, sql.as_bytes())

@@ -80,6 +80,13 @@ impl Session {
         self.for_caller(Caller { user, changes_password, ..self.caller().clone() })
     }
 
+    /// The same session, each of whose statements may hold so many bytes if that is less than what it has.
+    #[must_use]
+    pub fn with_memory_at_most(&self, bytes: u64) -> Session {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.for_memory(bytes.min(self.memory_bytes()))
+    }
+
     /// The user on whose behalf statements run, if it is known.
     #[must_use]
     pub fn user(&self) -> Option<&str> {

@@ -186,6 +186,7 @@ fn changed(options: &RoleOptions) -> Result<RoleChange> {
         bypasses_policies: options.bypasses_policies,
         valid_until: options.valid_until,
         password,
+        quotas: options.quotas.clone(),
     })
 }
 

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray, TimestampNa
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
-use splay_store::Access;
+use splay_store::{Access, Role};
 
 use super::denied;
 use crate::error::{Error, Result};
@@ -100,7 +100,14 @@ fn roles(access: &Access, only_users: bool, is_own: &dyn Fn(&str) -> bool) -> Co
         ("has_password", truths(shown.iter().map(|role| role.password.is_some()))),
         ("valid_until", instants(shown.iter().map(|role| role.valid_until))),
         ("roles", texts(shown.iter().map(|role| Some(role.member_of.join(", "))))),
+        ("quotas", texts(shown.iter().map(|role| quotas(role)))),
     ]
+}
+
+/// Its quotas as `SET (…)` takes them.
+fn quotas(role: &Role) -> Option<String> {
+    let each = role.quotas.iter().map(|(quota, value)| format!("{} = {value}", quota.as_str()));
+    (!role.quotas.is_empty()).then(|| each.collect::<Vec<_>>().join(", "))
 }
 
 fn grants(access: &Access, of: Option<&str>, is_own: &dyn Fn(&str) -> bool) -> Columns {

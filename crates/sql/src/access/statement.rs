@@ -5,9 +5,12 @@
 #[cfg(test)]
 mod tests;
 
-use datafusion::sql::sqlparser::tokenizer::Token;
-use splay_store::{PUBLIC, Policy, Privilege};
+use std::collections::BTreeMap;
 
+use datafusion::sql::sqlparser::tokenizer::Token;
+use splay_store::{PUBLIC, Policy, Privilege, Quota};
+
+use crate::change::options_of_change;
 use crate::error::{Error, Result, fault};
 use crate::syntax::is_word;
 use crate::times::instant;
@@ -41,6 +44,8 @@ pub(crate) struct RoleOptions {
     /// None inside for no password.
     pub(crate) password: Option<Option<String>>,
     pub(crate) in_roles: Vec<String>,
+    /// None inside for no such quota.
+    pub(crate) quotas: BTreeMap<Quota, Option<u64>>,
 }
 
 impl std::fmt::Debug for RoleOptions {
@@ -148,6 +153,9 @@ fn list(words: &mut Words<'_>, what: &str) -> Result<Vec<String>> {
 fn create_role(words: &mut Words<'_>, login: bool) -> Result<AccessStatement> {
     let name = words.name("a role")?;
     let mut options = options(words)?;
+    if options.quotas.values().any(Option::is_none) {
+        return fault("RESET is of ALTER ROLE: a role that is created has no quotas");
+    }
     options.login.get_or_insert(login);
     Ok(AccessStatement::CreateRole { name, options })
 }
@@ -203,14 +211,44 @@ fn option(words: &mut Words<'_>, options: &mut RoleOptions) -> Result<()> {
         options.in_roles.extend(list(words, "a role")?);
         return Ok(());
     }
+    if let Some(quotas) = quotas(words)? {
+        match quotas.keys().find(|quota| options.quotas.contains_key(quota)) {
+            Some(twice) => return fault(format!("the quota {} is given twice", twice.as_str())),
+            None => options.quotas.extend(quotas),
+        }
+        return Ok(());
+    }
     // What stands behind a password may be a part of it.
     let shown = match words.peek() {
         Some(Token::Word(word)) if options.password.is_none() => word.value.to_uppercase(),
         _ => "this".to_owned(),
     };
     fault(format!(
-        "{shown} is no option of a role; there are LOGIN, SUPERUSER, BYPASSRLS, PASSWORD 'text', VALID UNTIL 'time' and IN ROLE"
+        "{shown} is no option of a role; there are LOGIN, SUPERUSER, BYPASSRLS, PASSWORD 'text', VALID UNTIL 'time', IN ROLE and SET (quota = value)"
     ))
+}
+
+/// What `SET (…)`, `RESET (…)` or `RESET ALL` say of quotas, if one of them is there. No value is one that is taken back.
+fn quotas(words: &mut Words<'_>) -> Result<Option<BTreeMap<Quota, Option<u64>>>> {
+    if words.take(&["reset", "all"]) {
+        return Ok(Some(Quota::ALL.map(|quota| (quota, None)).into()));
+    }
+    let (is_set, Some(options)) = (words.peek().is_some_and(|token| is_word(token, "set")), options_of_change(words)?)
+    else {
+        return Ok(None);
+    };
+    let mut quotas = BTreeMap::new();
+    for (name, value) in options {
+        let Some(quota) = Quota::of(&name) else {
+            return fault(format!("{name} is no quota of a role; there are {}", Quota::names()));
+        };
+        let value = match is_set {
+            true => Some(quota.value(&value).map_err(|message| Error::Statement { message })?),
+            false => None,
+        };
+        quotas.insert(quota, value);
+    }
+    Ok(Some(quotas))
 }
 
 /// Whether a text is a password's hash as PostgreSQL's clients send it.

@@ -32,6 +32,7 @@ pub use self::copy::{CopyTo, copy_to};
 pub use self::copy_stream::{CopyStream, StreamFormat, StreamKind, copy_stream};
 pub(crate) use self::drop::DropStatement;
 pub use self::materialized::Refreshed;
+pub(crate) use self::options::of_change as options_of_change;
 pub use self::run::rename_table;
 pub(crate) use self::run::{patiently, positions};
 pub(crate) use self::spec::columns_of;

@@ -33,7 +33,7 @@ pub(super) fn of_creation(words: &mut Words<'_>) -> Result<Options> {
 ///
 /// # Errors
 /// As [`of_creation`].
-pub(super) fn of_change(words: &mut Words<'_>) -> Result<Option<Options>> {
+pub(crate) fn of_change(words: &mut Words<'_>) -> Result<Option<Options>> {
     let mut options = Vec::new();
     for (word, has_values) in [("SET", true), ("RESET", false)] {
         if words.take(&[&word.to_lowercase()]) {

@@ -195,6 +195,8 @@ fn only_superusers_change_users_and_everybody_his_password() {
         "create user eve",
         "alter user bob password 'y'",
         "alter user ann superuser",
+        "alter user ann set (statements_max = 100)",
+        "alter user ann password 'y' reset all",
         "alter user ann password 'y' superuser",
         "drop user bob",
         "grant select on trade to ann",

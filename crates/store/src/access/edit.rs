@@ -1,8 +1,10 @@
 //! Changes of users and roles, each whole or not at all.
 
+use std::collections::BTreeMap;
+
 use super::rights::closure;
 use super::{
-    Access, AccessToken, Grant, MONITOR, PUBLIC, Password, Policy, READ_ALL, Role, Secret, WRITE_ALL, is_same,
+    Access, AccessToken, Grant, MONITOR, PUBLIC, Password, Policy, Quota, READ_ALL, Role, Secret, WRITE_ALL, is_same,
 };
 use crate::error::{Error, Result};
 use crate::schema::validate_name;
@@ -20,6 +22,8 @@ pub struct RoleChange {
     pub valid_until: Option<Option<i64>>,
     /// Its password; none inside for none.
     pub password: Option<Option<Password>>,
+    /// Its quotas; none inside for no such quota.
+    pub quotas: BTreeMap<Quota, Option<u64>>,
 }
 
 fn refused<T>(reason: impl Into<String>) -> Result<T> {
@@ -31,6 +35,15 @@ fn is_built_in(name: &str) -> bool {
 }
 
 impl RoleChange {
+    /// Refuses quotas that a file may not have.
+    fn check(&self) -> Result<()> {
+        let unsound = |(quota, value): &(&Quota, &Option<u64>)| value.is_some_and(|value| !quota.is_sound(value));
+        match self.quotas.iter().find(unsound) {
+            None => Ok(()),
+            Some((quota, _)) => refused(format!("quota {} is too small", quota.as_str())),
+        }
+    }
+
     fn apply(self, role: &mut Role) {
         let set = |to: &mut bool, from: Option<bool>| *to = from.unwrap_or(*to);
         set(&mut role.login, self.login);
@@ -41,6 +54,12 @@ impl RoleChange {
         }
         if let Some(password) = self.password {
             role.password = password;
+        }
+        for (quota, value) in self.quotas {
+            match value {
+                Some(value) => role.quotas.insert(quota, value),
+                None => role.quotas.remove(&quota),
+            };
         }
     }
 }
@@ -82,7 +101,7 @@ impl Access {
     /// Adds a role.
     ///
     /// # Errors
-    /// [`Error::Name`], [`Error::Refused`] for a name that is taken, and for a first user that isn't a superuser.
+    /// [`Error::Name`], [`Error::Refused`] for a name that is taken, for a quota that is too small, and for a first user that isn't a superuser.
     pub fn create_role(&mut self, name: &str, change: RoleChange) -> Result<()> {
         validate_name("role", name)?;
         if name.len() >= 3 && name.is_char_boundary(3) && is_same(&name[..3], "pg_") || is_same(name, PUBLIC) {
@@ -93,6 +112,7 @@ impl Access {
         }
         let had_users = self.has_users();
         let mut role = Role::new(name);
+        change.check()?;
         change.apply(&mut role);
         self.roles.push(role);
         self.check_superuser(had_users)
@@ -101,9 +121,10 @@ impl Access {
     /// Changes a role.
     ///
     /// # Errors
-    /// [`Error::Refused`] if there is none, or no superuser would be left.
+    /// [`Error::Refused`] if there is none, for a quota that is too small, or if no superuser would be left.
     pub fn alter_role(&mut self, name: &str, change: RoleChange) -> Result<()> {
         let had_users = self.has_users();
+        change.check()?;
         change.apply(self.role_mut(name)?);
         self.check_superuser(had_users)
     }

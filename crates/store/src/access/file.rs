@@ -4,11 +4,16 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::Access;
+use super::{Access, Role};
 use crate::error::{Error, Result};
 
-/// Version of the file that this release reads and writes.
-const VERSION: u32 = 1;
+/// Newest version of the file that this release reads and writes.
+const VERSION: u32 = 2;
+
+/// The version of a file with these: one without quotas is read by releases that know none.
+fn version(access: &Access) -> u32 {
+    if access.roles.iter().any(|role| !role.quotas.is_empty()) { VERSION } else { 1 }
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,11 +55,15 @@ pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Access> {
     {
         return Err(Error::corrupt(path, 0, "a password's hash", format!("none for {:?}", role.name)));
     }
+    let is_unsound = |role: &&Role| role.quotas.iter().any(|(quota, value)| !quota.is_sound(*value));
+    if let Some(role) = file.access.roles.iter().find(is_unsound) {
+        return Err(Error::corrupt(path, 0, "quotas that can be held to", format!("others of {:?}", role.name)));
+    }
     Ok(file.access)
 }
 
 /// The file's bytes.
 pub(super) fn bytes(access: Access) -> Result<Vec<u8>> {
-    let file = File { version: VERSION, blake3: digest(&access)?, access };
+    let file = File { version: version(&access), blake3: digest(&access)?, access };
     serde_json::to_vec_pretty(&file).map_err(|error| Error::Refused { reason: error.to_string() })
 }

@@ -2,6 +2,7 @@
 //!
 //! - The file is replaced as a whole, by the holder of a lock of its own: after a crash there is the old list or the new one, and nobody waits
 //!   for a change of tables to take a right away.
+//! - Roles have quotas (`quota.rs`), which a server holds to.
 //! - A file that isn't as its digest says lets nobody in: every question about it is answered by the damage.
 //! - Of passwords Argon2id hashes are kept, of tokens BLAKE3 digests. No secret is in a message.
 //! - Grants and policies are by name. A table that some name keeps its name.
@@ -11,11 +12,13 @@
 mod edit;
 mod file;
 mod grant;
+mod quota;
 mod rights;
 mod secret;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -23,6 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use self::edit::RoleChange;
 pub(crate) use self::file::parse;
 pub use self::grant::{Grant, Privilege};
+pub use self::quota::{Allowed, Quota};
 pub use self::rights::{Permission, Rights, RowCondition};
 pub use self::secret::{Password, Secret};
 
@@ -70,6 +74,9 @@ pub struct Role {
     /// The roles that it has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub member_of: Vec<String>,
+    /// How much of a server those may take who have it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub quotas: BTreeMap<Quota, u64>,
 }
 
 /// A token of a user.
@@ -207,6 +214,7 @@ impl Role {
             valid_until: None,
             password: None,
             member_of: Vec::new(),
+            quotas: BTreeMap::new(),
         }
     }
 

@@ -207,3 +207,57 @@ fn a_new_token_fits_its_digest() {
     assert_eq!(blake3::hash(one.token.as_bytes()).to_hex().as_str(), one.blake3);
     assert!(!format!("{one:?}").contains(&one.token));
 }
+
+fn quotas(quotas: &[(Quota, u64)]) -> RoleChange {
+    RoleChange { quotas: quotas.iter().map(|(quota, value)| (*quota, Some(*value))).collect(), ..RoleChange::default() }
+}
+
+#[test]
+fn the_widest_quota_of_all_roles_holds() {
+    use Quota::{RowsPerSecondMax, StatementRowsMax, StatementsMax};
+    let mut access = access();
+    assert!(access.quotas_of("ann").is_empty() && access.quotas_of("nobody").is_empty());
+    access.alter_role("desk", quotas(&[(StatementsMax, 4), (StatementRowsMax, 10)])).unwrap();
+    access.alter_role("research", quotas(&[(StatementsMax, 8)])).unwrap();
+    access.alter_role("ann", quotas(&[(StatementsMax, 2), (RowsPerSecondMax, 7)])).unwrap();
+    access.grant_role("desk", "ANN").unwrap();
+    let of = |access: &Access, user: &str| -> Vec<(Quota, u64, String)> {
+        access.quotas_of(user).into_iter().map(|(quota, allowed)| (quota, allowed.value, allowed.role)).collect()
+    };
+    let desk = || "desk".to_owned();
+    let expected = |statements, role: String| {
+        vec![(StatementRowsMax, 10, desk()), (StatementsMax, statements, role), (RowsPerSecondMax, 7, "Ann".to_owned())]
+    };
+    assert_eq!(of(&access, "ann"), expected(4, desk()));
+    access.grant_role("research", "desk").unwrap();
+    assert_eq!(of(&access, "ann"), expected(8, "research".to_owned()), "by a role of a role");
+    // A role without one says nothing, and a superuser has none.
+    access.grant_role(READ_ALL, "ann").unwrap();
+    assert_eq!(of(&access, "ann").len(), 3);
+    access.alter_role("ann", RoleChange { superuser: Some(true), ..RoleChange::default() }).unwrap();
+    assert!(access.quotas_of("ann").is_empty());
+    access
+        .alter_role("desk", RoleChange { quotas: [(StatementRowsMax, None)].into(), ..RoleChange::default() })
+        .unwrap();
+    assert_eq!(access.role("desk").unwrap().quotas, [(StatementsMax, 4)].into());
+}
+
+#[test]
+fn quotas_are_read_as_people_write_them() {
+    assert_eq!(Quota::of("STATEMENT_bytes_max").unwrap().value("512M"), Ok(512 << 20));
+    assert_eq!(Quota::StatementsMax.value(" 4 "), Ok(4));
+    for (quota, text) in [
+        (Quota::StatementBytesMax, "1023K"),
+        (Quota::StatementsMax, "0"),
+        (Quota::StatementsMax, "4M"),
+        (Quota::RowsPerSecondMax, "-1"),
+        (Quota::StatementRowsMax, ""),
+    ] {
+        assert!(quota.value(text).unwrap_err().starts_with(quota.as_str()), "{text}");
+    }
+    assert!(Quota::of("statements").is_none());
+    for quota in Quota::ALL {
+        assert_eq!(Quota::of(quota.as_str()), Some(quota));
+        assert_eq!(serde_json::to_value(quota).unwrap(), quota.as_str());
+    }
+}

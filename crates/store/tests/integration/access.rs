@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use splay_store::storage::Storage;
 use splay_store::storage::fault::FaultStorage;
-use splay_store::{Access, Database, Error, Grant, LoadOptions, Privilege, RoleChange, Settings, View};
+use splay_store::{Access, Database, Error, Grant, LoadOptions, Privilege, Quota, RoleChange, Settings, View};
 
 use rand::Rng;
 
@@ -36,12 +36,17 @@ fn database() -> FaultStorage {
     storage
 }
 
+fn quota(quota: Quota, value: Option<u64>) -> RoleChange {
+    RoleChange { quotas: [(quota, value)].into(), ..RoleChange::default() }
+}
+
 type Change = fn(&mut Access) -> Result<(), Error>;
 
-const CHANGES: [Change; 3] = [
+const CHANGES: [Change; 4] = [
     |access| access.create_role("ann", RoleChange { login: Some(true), ..RoleChange::default() }),
     |access| access.grant(grant("desk", "trade")),
     |access| access.drop_role("DESK").map(drop),
+    |access| access.alter_role("desk", quota(Quota::StatementsMax, Some(4))),
 ];
 
 #[test]
@@ -118,6 +123,31 @@ fn damage_lets_nobody_in() {
     // What this process has read before is read again.
     storage.damage("access.json", |bytes| bytes.clear()).unwrap();
     assert!(database.access().is_err());
+}
+
+#[test]
+fn quotas_are_kept_and_need_no_newer_file_once_they_are_gone() {
+    let storage = database();
+    let version = || {
+        let file: serde_json::Value = serde_json::from_slice(&storage.read("access.json").unwrap()).unwrap();
+        file["version"].as_u64().unwrap()
+    };
+    assert_eq!(version(), 1);
+    let change = |value| {
+        open(&storage)
+            .change_access(|access| access.alter_role("desk", quota(Quota::StatementBytesMax, value)))
+            .unwrap();
+    };
+    change(Some(1 << 40));
+    assert_eq!(version(), 2);
+    let quotas = open(&storage).access().unwrap().role("desk").unwrap().quotas.clone();
+    assert_eq!(quotas, [(Quota::StatementBytesMax, 1 << 40)].into());
+    let small =
+        open(&storage).change_access(|access| access.alter_role("desk", quota(Quota::StatementBytesMax, Some(1))));
+    assert!(small.unwrap_err().to_string().contains("too small"));
+    change(None);
+    assert_eq!(version(), 1);
+    assert!(open(&storage).access().unwrap().role("desk").unwrap().quotas.is_empty());
 }
 
 #[test]

@@ -151,3 +151,30 @@ fn no_message_shows_a_password() {
     }
     assert!(!format!("{:?}", of("create user ann password 'sesame'")).contains("sesame"));
 }
+
+#[test]
+fn quotas_are_taken_apart() {
+    let quotas = |text: &str| match of(text) {
+        AccessStatement::CreateRole { options, .. } | AccessStatement::AlterRole { options, .. } => options.quotas,
+        other => panic!("{other:?}"),
+    };
+    let set = quotas("create role desk set (Statement_Bytes_Max = '512M', statements_max = 4) nologin");
+    assert_eq!(set, [(Quota::StatementBytesMax, Some(512 << 20)), (Quota::StatementsMax, Some(4))].into());
+    let changed = quotas("alter role desk set (rows_per_second_max = 50000) reset (statements_max)");
+    assert_eq!(changed, [(Quota::RowsPerSecondMax, Some(50_000)), (Quota::StatementsMax, None)].into());
+    assert_eq!(quotas("alter user ann reset all"), Quota::ALL.map(|quota| (quota, None)).into());
+    assert!(quotas("alter user ann nologin").is_empty());
+    for (text, part) in [
+        ("create role desk set (memory = 1)", "memory is no quota of a role; there are statement_bytes_max"),
+        ("alter role desk set (statements_max = 0)", "statements_max is a whole number above 0, not \"0\""),
+        ("alter role desk set (statements_max = 4, statements_max = 5)", "given twice"),
+        ("alter role desk set (statements_max = 4) reset (statements_max)", "given twice"),
+        ("alter role desk set (statement_bytes_max = '1K')", "a size of 1M or more"),
+        ("alter role desk set statements_max = 4", "( behind SET"),
+        ("alter role desk reset statements_max", "( behind RESET"),
+        ("create role desk reset (statements_max)", "RESET is of ALTER ROLE"),
+    ] {
+        let told = read(text).unwrap_err().to_string();
+        assert!(told.contains(part), "{text}: {told}");
+    }
+}

@@ -1,0 +1,125 @@
+//! Quotas: how much those who have a role may take of a server.
+//!
+//! - A quota has the name of the server's limit that it narrows, and is never above it: the server holds to the lower one.
+//! - A user has the quotas of its own role and of all that it has. Of several for the same the widest holds: a role that is granted takes
+//!   nothing away. A role without a quota says nothing about it.
+//! - Superusers have none: whoever sets quotas gets in to change them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Access;
+use super::rights::closure;
+use crate::byte_size::ByteSize;
+
+/// What is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quota {
+    /// Bytes that a statement's sorts, joins and groups may hold.
+    StatementBytesMax,
+    /// Seconds from a statement's arrival to its last row sent.
+    StatementSecondsMax,
+    /// Rows of an answer.
+    StatementRowsMax,
+    /// Statements of a user at a time.
+    StatementsMax,
+    /// Subscriptions of a user at a time.
+    SubscriptionsMax,
+    /// Rows that a user sends a second.
+    RowsPerSecondMax,
+}
+
+/// The least memory that a statement may be held to: with less none runs.
+const STATEMENT_BYTES_MIN: u64 = 1 << 20;
+
+impl Quota {
+    /// All of them.
+    pub const ALL: [Quota; 6] = [
+        Quota::StatementBytesMax,
+        Quota::StatementSecondsMax,
+        Quota::StatementRowsMax,
+        Quota::StatementsMax,
+        Quota::SubscriptionsMax,
+        Quota::RowsPerSecondMax,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Quota::StatementBytesMax => "statement_bytes_max",
+            Quota::StatementSecondsMax => "statement_seconds_max",
+            Quota::StatementRowsMax => "statement_rows_max",
+            Quota::StatementsMax => "statements_max",
+            Quota::SubscriptionsMax => "subscriptions_max",
+            Quota::RowsPerSecondMax => "rows_per_second_max",
+        }
+    }
+
+    /// The one of a name, in whichever case.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Quota> {
+        Quota::ALL.into_iter().find(|quota| quota.as_str().eq_ignore_ascii_case(name))
+    }
+
+    /// Its names with commas between them.
+    #[must_use]
+    pub fn names() -> String {
+        Quota::ALL.map(Quota::as_str).join(", ")
+    }
+
+    /// The least that it may be: what nobody is to have is a right that isn't granted.
+    fn least(self) -> u64 {
+        if self == Quota::StatementBytesMax { STATEMENT_BYTES_MIN } else { 1 }
+    }
+
+    pub(super) fn is_sound(self, value: u64) -> bool {
+        value >= self.least()
+    }
+
+    /// The value that a text gives it: a size or a whole number.
+    ///
+    /// # Errors
+    /// What it takes.
+    pub fn value(self, text: &str) -> Result<u64, String> {
+        let (value, takes) = match self {
+            Quota::StatementBytesMax => (
+                text.parse::<ByteSize>().ok().map(|size| size.0 as u64),
+                "a size of 1M or more, such as '512M' or '2G'",
+            ),
+            _ => (text.trim().parse::<u64>().ok(), "a whole number above 0"),
+        };
+        value.filter(|value| self.is_sound(*value)).ok_or_else(|| format!("{} is {takes}, not {text:?}", self.as_str()))
+    }
+}
+
+/// How much somebody may take, and which of his roles says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allowed {
+    /// How much.
+    pub value: u64,
+    /// The role.
+    pub role: String,
+}
+
+impl Access {
+    /// The quotas of a user: the widest of those of its roles. None for a superuser.
+    #[must_use]
+    pub fn quotas_of(&self, user: &str) -> BTreeMap<Quota, Allowed> {
+        let mut found: BTreeMap<Quota, Allowed> = BTreeMap::new();
+        if self.role(user).is_none_or(|role| role.superuser) {
+            return found;
+        }
+        for role in closure(self, user).iter().filter_map(|name| self.role(name)) {
+            for (quota, value) in &role.quotas {
+                let is_wider = found.get(quota).is_none_or(|widest| widest.value < *value);
+                if is_wider {
+                    found.insert(*quota, Allowed { value: *value, role: role.name.clone() });
+                }
+            }
+        }
+        found
+    }
+}
