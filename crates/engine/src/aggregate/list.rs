@@ -119,7 +119,9 @@ impl Accumulator for Lists {
         let rows = UInt32Array::from(rows);
         for (column, argument) in self.columns.iter_mut().zip(arguments) {
             let own = if is_all { Arc::clone(argument) } else { take(argument, &rows, None)? };
-            self.bytes += own.to_data().get_slice_memory_size()?;
+            // Texts of dictionaries are those of the table.
+            let held = own.as_any_dictionary_opt().map_or(own.to_data(), |coded| coded.keys().to_data());
+            self.bytes += held.get_slice_memory_size()?;
             column.push(own);
         }
         Ok(())
@@ -238,7 +240,7 @@ mod tests {
         let lists = Box::new(all).finish().unwrap();
         let lists = lists.as_list::<i32>();
         let list = |group: usize| lists.value(group).as_primitive::<Int64Type>().iter().collect::<Vec<_>>();
-        assert_eq!(list(0), [None, None, Some(3), Some(1), Some(1), Some(4)]);
+        assert_eq!(list(0), [None, Some(3), None, Some(1), Some(1), Some(4)]);
         assert!(lists.is_null(1));
         assert_eq!(list(2), [Some(5), Some(4)]);
     }
