@@ -144,6 +144,7 @@ fn growing_texts_and_distances_of_unsigned_keys_have_a_tick_plan() {
     let both = both(&database, 2);
     for call in [
         "string_agg(note, ',') over (order by n)",
+        "median(f64) over (order by n rows 3 preceding)",
         "sum(i32) over (order by u64 range between 1 preceding and current row)",
         "count(*) over (order by u64 desc range between 7 following and 9 following)",
         "count(*) over (order by u32 range between 1 following and 4000000000 following)",
@@ -157,13 +158,8 @@ fn growing_texts_and_distances_of_unsigned_keys_have_a_tick_plan() {
 fn what_has_no_tick_plan_says_why() {
     let (_folder, database) = typed_database(Tier::Mapped);
     let both = both(&database, 2);
-    for (call, why) in [
-        ("median(f64) over (order by n rows 3 preceding)", "median over frames"),
-        ("avg(money::decimal(30, 3)) over (partition by sym)", "avg of Decimal128"),
-    ] {
-        let text = format!("select n, {call} as x from typed");
-        assert_eq!(both.compare(&text), Ok(false), "{text}");
-        let reason = both.reason(&text).unwrap_or_default();
-        assert!(reason.contains(why), "{text}: {reason}");
-    }
+    let text = "select n, avg(money::decimal(30, 3)) over (partition by sym) as x from typed";
+    assert_eq!(both.compare(text), Ok(false));
+    let reason = both.reason(text).unwrap_or_default();
+    assert!(reason.contains("avg of Decimal128"), "{reason}");
 }
