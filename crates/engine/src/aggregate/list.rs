@@ -3,6 +3,7 @@
 //! Values and keys stay in the arrays that they come in, each row with its group. Once all rows are there they are sorted, by group first.
 
 use std::any::Any;
+use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 
 use arrow::array::builder::GenericStringBuilder;
@@ -16,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::order::order_by;
 
 /// Which values of a group make up its list, and in which order.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Listing {
     /// How values are ordered by each of the arguments behind the first; values that tie stay as their rows stand.
     pub orders: Vec<SortOptions>,
@@ -24,6 +25,15 @@ pub struct Listing {
     pub is_distinct: bool,
     /// What stands between the values where they are put together as a text. Nulls are left out of texts.
     pub separator: Option<String>,
+}
+
+/// As plans show it.
+impl Debug for Listing {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let distinct = if self.is_distinct { ", distinct" } else { "" };
+        let text = if self.separator.is_some() { ", as a text" } else { "" };
+        write!(f, "by {} keys{distinct}{text}", self.orders.len())
+    }
 }
 
 /// The lists of groups.
