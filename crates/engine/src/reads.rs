@@ -1,17 +1,23 @@
 //! How much a plan reads, for those who want to know what a statement cost.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use arrow::array::Array;
 use arrow::datatypes::DataType;
 use splay_store::storage::mapped_ranges;
 use splay_store::{SelectionStats, TableSnapshot};
 
+use crate::error::{Error, Result};
 use crate::frame::Frame;
+use crate::late::FrameColumn;
 use crate::plan::Plan;
 use crate::steps::{StepCost, StepCosts, memory_bytes};
+
+/// Bytes that plans reckon with for a text or a list.
+const VALUE_BYTES: usize = 16;
 
 /// Bytes of a code of a dictionary.
 const CODE_BYTES: usize = 4;
@@ -21,6 +27,8 @@ const CODE_BYTES: usize = 4;
 pub struct Reads {
     scans: Mutex<Vec<SelectionStats>>,
     bytes: AtomicU64,
+    /// Bytes of computed texts and lists beyond those that plans reckon with for a value.
+    made_bytes: AtomicUsize,
     steps: Mutex<StepCosts>,
     /// Where mapped files lie, if the memory of steps is to be measured.
     mapped: Option<Vec<Range<usize>>>,
@@ -64,6 +72,27 @@ impl Reads {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Counts the texts and lists among the computed columns of some rows. How long they are is known once they are there.
+    ///
+    /// # Errors
+    /// If the plan has made more than `limit` bytes of them.
+    pub(crate) fn add_made(&self, rows: &Frame, limit: usize) -> Result<()> {
+        let made = rows.columns().iter().filter_map(|column| match column {
+            FrameColumn::Made(values) if is_of_any_length(values.data_type()) => Some(values),
+            _ => None,
+        });
+        let mut bytes = 0usize;
+        for values in made {
+            let reckoned = values.len().saturating_mul(VALUE_BYTES);
+            bytes = bytes.saturating_add(values.to_data().get_slice_memory_size()?.saturating_sub(reckoned));
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        let needed = self.made_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
+    }
+
     /// All of it.
     #[must_use]
     pub fn into_read(self) -> Read {
@@ -74,6 +103,12 @@ impl Reads {
             peak_memory_bytes: 0,
         }
     }
+}
+
+/// Whether values of a type have no width of their own. The texts of a dictionary are shared by all rows.
+fn is_of_any_length(data_type: &DataType) -> bool {
+    let is_narrow = matches!(data_type, DataType::Boolean | DataType::Null | DataType::Dictionary(_, _));
+    !is_narrow && data_type.primitive_width().is_none()
 }
 
 /// Bytes that a value of a stored column takes.

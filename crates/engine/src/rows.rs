@@ -20,7 +20,7 @@ use crate::stop::Stop;
 use crate::table::{Ahead, Block, Cover, CoverColumns, PIECE_ROWS, Part, Pieces, date_position, deal, is_short};
 
 /// Rows that are evaluated at once.
-const BLOCK_ROWS_MAX: usize = 65_536;
+pub(crate) const BLOCK_ROWS_MAX: usize = 65_536;
 
 /// Batches of fewer rows are put together.
 const BATCH_ROWS_MIN: usize = 8_192;
@@ -36,10 +36,11 @@ pub(crate) fn rows(
 ) -> Result<Vec<Frame>> {
     let snapshot = table(scan, setting)?;
     let (predicate, constants, stop) = (scan.predicate.as_ref(), setting.constants, setting.stop);
-    let reader = RowReader { snapshot, predicate, outputs, constants, stop, reads: &setting.reads };
+    let memory_bytes = setting.memory_bytes;
+    let reader = RowReader { snapshot, predicate, outputs, constants, stop, memory_bytes, reads: &setting.reads };
     let total: usize = covers.iter().map(Cover::wanted).sum();
     let rows = fetch.map_or(total, |fetch| fetch.min(total));
-    reader.check_memory(rows, types, covers, setting.memory_bytes)?;
+    reader.check_memory(rows, types, covers)?;
     reader.check_decoded(covers, fetch, setting)?;
     let frames = match fetch {
         Some(fetch) => reader.read_first(covers, fetch)?,
@@ -56,18 +57,19 @@ struct RowReader<'a> {
     outputs: &'a [Expr],
     constants: &'a [ArrayRef],
     stop: Stop<'a>,
+    memory_bytes: usize,
     reads: &'a Reads,
 }
 
 impl RowReader<'_> {
     /// Refuses rows that would take too much memory. Plain columns are slices of the mapped file and take none, until those that pass the filter
     /// are looked at.
-    fn check_memory(&self, rows: usize, types: &[DataType], covers: &[Cover], limit: usize) -> Result<()> {
+    fn check_memory(&self, rows: usize, types: &[DataType], covers: &[Cover]) -> Result<()> {
         let is_mapped = |cover: &Cover| are_mapped(cover) && !is_short(cover);
         let are_passed_on = self.predicate.is_none() || covers.iter().all(is_mapped);
         let plain = |output: &Expr| are_passed_on && matches!(output, Expr::Column(_));
         let made = self.outputs.iter().zip(types).filter(|(output, _)| !plain(output));
-        check_memory(rows, made.map(|(_, data_type)| data_type), limit)
+        check_memory(rows, made.map(|(_, data_type)| data_type), self.memory_bytes)
     }
 
     /// Refuses columns that aren't slices of a mapped file but decoded, if they would take too much memory: all of them where rows are handed over
@@ -225,7 +227,9 @@ impl RowReader<'_> {
             }
             _ => output.evaluate(looked_at, self.constants)?.into_array(rows).map(FrameColumn::Made),
         });
-        Ok(Frame::of(columns.collect::<Result<Vec<_>>>()?, rows))
+        let frame = Frame::of(columns.collect::<Result<Vec<_>>>()?, rows);
+        self.reads.add_made(&frame, self.memory_bytes)?;
+        Ok(frame)
     }
 
     /// The columns that some outputs read, of the rows that a mask keeps.

@@ -17,7 +17,7 @@ use crate::late::FrameColumn;
 use crate::parallel;
 use crate::plan::{Plan, Scan};
 use crate::reads::Reads;
-use crate::rows::rows;
+use crate::rows::{BLOCK_ROWS_MAX, rows};
 use crate::stop::Stop;
 use crate::table::{Cover, End, Ends, Wanted, count, find, find_by_time, find_end, narrow};
 use crate::window::{WindowCall, windows};
@@ -129,7 +129,11 @@ fn made_frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
             let project = |frame: Frame| frame.project(outputs, setting.constants);
             match outputs.iter().all(|output| matches!(output, Expr::Column(_))) {
                 true => input.into_iter().map(project).collect(),
-                false => over_frames(input, setting, project),
+                false => over_frames(in_blocks(input), setting, |frame| {
+                    let made = project(frame)?;
+                    setting.reads.add_made(&made, setting.memory_bytes)?;
+                    Ok(made)
+                }),
             }
         }
         other => Ok(vec![made_frame(other, setting)?]),
@@ -214,6 +218,15 @@ fn check_whole(frames: &[Frame], setting: &Setting<'_>, copies_all: bool) -> Res
         check_memory(rows, copied.chain([&DataType::UInt32]), setting.memory_bytes / 2)?;
     }
     Ok(types)
+}
+
+/// Frames of no more rows than are evaluated at once.
+fn in_blocks(frames: Vec<Frame>) -> Vec<Frame> {
+    let blocks = |frame: Frame| {
+        let starts = (0..frame.len().max(1)).step_by(BLOCK_ROWS_MAX);
+        starts.map(move |start| frame.slice(start, BLOCK_ROWS_MAX)).collect::<Vec<_>>()
+    };
+    frames.into_iter().flat_map(blocks).collect()
 }
 
 /// A step on each frame, by threads where that pays.

@@ -6,11 +6,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, UInt32Array};
+use arrow::array::{
+    Array, ArrayRef, ArrowNativeTypeOp, AsArray, BooleanArray, Int64Array, PrimitiveArray, UInt32Array,
+    downcast_primitive_array,
+};
 use arrow::compute::{SortOptions, partition, sort_to_indices, take};
-use arrow::datatypes::{DataType, Float64Type};
-use datafusion::common::Result;
+use arrow::datatypes::{ArrowPrimitiveType, DataType, Float16Type, Float32Type, Float64Type};
+use datafusion::common::{Result, exec_err};
 use splay_store::canonical;
+
+use crate::percentile::on_line;
 
 /// What is asked of a frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,7 +36,8 @@ impl Ranked {
     /// Whether it is computed so of values of a type.
     pub fn takes(self, data_type: &DataType) -> bool {
         match self {
-            Ranked::Median | Ranked::Continuous(_) => *data_type == DataType::Float64,
+            Ranked::Median => data_type.is_floating() || data_type.is_decimal(),
+            Ranked::Continuous(_) => data_type.is_floating(),
             _ => !data_type.is_nested() && !data_type.is_null(),
         }
     }
@@ -44,33 +50,24 @@ impl Ranked {
         frames: impl Iterator<Item = Range<usize>>,
     ) -> Result<ArrayRef> {
         let ranks = Ranks::of(values, passes)?;
-        let mut frame = Frame::new(&ranks);
         match self {
             Ranked::CountDistinct => {
+                let mut frame = Frame::new(&ranks);
                 let count = |rows| i64::try_from(frame.moved(rows).different).unwrap_or(i64::MAX);
                 Ok(Arc::new(frames.map(count).collect::<Int64Array>()))
             }
-            Ranked::Median | Ranked::Continuous(_) => {
-                let numbers = values.as_primitive::<Float64Type>();
-                let value = |rank: usize| numbers.value(ranks.firsts[rank] as usize);
-                let between = |rows| {
-                    let frame = frame.moved(rows);
-                    let last = frame.rows.checked_sub(1)?;
-                    Some(match self {
-                        Ranked::Continuous(share) => {
-                            let (place, weight) = parts(last as f64 * share);
-                            let low = value(frame.rank_at(place));
-                            let high = if weight > 0.0 { value(frame.rank_at(place + 1)) } else { low };
-                            // The bounds themselves where the line between them isn't needed: of infinities it is no number.
-                            if same(low, high) { low } else { low * (1.0 - weight) + high * weight }
-                        }
-                        _ if last % 2 == 0 => value(frame.rank_at(last / 2)),
-                        _ => (value(frame.rank_at(last / 2)) + value(frame.rank_at(last / 2 + 1))) / 2.0,
-                    })
-                };
-                Ok(Arc::new(frames.map(between).collect::<Float64Array>()))
-            }
+            Ranked::Median => downcast_primitive_array!(
+                values => Ok(between(&ranks, values, frames, 0.5, |low, high, _| middle(low, high))),
+                other => exec_err!("a median of {other}"),
+            ),
+            Ranked::Continuous(share) => match values.data_type() {
+                DataType::Float16 => Ok(between(&ranks, values.as_primitive::<Float16Type>(), frames, share, on_line)),
+                DataType::Float32 => Ok(between(&ranks, values.as_primitive::<Float32Type>(), frames, share, on_line)),
+                DataType::Float64 => Ok(between(&ranks, values.as_primitive::<Float64Type>(), frames, share, on_line)),
+                other => exec_err!("a percentile of {other}"),
+            },
             Ranked::Discrete(_) | Ranked::Mode => {
+                let mut frame = Frame::new(&ranks);
                 let row = |rows| {
                     let frame = frame.moved(rows);
                     let rank = match self {
@@ -86,8 +83,41 @@ impl Ranked {
     }
 }
 
-fn same(one: f64, other: f64) -> bool {
-    one.total_cmp(&other).is_eq()
+/// For each frame the value at a share of the way from its least to its greatest, where `join` gives what lies between two values, so far from the
+/// first to the second.
+fn between<T: ArrowPrimitiveType>(
+    ranks: &Ranks,
+    values: &PrimitiveArray<T>,
+    frames: impl Iterator<Item = Range<usize>>,
+    share: f64,
+    join: impl Fn(T::Native, T::Native, f64) -> T::Native,
+) -> ArrayRef {
+    let mut frame = Frame::new(ranks);
+    let value = |rank: usize| values.value(ranks.firsts[rank] as usize);
+    let result = |rows| {
+        let frame = frame.moved(rows);
+        let (place, weight) = parts(frame.rows.checked_sub(1)? as f64 * share);
+        let low = value(frame.rank_at(place));
+        if weight == 0.0 {
+            return Some(low);
+        }
+        let high = value(frame.rank_at(place + 1));
+        // Of two infinities the line between them is no number.
+        Some(if low.is_eq(high) { low } else { join(low, high, weight) })
+    };
+    Arc::new(frames.map(result).collect::<PrimitiveArray<T>>().with_data_type(values.data_type().clone()))
+}
+
+/// The mean of two values as DataFusion's `median` rounds it: towards zero.
+fn middle<N: ArrowNativeTypeOp>(low: N, high: N) -> N {
+    let two = N::usize_as(2);
+    match low.add_checked(high) {
+        Ok(sum) => sum.div_wrapping(two),
+        Err(_) => {
+            let rests = low.mod_wrapping(two).add_wrapping(high.mod_wrapping(two));
+            low.div_wrapping(two).add_wrapping(high.div_wrapping(two)).add_wrapping(rests.div_wrapping(two))
+        }
+    }
 }
 
 /// The whole part of a place, and the rest.
@@ -219,9 +249,15 @@ impl<'a> Frame<'a> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use arrow::array::{Decimal128Array, Float32Array, Float64Array};
+    use arrow::datatypes::Decimal128Type;
     use proptest::prelude::*;
 
     use super::*;
+
+    fn same(one: f64, other: f64) -> bool {
+        one.total_cmp(&other).is_eq()
+    }
 
     /// What is asked of a frame, by sorting its values.
     fn naive(ranked: Ranked, values: &[Option<f64>], rows: Range<usize>) -> Option<f64> {
@@ -294,5 +330,23 @@ mod tests {
         assert_eq!(counts.as_primitive::<arrow::datatypes::Int64Type>().values(), &[1, 1, 1, 2]);
         let modes = Ranked::Mode.over(&values, Some(&passes), [1..3, 0..4].into_iter()).unwrap();
         assert_eq!(modes.as_primitive::<arrow::datatypes::Int64Type>().iter().collect::<Vec<_>>(), [None, Some(1)]);
+    }
+    #[test]
+    fn medians_and_quantiles_keep_the_type_of_their_values() {
+        let singles: ArrayRef = Arc::new(Float32Array::from(vec![Some(1.5), None, Some(0.25), Some(8.0)]));
+        let medians = Ranked::Median.over(&singles, None, [0..1, 0..3, 0..4, 1..2].into_iter()).unwrap();
+        let medians = medians.as_primitive::<Float32Type>();
+        assert_eq!(medians.iter().collect::<Vec<_>>(), [Some(1.5), Some(0.875), Some(1.5), None]);
+        let quarters = Ranked::Continuous(0.25).over(&singles, None, std::iter::once(0..4)).unwrap();
+        assert_eq!(quarters.as_primitive::<Float32Type>().values(), &[0.875]);
+
+        let greatest = 10i128.pow(38) - 1;
+        let decimals = Decimal128Array::from(vec![Some(-300), Some(-1), None, Some(greatest), Some(greatest)]);
+        let decimals: ArrayRef = Arc::new(decimals.with_precision_and_scale(38, 2).unwrap());
+        let medians = Ranked::Median.over(&decimals, None, [0..3, 1..4, 3..5].into_iter()).unwrap();
+        assert_eq!(medians.data_type(), decimals.data_type());
+        let medians = medians.as_primitive::<Decimal128Type>();
+        assert_eq!(medians.values(), &[-150, (greatest - 1) / 2, greatest]);
+        assert!(!Ranked::Continuous(0.5).takes(decimals.data_type()));
     }
 }

@@ -12,8 +12,7 @@ use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{Accumulator, ColumnarValue, EmitTo, GroupsAccumulator};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
-
-type F16 = <Float16Type as ArrowPrimitiveType>::Native;
+use num_traits::AsPrimitive;
 
 /// The share of the values that a call asks for, counted from the least; of a descending order from the greatest.
 ///
@@ -50,30 +49,30 @@ pub(super) struct Percentile<T> {
 fn percentiles(lists: &ArrayRef, share: f64) -> Result<ArrayRef> {
     let Some(lists) = lists.as_list_opt::<i32>() else { return exec_err!("a percentile of {}", lists.data_type()) };
     Ok(match lists.value_type() {
-        DataType::Float16 => of_lists::<Float16Type>(lists, share, F16::to_f64, F16::from_f64),
-        DataType::Float32 => of_lists::<Float32Type>(lists, share, f64::from, single),
-        DataType::Float64 => of_lists::<Float64Type>(lists, share, f64::from, f64::from),
+        DataType::Float16 => of_lists::<Float16Type>(lists, share),
+        DataType::Float32 => of_lists::<Float32Type>(lists, share),
+        DataType::Float64 => of_lists::<Float64Type>(lists, share),
         other => return exec_err!("a percentile of {other}"),
     })
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a value between two of its type")]
-fn single(value: f64) -> f32 {
-    value as f32
+/// The value so far on the line from one value to another, computed as doubles.
+pub(super) fn on_line<N: AsPrimitive<f64>>(low: N, high: N, weight: f64) -> N
+where
+    f64: AsPrimitive<N>,
+{
+    (low.as_() * (1.0 - weight) + high.as_() * weight).as_()
 }
 
-fn of_lists<T: ArrowPrimitiveType>(
-    lists: &ListArray,
-    share: f64,
-    widened: impl Fn(T::Native) -> f64,
-    narrowed: impl Fn(f64) -> T::Native,
-) -> ArrayRef {
+fn of_lists<T: ArrowPrimitiveType<Native: AsPrimitive<f64>>>(lists: &ListArray, share: f64) -> ArrayRef
+where
+    f64: AsPrimitive<T::Native>,
+{
     let of_list = |list: Option<ArrayRef>| {
         let mut values: Vec<T::Native> = list?.as_primitive::<T>().iter().flatten().collect();
         let (low, high, weight) = around(&mut values, share)?;
         // The bounds themselves where the line between them isn't needed: of infinities it is no number.
-        let is_between = weight > 0.0 && !low.is_eq(high);
-        Some(if is_between { narrowed(widened(low) * (1.0 - weight) + widened(high) * weight) } else { low })
+        Some(if weight > 0.0 && !low.is_eq(high) { on_line(low, high, weight) } else { low })
     };
     Arc::new(lists.iter().map(of_list).collect::<PrimitiveArray<T>>())
 }

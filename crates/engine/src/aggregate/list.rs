@@ -11,6 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, ListArray, OffsetSizeTrait, UInt32A
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortColumn, SortOptions, cast, concat, partition, take};
 use arrow::datatypes::DataType;
+use splay_store::in_form;
 
 use super::accumulate::{Accumulator, Assigned, same};
 use crate::error::{Error, Result};
@@ -75,9 +76,11 @@ impl Lists {
     fn order(&self, values: &ArrayRef, keys: &[ArrayRef]) -> Result<Option<Vec<u32>>> {
         let groups: ArrayRef = Arc::new(UInt32Array::from(self.of_rows.clone()));
         let orders = std::iter::once(SortOptions::default()).chain(self.listing.orders.iter().copied());
-        let columns = std::iter::once(&groups).chain(keys).zip(orders);
+        // Both zeros are one value, so that the first of them stands for both.
+        let keys = keys.iter().map(|key| in_form(Arc::clone(key)));
+        let columns = std::iter::once(Arc::clone(&groups)).chain(keys).zip(orders);
         let columns: Vec<SortColumn> =
-            columns.map(|(values, order)| SortColumn { values: Arc::clone(values), options: Some(order) }).collect();
+            columns.map(|(values, order)| SortColumn { values, options: Some(order) }).collect();
         let order = order_by(&columns, None, self.threads)?;
         if !self.listing.is_distinct || self.of_rows.is_empty() {
             return Ok(order);
@@ -86,7 +89,8 @@ impl Lists {
             Some(order) => Ok(take(array, &UInt32Array::from(order.clone()), None)?),
             None => Ok::<ArrayRef, Error>(Arc::clone(array)),
         };
-        let firsts = partition(&[in_order(&groups)?, in_order(values)?])?.ranges().into_iter().map(|rows| rows.start);
+        let columns = [in_order(&groups)?, in_order(&in_form(Arc::clone(values)))?];
+        let firsts = partition(&columns)?.ranges().into_iter().map(|rows| rows.start);
         let row = |place: usize| match &order {
             Some(order) => order[place],
             None => u32::try_from(place).unwrap_or(u32::MAX),
@@ -215,8 +219,8 @@ fn texts<O: OffsetSizeTrait>(values: &ArrayRef, lengths: &[usize], separator: &s
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Int64Array, StringArray};
-    use arrow::datatypes::{Field, Int64Type};
+    use arrow::array::{Float64Array, Int64Array, StringArray};
+    use arrow::datatypes::{Field, Float64Type, Int64Type};
 
     use super::*;
     use crate::aggregate::accumulate::NO_GROUP;
@@ -263,6 +267,21 @@ mod tests {
         let all = filled(&listing, &DataType::Utf8, &[Arc::clone(&values), values], &[0, 1, 0, 0, 2]);
         let texts = Box::new(all).finish().unwrap();
         assert_eq!(texts.as_string::<i32>().iter().collect::<Vec<_>>(), [Some("a-b"), None, Some("")]);
+    }
+
+    #[test]
+    fn both_zeros_are_one_value_and_all_nans_another() {
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, f64::NAN, 0.0, -f64::NAN, -0.0]));
+        let listing = Listing { orders: vec![SortOptions::default()], is_distinct: true, ..Listing::default() };
+        let of = list_of(DataType::Float64);
+        let lists = filled(&listing, &of, &[Arc::clone(&floats), floats], &[0, 0, 0, 0, 1]);
+        let lists = Box::new(lists).finish().unwrap();
+        let lists = lists.as_list::<i32>();
+        let bits = |group: usize| {
+            lists.value(group).as_primitive::<Float64Type>().iter().flatten().map(f64::to_bits).collect::<Vec<_>>()
+        };
+        assert_eq!(bits(0), [-0.0, f64::NAN].map(f64::to_bits));
+        assert_eq!(bits(1), [(-0.0f64).to_bits()]);
     }
 
     #[test]

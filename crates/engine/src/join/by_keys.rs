@@ -3,6 +3,8 @@
 //! The smaller side is a run's constants. A [`LookupTable`] gives for each left row the first of its rows with the same keys, and a list those that
 //! follow. Left rows keep their order, and the rows that each is joined with have theirs.
 //!
+//! Without keys each left row is joined with all rows of the smaller side.
+//!
 //! A further condition is evaluated over some of the pairs at a time, with the columns that it reads, so that pairs that it doesn't hold for take
 //! no memory. Where it says between which values a column lies, only the rows of a key within are looked at (`key_range.rs`).
 
@@ -13,8 +15,8 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 
-use super::evaluate_over;
 use super::key_range::{KeyRange, numbers};
+use super::{evaluate_over, with_unmatched};
 use crate::error::{Error, Result};
 use crate::expr::{Expr, holds};
 use crate::frame::Frame;
@@ -33,7 +35,7 @@ const ROWS_OF_PIECE: usize = 4_096;
 /// What each left row is joined with.
 #[derive(Debug, Clone)]
 pub struct KeyJoin {
-    /// Values of the left row, one for each key of the smaller side.
+    /// Values of the left row, one for each key of the smaller side. Without any each row is joined with all.
     pub(crate) keys: Vec<Expr>,
     /// The smaller side's rows by key.
     table: Arc<LookupTable>,
@@ -41,7 +43,7 @@ pub struct KeyJoin {
     pub(crate) columns: Vec<Option<usize>>,
     /// Whether left rows without a match are left out.
     pub(crate) inner: bool,
-    /// What else must hold of a pair, over the left's columns and, behind them, the smaller side's; of inner joins.
+    /// What else must hold of a pair, over the left's columns and, behind them, the smaller side's.
     pub(crate) condition: Option<Expr>,
     followers: Arc<PerRun<Option<Followers>>>,
 }
@@ -57,7 +59,8 @@ struct Followers {
 }
 
 impl KeyJoin {
-    /// A join by `keys`, which must equal the constants with the numbers `of_keys`, to the `columns` with these numbers.
+    /// A join by `keys`, which must equal the constants with the numbers `of_keys`, to the `columns` with these numbers. Without keys there is one
+    /// such number, of a constant that is as long as the columns.
     #[must_use]
     pub fn new(keys: Vec<Expr>, of_keys: Vec<usize>, columns: Vec<usize>, inner: bool) -> KeyJoin {
         let table = Arc::new(LookupTable::of_first(of_keys));
@@ -68,7 +71,7 @@ impl KeyJoin {
     /// The same for pairs of which something else holds, too, over the left's columns and, behind them, those of the join.
     #[must_use]
     pub fn with_condition(self, condition: Expr) -> KeyJoin {
-        KeyJoin { condition: Some(condition), inner: true, ..self }
+        KeyJoin { condition: Some(condition), ..self }
     }
 
     /// The rows of each key, in the order of a range that is searched; `None` if each key has one and none is.
@@ -76,13 +79,26 @@ impl KeyJoin {
         let of = self.table.key_columns(constants);
         let Some(first) = of.first() else { return Ok(Arc::new(None)) };
         self.followers.get(first, || {
-            let firsts = self.table.first_rows(&of, constants)?;
+            let firsts = match self.keys.is_empty() {
+                true => vec![0; first.len()],
+                false => self.table.first_rows(&of, constants)?,
+            };
             let column = range.and_then(|range| self.columns[range.column]);
             Ok(match column.and_then(|column| numbers(&constants[column])) {
                 Some(numbers) => Some(Followers::in_order(&firsts, &numbers)),
                 None => Followers::of(&firsts),
             })
         })
+    }
+
+    /// The first row with the keys of each left row, or [`MISSING`].
+    fn first_rows(&self, left: &Frame, constants: &[ArrayRef]) -> Result<Vec<u32>> {
+        if self.keys.is_empty() {
+            let has_rows = self.table.key_columns(constants).first().is_some_and(|column| !column.is_empty());
+            return Ok(vec![if has_rows { 0 } else { MISSING }; left.len()]);
+        }
+        let keys = self.keys.iter().map(|key| key.evaluate(left, constants)?.into_array(left.len()));
+        self.table.first_rows(&keys.collect::<Result<Vec<_>>>()?, constants)
     }
 
     fn joined(
@@ -96,7 +112,11 @@ impl KeyJoin {
         let (mut joined, rows) = match followers {
             followers if self.condition.is_some() => {
                 let (places, rows) = self.passing(left, firsts, followers, setting)?;
-                (left.take(&places.into())?, UInt32Array::from(rows))
+                let (places, rows) = match self.inner {
+                    true => (places, rows),
+                    false => with_unmatched(&places, &rows, left.len(), MISSING),
+                };
+                (left.take(&places.into())?, numbered(rows))
             }
             None if self.inner => {
                 let found = BooleanBuffer::collect_bool(firsts.len(), |row| firsts[row] != MISSING);
@@ -275,9 +295,7 @@ pub(crate) fn join_by_keys(input: Vec<Frame>, join: &KeyJoin, setting: &Setting<
     let threads = parallel::threads_for(rows, 0, setting.threads);
     let found = parallel::each(input.len(), threads, |number| {
         setting.stop.check()?;
-        let left = &input[number];
-        let keys = join.keys.iter().map(|key| key.evaluate(left, constants)?.into_array(left.len()));
-        join.table.first_rows(&keys.collect::<Result<Vec<_>>>()?, constants)
+        join.first_rows(&input[number], constants)
     })?;
     let pairs = |first: &u32| match followers.as_ref() {
         Some(followers) => followers.of_key(*first).len().max(usize::from(!join.inner)),
@@ -410,6 +428,37 @@ mod tests {
             let mut expected = naive(&rows, right, true);
             expected.retain(|(place, row)| row.is_some_and(|row| row < *place));
             assert_eq!(found, expected);
+        }
+    }
+
+    /// Whatever the keys, a left row of which no pair passes is there once.
+    #[test]
+    fn rows_without_a_pair_that_passes_stay_in_outer_joins() {
+        let rows: Vec<Vec<Option<i64>>> = (0..300).map(|row| vec![(row % 11 > 0).then_some(row % 3)]).collect();
+        for (keys, right) in [(1, &rows[..]), (1, &rows[..2]), (1, &[]), (0, &rows[..]), (0, &rows[..1]), (0, &[])] {
+            for inner in [false, true] {
+                let constants = [column(right, 0), places(right.len())];
+                let mut frame = Frame::new(vec![column(&rows, 0)], rows.len());
+                frame.push(places(rows.len()));
+                let less = Expr::Binary(BinaryOp::Less, Box::new(Expr::Column(1)), Box::new(Expr::Column(3)));
+                let own: Vec<Expr> = (0..keys).map(Expr::Column).collect();
+                let join = KeyJoin::new(own, vec![0], vec![0, 1], inner).with_condition(less);
+                let mut found = pairs_of(vec![frame], &join, &constants, [1, 3]);
+                found.sort_unstable();
+                let mut expected = Vec::new();
+                for (place, of_row) in (0i64..).zip(&rows) {
+                    let is_pair = |(row, other): &(i64, &Vec<Option<i64>>)| {
+                        place < *row && (keys == 0 || *other == of_row && of_row[0].is_some())
+                    };
+                    let own = (0i64..).zip(right).filter(is_pair).map(|(row, _)| (place, Some(row)));
+                    let before = expected.len();
+                    expected.extend(own);
+                    if expected.len() == before && !inner {
+                        expected.push((place, None));
+                    }
+                }
+                assert_eq!(found, expected, "{keys} keys, {} rows, inner: {inner}", right.len());
+            }
         }
     }
 

@@ -3,10 +3,12 @@
 //! The rows of a time are the window that begins and ends with it, so that they are found as those of window joins are: by galloping along the
 //! table's order, without a hash table of either side.
 
-use super::chain::{Keyed, Rows};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::chain::Keyed;
 use super::keys::LeftKey;
 use super::windows::List;
-use super::{AsofJoin, Joiner, Symbols, row_bytes, runs_of};
+use super::{AsofJoin, Joiner, Symbols, chain_of, row_bytes, runs_of, with_unmatched};
 use crate::asof::WindowRule;
 use crate::error::{Error, Result};
 use crate::frame::Frame;
@@ -18,25 +20,29 @@ pub(super) fn pairs_max(join: &AsofJoin, bytes: usize) -> usize {
     bytes / (row_bytes(join) + 2 * size_of::<u64>())
 }
 
-/// Pairs of a left row and where a right one of the same time stands.
-struct Pairs {
-    all: Vec<(u32, u64)>,
-    /// How many more there may be.
-    left: usize,
+/// How many pairs a join makes, on all of its threads together.
+#[derive(Debug)]
+pub(super) struct PairCount {
+    made: AtomicUsize,
     max: usize,
 }
 
-impl Pairs {
-    /// Takes in a left row with some of a part's rows.
-    fn add(&mut self, row: u32, part: &Rows, of_time: std::ops::Range<usize>) -> Result<()> {
-        let Some(left) = self.left.checked_sub(of_time.len()) else {
-            let pair = size_of::<(u32, u64)>();
-            let needed = (self.max + of_time.len() - self.left).saturating_mul(pair);
-            return Err(Error::Memory { needed, limit: self.max.saturating_mul(pair) });
-        };
-        self.left = left;
-        self.all.extend(of_time.map(|place| (row, part.position(place))));
-        Ok(())
+impl PairCount {
+    pub fn new(max: usize) -> PairCount {
+        PairCount { made: AtomicUsize::new(0), max }
+    }
+
+    /// Counts further pairs.
+    ///
+    /// # Errors
+    /// If the join makes more than it may.
+    fn add(&self, pairs: usize) -> Result<()> {
+        let made = self.made.fetch_add(pairs, Ordering::Relaxed).saturating_add(pairs);
+        if made <= self.max {
+            return Ok(());
+        }
+        let pair = size_of::<(u32, u64)>();
+        Err(Error::Memory { needed: made.saturating_mul(pair), limit: self.max.saturating_mul(pair) })
     }
 }
 
@@ -48,19 +54,11 @@ impl Joiner<'_> {
         let is_valid = |row: usize| times.nulls().is_none_or(|nulls| nulls.is_valid(row));
         let of_time = |(row, time): (usize, &i64)| is_valid(row).then_some((*time, *time));
         let bounds: Vec<Option<(i64, i64)>> = times_of(&times)?.iter().enumerate().map(of_time).collect();
-        let mut keys = Vec::with_capacity(self.join.keys.len());
-        for (key, column) in &self.join.keys {
-            keys.push(LeftKey::new(&evaluate(key)?, *column)?);
-        }
+        let mut keys = LeftKey::all(&self.join.keys, left, self.constants)?;
         let symbols = Symbols::of(self.join.symbol.as_ref(), left, self.constants)?;
-        let mut pairs =
-            Pairs { all: Vec::with_capacity(left.len()), left: self.pairs_max - self.pairs, max: self.pairs_max };
+        let mut pairs: Vec<(u32, u64)> = Vec::with_capacity(left.len());
         for (rows, symbol) in runs_of(symbols.as_ref(), left.len(), self.right)? {
-            let name = symbol.unwrap_or_default();
-            let chain = match self.chains.get_mut(name) {
-                Some(chain) => chain,
-                None => self.chains.entry(name.to_owned()).or_insert(self.right.chain(symbol)?),
-            };
+            let chain = chain_of(&mut self.chains, self.right, symbol)?;
             // The right rows with some further keys ascend in time too, so that they are as rows of a symbol of their own.
             let rows = if keys.is_empty() { vec![rows.collect()] } else { LeftKey::rows_by_keys(&keys, rows) };
             let mut keyed = Keyed { right: self.right, keys: &mut keys, wanted: Vec::new() };
@@ -71,31 +69,35 @@ impl Joiner<'_> {
                 }
                 for (part, windows) in &list.found {
                     for window in windows {
-                        pairs.add(window.group, part, window.start..window.end)?;
+                        self.pairs.add(window.end - window.start)?;
+                        pairs.extend((window.start..window.end).map(|place| (window.group, part.position(place))));
                     }
                 }
             }
         }
-        let Pairs { mut all, left: more, .. } = pairs;
-        self.pairs = self.pairs_max - more;
         // Those of a row stay in the order of the table.
-        all.sort_by_key(|(row, _)| *row);
-        Ok(if self.join.inner { all.into_iter().unzip() } else { with_others(&all, left.len()) })
+        pairs.sort_by_key(|(row, _)| *row);
+        let (places, positions): (Vec<u32>, Vec<u64>) = pairs.into_iter().unzip();
+        Ok(match self.join.inner {
+            true => (places, positions),
+            false => with_unmatched(&places, &positions, left.len(), NOTHING),
+        })
     }
 }
 
-/// Pairs with those rows between that have none.
-fn with_others(pairs: &[(u32, u64)], rows: usize) -> (Vec<u32>, Vec<u64>) {
-    let (mut left, mut right) = (Vec::with_capacity(pairs.len().max(rows)), Vec::with_capacity(pairs.len().max(rows)));
-    let mut rest = pairs;
-    for row in (0u32..).take(rows) {
-        let (own, others) = rest.split_at(rest.iter().take_while(|(of, _)| *of == row).count());
-        rest = others;
-        if own.is_empty() {
-            right.push(NOTHING);
-        }
-        right.extend(own.iter().map(|(_, position)| *position));
-        left.resize(right.len(), row);
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_count_their_pairs_together() {
+        let pairs = PairCount::new(4_000);
+        let failed = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..2).map(|_| scope.spawn(|| (0..3_000).all(|_| pairs.add(1).is_ok()))).collect();
+            threads.into_iter().any(|thread| !thread.join().unwrap())
+        });
+        assert!(failed);
+        assert!(matches!(pairs.add(usize::MAX - 6_000), Err(Error::Memory { .. })));
     }
-    (left, right)
 }

@@ -12,6 +12,8 @@ use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use hashbrown::HashMap;
 
 use crate::error::{Error, Result};
+use crate::expr::Expr;
+use crate::frame::Frame;
 
 /// A right column over the rows of a part.
 pub(super) struct KeyColumn {
@@ -199,6 +201,14 @@ impl LeftKey {
     pub fn new(array: &ArrayRef, column: usize) -> Result<LeftKey> {
         let KeyColumn { values, nulls } = KeyColumn::new(array)?;
         Ok(LeftKey { column, values, nulls, known_of: None, known: Vec::new(), generation: 0, codes: Arc::default() })
+    }
+
+    /// The further keys of a join over some left rows.
+    pub fn all(keys: &[(Expr, usize)], left: &Frame, constants: &[ArrayRef]) -> Result<Vec<LeftKey>> {
+        let of = |(key, column): &(Expr, usize)| {
+            LeftKey::new(&key.evaluate(left, constants)?.into_array(left.len())?, *column)
+        };
+        keys.iter().map(of).collect()
     }
 
     /// The key of a row as the left writes it; `None` for null.

@@ -24,11 +24,12 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Stri
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type};
+use hashbrown::hash_map::EntryRef;
 use hashbrown::{HashMap, HashSet};
 use splay_store::TableSnapshot;
 
 use self::chain::{Chain, Keyed, Right, Searched};
-use self::equal_times::pairs_max;
+use self::equal_times::{PairCount, pairs_max};
 use self::keys::LeftKey;
 use crate::asof::MatchRule;
 use crate::error::{Error, Result};
@@ -75,9 +76,8 @@ pub(crate) fn join(input: Vec<Frame>, join: &AsofJoin, setting: &Setting<'_>) ->
     let (snapshot, right) = right_of(&join.scan, setting)?;
     let rows: usize = input.iter().map(Frame::len).sum();
     check_memory(rows, join, setting.memory_bytes / 2)?;
-    let pairs_max = pairs_max(join, setting.memory_bytes / 2 / setting.threads.max(1));
-    let joiner =
-        || Joiner { join, right: &right, constants: setting.constants, chains: HashMap::new(), pairs: 0, pairs_max };
+    let pairs = PairCount::new(pairs_max(join, setting.memory_bytes / 2));
+    let joiner = || Joiner { join, right: &right, constants: setting.constants, chains: HashMap::new(), pairs: &pairs };
     let joined = in_chunks(&input, (CHUNK_ROWS, PARALLEL_ROWS), setting, joiner, Joiner::chunk)?;
     let mut stats = count(snapshot, &[])?;
     stats.rows.kept = joined.iter().map(|(_, found)| *found as u64).sum();
@@ -137,6 +137,23 @@ fn in_chunks<J>(
     Ok(joined.into_iter().flatten().collect())
 }
 
+/// Pairs of the places of left rows, which ascend, and what each is joined with; of rows that are joined with nothing there is one with `none`.
+fn with_unmatched<T: Copy>(places: &[u32], joined: &[T], rows: usize, none: T) -> (Vec<u32>, Vec<T>) {
+    let most = places.len().saturating_add(rows);
+    let (mut all_places, mut all_joined) = (Vec::with_capacity(most), Vec::with_capacity(most));
+    let mut next = 0;
+    for row in (0u32..).take(rows) {
+        let own = places[next..].iter().take_while(|place| **place == row).count();
+        all_joined.extend_from_slice(&joined[next..next + own]);
+        if own == 0 {
+            all_joined.push(none);
+        }
+        all_places.resize(all_joined.len(), row);
+        next += own;
+    }
+    (all_places, all_joined)
+}
+
 /// An expression over some rows, of whose columns `read` gives those that it looks at.
 fn evaluate_over(
     expr: &Expr,
@@ -175,9 +192,8 @@ struct Joiner<'a> {
     constants: &'a [ArrayRef],
     /// The right rows of each symbol that came by.
     chains: HashMap<String, Chain>,
-    /// Pairs of rows of equal times so far, and how many there may be.
-    pairs: usize,
-    pairs_max: usize,
+    /// Pairs of rows of equal times, of all joiners together.
+    pairs: &'a PairCount,
 }
 
 impl Joiner<'_> {
@@ -224,20 +240,12 @@ impl Joiner<'_> {
         let times = instants(&times)?;
         let timed = times.nulls();
         let times = times_of(&times)?;
-        let mut keys = Vec::with_capacity(self.join.keys.len());
-        for (key, column) in &self.join.keys {
-            keys.push(LeftKey::new(&evaluate(key)?, *column)?);
-        }
+        let mut keys = LeftKey::all(&self.join.keys, left, self.constants)?;
         let symbols = Symbols::of(self.join.symbol.as_ref(), left, self.constants)?;
         let runs = runs_of(symbols.as_ref(), left.len(), self.right)?;
         let mut positions = vec![NOTHING; left.len()];
         for (run, symbol) in runs {
-            // A table has symbols or it hasn't, so that the empty one stands for none.
-            let name = symbol.unwrap_or_default();
-            let chain = match self.chains.get_mut(name) {
-                Some(chain) => chain,
-                None => self.chains.entry(name.to_owned()).or_insert(self.right.chain(symbol)?),
-            };
+            let chain = chain_of(&mut self.chains, self.right, symbol)?;
             let keyed = Keyed { right: self.right, keys: &mut keys, wanted: Vec::new() };
             let mut searched = Searched::new(self.join.rule, keyed);
             let found = &mut positions[run.clone()];
@@ -253,6 +261,19 @@ impl Joiner<'_> {
             }
         }
         Ok(positions)
+    }
+}
+
+/// The right rows of a symbol, from those that came by.
+fn chain_of<'c>(
+    chains: &'c mut HashMap<String, Chain>,
+    right: &Right<'_>,
+    symbol: Option<&str>,
+) -> Result<&'c mut Chain> {
+    // A table has symbols or it hasn't, so that the empty one stands for none.
+    match chains.entry_ref(symbol.unwrap_or_default()) {
+        EntryRef::Occupied(known) => Ok(known.into_mut()),
+        EntryRef::Vacant(new) => Ok(new.insert(right.chain(symbol)?)),
     }
 }
 

@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 
 use super::chain::{Chain, Keyed, Right, Rows};
 use super::keys::LeftKey;
-use super::{Symbols, evaluate_over, in_chunks, right_of, runs_of};
+use super::{Symbols, chain_of, evaluate_over, in_chunks, right_of, runs_of};
 use crate::aggregate::{Accumulator, Aggregate, Assigned, Picks, Positions, Run, accumulator};
 use crate::asof::{WindowRule, window_rows};
 use crate::codes::condition;
@@ -96,17 +96,10 @@ impl Joiner<'_> {
     fn chunk(&mut self, left: &Frame) -> Result<(Frame, usize)> {
         let bounds = self.bounds(left)?;
         let symbols = Symbols::of(self.join.symbol.as_ref(), left, self.constants)?;
-        let mut keys = Vec::with_capacity(self.join.keys.len());
-        for (key, column) in &self.join.keys {
-            keys.push(LeftKey::new(&key.evaluate(left, self.constants)?.into_array(left.len())?, *column)?);
-        }
+        let mut keys = LeftKey::all(&self.join.keys, left, self.constants)?;
         let mut results = Results::new(self, left.len())?;
         for (rows, symbol) in runs_of(symbols.as_ref(), left.len(), self.right)? {
-            let name = symbol.unwrap_or_default();
-            if !self.chains.contains_key(name) {
-                self.chains.insert(name.to_owned(), self.right.chain(symbol)?);
-            }
-            let Some(chain) = self.chains.get_mut(name) else { continue };
+            let chain = chain_of(&mut self.chains, self.right, symbol)?;
             // The right rows with some further keys ascend in time too, so that they are as rows of a symbol of their own.
             let rows = if keys.is_empty() { vec![rows.collect()] } else { LeftKey::rows_by_keys(&keys, rows) };
             let mut lists: Vec<List> = rows.into_iter().map(|rows| List::new(rows, &bounds, self.join.rule)).collect();

@@ -13,7 +13,6 @@ use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
-use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::preimage::PreimageResult;
@@ -29,6 +28,7 @@ use splay_functions::walk::{Walk, WalkPlan};
 use super::Bounds;
 use super::growth::Growth;
 use super::reserve::{RESERVED_FROM, hold, reserve};
+use super::row_size::is_modest;
 use crate::operator_call;
 
 /// Most bytes of an array of text or of lists, whose offsets are 32 bits wide.
@@ -37,35 +37,8 @@ const ARRAY_BYTES_MAX: u64 = i32::MAX as u64;
 /// Most steps of one call: about a second.
 const STEPS_MAX: u64 = 1_000_000_000;
 
-/// Bytes of a format up to which the text of a time is short.
-const FORMAT_BYTES_MAX: usize = 32;
-
 /// Rows of one call of a slow function.
 const SLICE_ROWS: usize = 128;
-
-/// Whether the result of a call of DataFusion's may be far larger than its arguments, or take long for a few rows.
-fn makes_more(call: &ScalarFunction) -> bool {
-    let literal = match call.args.get(1).map(without_casts) {
-        Some(Expr::Literal(value, _)) => Some(value),
-        _ => None,
-    };
-    Growth::of(call.func.name()).is_some_and(|growth| match growth {
-        Growth::Pattern => literal.is_none(),
-        // What a field makes is some bytes.
-        Growth::Format => {
-            let format = literal.and_then(|value| value.try_as_str().flatten());
-            format.is_none_or(|format| format.len() > FORMAT_BYTES_MAX)
-        }
-        _ => true,
-    })
-}
-
-fn without_casts(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Cast(cast) => without_casts(&cast.expr),
-        other => other,
-    }
-}
 
 /// Has functions of the statement that is being planned ask its pool.
 #[derive(Debug)]
@@ -93,19 +66,39 @@ impl AnalyzerRule for BoundFunctions {
     }
 }
 
-/// The function within an expression whose result may be far larger than its arguments, or which may take long. Tick plans leave it to DataFusion, which asks the
-/// statement's pool for it.
+/// The function within an expression whose result may be far larger than what it is given, or which may take long. Tick plans leave it to
+/// DataFusion, which asks the statement's pool for it.
 pub(crate) fn growing(expr: &Expr) -> Result<Option<String>> {
     let mut found = None;
     expr.exists(|expr| {
         found = match expr {
-            Expr::ScalarFunction(call) if makes_more(call) => Some(call.func.name().to_owned()),
-            Expr::BinaryExpr(binary) if grows(expr) => Some(binary.op.to_string()),
-            _ => None,
+            expr if !grows(expr) || is_modest(expr) => None,
+            Expr::ScalarFunction(call) => Some(call.func.name().to_owned()),
+            other => Some(other.to_string()),
         };
         Ok(found.is_some())
     })?;
     Ok(found)
+}
+
+/// Bytes that a call of a function may give at most, where that may be far more than it is given, and 0 elsewhere.
+///
+/// # Errors
+/// If the call would take too many steps.
+pub(crate) fn most_bytes(function: &str, args: &[ColumnarValue], rows: usize) -> Result<u64> {
+    let Some(growth) = Growth::of(function) else { return Ok(0) };
+    check_steps(function, growth, args, rows)?;
+    growth.bytes(args, rows)
+}
+
+fn check_steps(function: &str, growth: Growth, args: &[ColumnarValue], rows: usize) -> Result<()> {
+    let steps = growth.steps(args, rows)?;
+    if steps <= STEPS_MAX {
+        return Ok(());
+    }
+    let text =
+        format!("{function}() would take {steps} steps for the rows of one batch, of which {STEPS_MAX} are allowed");
+    Err(DataFusionError::Execution(text))
 }
 
 fn has_growth(plan: &LogicalPlan) -> Result<bool> {
@@ -182,14 +175,7 @@ impl BoundFunction {
 
     /// Bytes that the result may have.
     fn bytes(&self, args: &ScalarFunctionArgs) -> Result<u64> {
-        let steps = self.growth.steps(&args.args, args.number_rows)?;
-        if steps > STEPS_MAX {
-            let text = format!(
-                "{}() would take {steps} steps for the rows of one batch, of which {STEPS_MAX} are allowed",
-                self.inner.name()
-            );
-            return Err(DataFusionError::Execution(text));
-        }
+        check_steps(self.inner.name(), self.growth, &args.args, args.number_rows)?;
         let bytes = self.growth.bytes(&args.args, args.number_rows)?;
         if bytes > ARRAY_BYTES_MAX && has_small_offsets(args.return_type()) {
             let text = format!(

@@ -83,7 +83,7 @@ impl Growth {
             "to_char" => Growth::Format,
             "printf" | "format" => Growth::Written,
             "concat_ws" => Growth::Join,
-            "concat" | "make_array" | "array_concat" | "array_append" | "array_prepend" | "array_union"
+            "||" | "concat" | "make_array" | "array_concat" | "array_append" | "array_prepend" | "array_union"
             | "arrays_zip" | "overlay" | "translate" => Growth::Sum,
             "map" => Growth::Map,
             "regexp_count" | "regexp_extract_all" | "regexp_instr" | "regexp_like" | "regexp_match" => Growth::Pattern,

@@ -6,6 +6,7 @@
 //! | When does planning stop? | `rules.rs`, `pushdown.rs`: rules of the optimiser that look at the clock and at the size of the plan |
 //! | Which functions may give far more than they are given? | `growth.rs` over `size.rs` |
 //! | How are these kept to the pool? | `functions.rs`, `reserve.rs` |
+//! | Which calls of them give little more in any case? | `row_size.rs` |
 //! | How large may a constant be? | `constants.rs` |
 //! | What does a window operator hold? | `windows.rs` |
 //! | What do joins and `unnest` repeat? | `repeats.rs` |
@@ -19,6 +20,7 @@ mod growth;
 mod pushdown;
 mod repeats;
 mod reserve;
+mod row_size;
 mod rules;
 pub(crate) mod size;
 mod windows;
@@ -34,7 +36,7 @@ use splay_engine::Stop;
 
 use crate::error::{Error, Result};
 
-pub(crate) use functions::{BoundFunctions, growing};
+pub(crate) use functions::{BoundFunctions, growing, most_bytes};
 pub(crate) use repeats::count_repeats;
 pub(crate) use rules::register;
 pub(crate) use windows::count_windows;

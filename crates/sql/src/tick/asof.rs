@@ -7,15 +7,14 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use splay_engine::{AsofJoin, Expr as TickExpr, Plan};
 use splay_store::TableSpec;
 
-use super::LIFTED;
-use super::convert::{Unknown, unknown};
+use super::convert::{Unknown, is_parameter, unknown};
 use super::recognise::{Recogniser, Stage, instants, is_text, types};
 use crate::joins::AsofParts;
 
 impl Recogniser<'_> {
     /// A join over a left side that may be narrower than its own.
     pub(super) fn asof(&mut self, join: &Join, parts: &AsofParts, left: &LogicalPlan) -> Result<Stage, Unknown> {
-        if matches!(&parts.tolerance, Expr::Literal(_, Some(metadata)) if metadata.inner().contains_key(LIFTED)) {
+        if is_parameter(&parts.tolerance) {
             return unknown("a tolerance that is a parameter");
         }
         let (left_schema, right_schema) = (join.left.schema(), join.right.schema());

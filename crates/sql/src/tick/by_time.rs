@@ -1,7 +1,7 @@
 //! Joins by equal times, and equal symbols, with a large table: along its order, as as-of joins are.
 
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::JoinType;
+use datafusion::common::{DFSchema, JoinType};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::logical_plan::Join;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
@@ -15,6 +15,18 @@ use super::convert::{Unknown, unknown};
 use super::recognise::{Recogniser, Stage, instants, types};
 use crate::provider::TickTable;
 
+/// Rows of a table from which on they are found along its order rather than by a table of their keys.
+const ROWS_MIN: u64 = 16_384;
+
+/// Of equalities with a table's columns: which is that with its time, and which of the others the search along its order takes for keys.
+struct TimePairs {
+    spec: TableSpec,
+    time: (Expr, Expr),
+    keys: Vec<(Expr, Expr)>,
+    /// What is asked of the rows that are found.
+    compared: Vec<(Expr, Expr)>,
+}
+
 impl Recogniser<'_> {
     /// A join whose `pairs` of equal values have the time of a table on the right among them, and its symbol if it has one; `None` for others. What
     /// else must hold of a pair is over the columns of the join.
@@ -26,63 +38,20 @@ impl Recogniser<'_> {
         rest: Option<&TickExpr>,
     ) -> Result<Option<Stage>, Unknown> {
         let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
-        let Some((spec, names)) = stored(&join.right) else { return Ok(None) };
-        let is_of = |column: &str, (_, key): &(Expr, Expr)| match key {
-            Expr::Column(key) => right_schema
-                .index_of_column(key)
-                .is_ok_and(|place| names[place].as_deref().is_some_and(|name| name.eq_ignore_ascii_case(column))),
-            _ => false,
-        };
-        let Some(time) = pairs.iter().position(|pair| is_of(&spec.time, pair)) else { return Ok(None) };
-        let has_symbol = spec.symbol.as_deref().is_none_or(|symbol| pairs.iter().any(|pair| is_of(symbol, pair)));
-        let left_time = &pairs[time].0;
-        let is_instant =
-            left_time.get_type(left_schema).is_ok_and(|of| matches!(of, DataType::Timestamp(TimeUnit::Nanosecond, _)));
-        if !has_symbol || !is_instant {
-            return Ok(None);
-        }
-        // What can't be a key of the search is asked of the pairs that it finds.
-        let is_stored = |key: &Expr| match key {
-            Expr::Column(key) => right_schema.index_of_column(key).is_ok_and(|place| names[place].is_some()),
-            _ => false,
-        };
-        let is_key =
-            |(_, key): &&(Expr, Expr)| is_stored(key) && key.get_type(right_schema).is_ok_and(|of| can_be_key(&of));
-        let others = pairs.iter().enumerate().filter(|(place, _)| *place != time).map(|(_, pair)| pair);
-        let (keys, compared): (Vec<_>, Vec<_>) = others.partition(is_key);
+        let Some(pairs) = time_pairs(pairs, left_schema, &join.right) else { return Ok(None) };
         let is_inner = join.join_type == JoinType::Inner;
-        if !is_inner && !compared.is_empty() {
+        if !is_inner && !pairs.compared.is_empty() {
             return Ok(None);
         }
-        let Stage::Table { mut scan, columns } = self.stage(&join.right)? else {
-            return unknown("a join by time with more than rows of a table");
-        };
-        scan.evaluate_symbol_conditions();
-        let right_time = self.convert(&pairs[time].1, right_schema)?.substitute(&columns);
-        if !matches!(instants(&right_time), TickExpr::Column(column) if *column == spec.time_position()) {
-            return unknown("a join by another column than the time of the right table");
-        }
-        let keys: Vec<(Expr, Expr)> = keys.into_iter().cloned().collect();
-        let (symbol, keys) = self.join_keys(&keys, (left_schema, right_schema), &columns, &spec)?;
-        let time = self.convert(left_time, left_schema)?;
+        let asof = self.at_equal_time(&pairs, left_schema, &join.right)?;
+        let asof = AsofJoin { all_of_time: true, inner: is_inner, ..asof };
         let input = Box::new(self.stage(left)?.into_plan(left_schema));
-        let asof = AsofJoin {
-            scan,
-            outputs: columns,
-            types: types(right_schema),
-            time,
-            symbol,
-            keys,
-            rule: MatchRule { direction: Direction::Backward, inclusive: true, tolerance: Some(0) },
-            all_of_time: true,
-            inner: is_inner,
-        };
         let mut joined = Plan::Asof { input, asof: Box::new(asof) };
         let width = left_schema.fields().len();
-        for (own, other) in compared {
-            let own = self.convert(own, left_schema)?;
+        for (own, other) in pairs.compared {
+            let own = self.convert(&own, left_schema)?;
             let columns: Vec<TickExpr> = (width..width + right_schema.fields().len()).map(TickExpr::Column).collect();
-            let other = self.convert(other, right_schema)?.substitute(&columns);
+            let other = self.convert(&other, right_schema)?.substitute(&columns);
             joined = filtered(joined, TickExpr::Binary(BinaryOp::Equal, Box::new(own), Box::new(other)));
         }
         Ok(Some(Stage::Frame(match rest {
@@ -90,6 +59,98 @@ impl Recogniser<'_> {
             None => joined,
         })))
     }
+
+    /// What finds the keys of rows in a table along its order, if its time is one of them and it has enough rows; of each pair the first is the
+    /// table's. It leaves out rows without them, or with them where `has` is false.
+    pub(super) fn keys_by_time(
+        &mut self,
+        pairs: &[(Expr, Expr)],
+        schema: &DFSchema,
+        table: &LogicalPlan,
+        has: bool,
+    ) -> Result<Option<AsofJoin>, Unknown> {
+        let pairs: Vec<(Expr, Expr)> = pairs.iter().map(|(inner, outer)| (outer.clone(), inner.clone())).collect();
+        let Some(pairs) = time_pairs(&pairs, schema, table).filter(|pairs| pairs.compared.is_empty()) else {
+            return Ok(None);
+        };
+        let Ok(asof) = self.at_equal_time(&pairs, schema, table) else { return Ok(None) };
+        if self.snapshot(&asof.scan).rows() < ROWS_MIN {
+            return Ok(None);
+        }
+        let time_type = pairs.time.1.get_type(table.schema()).map_err(|error| Unknown(error.to_string()))?;
+        // Where there is none, the time of the row that was found is null.
+        let time = TickExpr::Column(pairs.spec.time_position());
+        let (outputs, types) = if has { (Vec::new(), Vec::new()) } else { (vec![time], vec![time_type]) };
+        Ok(Some(AsofJoin { outputs, types, inner: has, ..asof }))
+    }
+
+    /// The rows of a stage that such a search leaves.
+    pub(super) fn with_keys_by_time(&mut self, stage: Stage, schema: &DFSchema, keys: AsofJoin) -> Stage {
+        let (width, has) = (schema.fields().len(), keys.inner);
+        let found = Plan::Asof { input: Box::new(stage.into_plan(schema)), asof: Box::new(keys) };
+        if has {
+            return Stage::Frame(found);
+        }
+        let none = TickExpr::IsNull(Box::new(TickExpr::Column(width)));
+        let outputs = (0..width).map(TickExpr::Column).collect();
+        Stage::Frame(Plan::Project { input: Box::new(filtered(found, none)), outputs })
+    }
+
+    /// What finds for a row of the left the last row of a table with its time and keys, with the columns of the table's plan as outputs.
+    fn at_equal_time(
+        &mut self,
+        pairs: &TimePairs,
+        left_schema: &DFSchema,
+        table: &LogicalPlan,
+    ) -> Result<AsofJoin, Unknown> {
+        let right_schema = table.schema();
+        let Stage::Table { mut scan, columns } = self.stage(table)? else {
+            return unknown("a join by time with more than rows of a table");
+        };
+        scan.evaluate_symbol_conditions();
+        let (left_time, right_time) = &pairs.time;
+        let right_time = self.convert(right_time, right_schema)?.substitute(&columns);
+        if !matches!(instants(&right_time), TickExpr::Column(column) if *column == pairs.spec.time_position()) {
+            return unknown("a join by another column than the time of the right table");
+        }
+        let (symbol, keys) = self.join_keys(&pairs.keys, (left_schema, right_schema), &columns, &pairs.spec)?;
+        Ok(AsofJoin {
+            scan,
+            types: types(right_schema),
+            outputs: columns,
+            time: self.convert(left_time, left_schema)?,
+            symbol,
+            keys,
+            rule: MatchRule { direction: Direction::Backward, inclusive: true, tolerance: Some(0) },
+            all_of_time: false,
+            inner: true,
+        })
+    }
+}
+
+/// The pairs of a left value and one of a table's plan, if its time is among them, and its symbol if it has one.
+fn time_pairs(pairs: &[(Expr, Expr)], left_schema: &DFSchema, table: &LogicalPlan) -> Option<TimePairs> {
+    let (spec, names) = stored(table)?;
+    let schema = table.schema();
+    let name_of = |key: &Expr| match key {
+        Expr::Column(key) => names[schema.index_of_column(key).ok()?].clone(),
+        _ => None,
+    };
+    let is_of = |column: &str, key: &Expr| name_of(key).is_some_and(|name| name.eq_ignore_ascii_case(column));
+    let time = pairs.iter().position(|(_, key)| is_of(&spec.time, key))?;
+    let has_symbol = spec.symbol.as_deref().is_none_or(|symbol| pairs.iter().any(|(_, key)| is_of(symbol, key)));
+    let left_type = pairs[time].0.get_type(left_schema).ok()?;
+    if !has_symbol || !matches!(left_type, DataType::Timestamp(TimeUnit::Nanosecond, _)) {
+        return None;
+    }
+    // What can't be a key of the search is asked of the pairs that it finds.
+    let is_key = |(_, key): &(Expr, Expr)| {
+        name_of(key).is_some() && key.get_type(schema).is_ok_and(|data_type| can_be_key(&data_type))
+    };
+    let mut others = pairs.to_vec();
+    let time = others.remove(time);
+    let (keys, compared) = others.into_iter().partition(is_key);
+    Some(TimePairs { spec, time, keys, compared })
 }
 
 /// The table whose rows a plan's are, maybe with other names and not all of them, and which column of it each of the plan's is.

@@ -16,6 +16,11 @@ use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use splay_engine::{Error, PartitionFunction, Result, ScalarFunction, Value};
 use splay_functions::LOCAL_DATE;
 
+use crate::bounds::most_bytes;
+
+/// Most bytes that the result of a call may have where they depend on more than the bytes of its arguments. Rows are evaluated some 65,536 at once.
+const RESULT_BYTES_MAX: usize = 16 << 20;
+
 /// A scalar function with the types of its arguments.
 #[derive(Debug)]
 pub(super) struct ScalarCall {
@@ -41,6 +46,11 @@ impl ScalarFunction for ScalarCall {
             })
             .collect::<Result<Vec<_>>>()?;
         let all_constant = args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
+        let bytes = most_bytes(self.name(), &args, rows).map_err(said)?;
+        let needed = usize::try_from(bytes).unwrap_or(usize::MAX);
+        if needed > RESULT_BYTES_MAX {
+            return Err(Error::Memory { needed, limit: RESULT_BYTES_MAX });
+        }
         let result = self.function.invoke_with_args(ScalarFunctionArgs {
             args,
             arg_fields: self.arguments.clone(),

@@ -18,6 +18,7 @@ use splay_engine::{BinaryOp, Expr as TickExpr, KeyJoin, LookupTable, Plan, Value
 
 use super::asof::as_text;
 use super::convert::{Unknown, unknown};
+use super::outer_joins::{with_narrowed_right, with_sides_swapped};
 use super::recognise::{Recogniser, Side, Stage, reads_symbol_alone, types};
 use crate::joins::asof_parts;
 use crate::provider::TickTable;
@@ -28,21 +29,28 @@ const LIST_ROWS_MAX: usize = 10_000;
 /// Most rows of the side of a join that is read first.
 pub(super) const SIDE_ROWS_MAX: usize = 1 << 20;
 
-fn said(error: DataFusionError) -> Unknown {
+pub(super) fn said(error: DataFusionError) -> Unknown {
     Unknown(error.to_string())
 }
 
 impl Recogniser<'_> {
     /// A filter over a join. What it says of the left alone is asked of the left's rows.
     pub(super) fn filtered_join(&mut self, predicate: &Expr, join: &Join) -> Result<Stage, Unknown> {
-        if is_plain(join, JoinType::Inner)? {
-            let (join, kept) = narrowed_sides(join, Some(predicate))?;
+        if join.join_type == JoinType::Right {
+            return self.stage(&with_sides_swapped(join, Some(predicate))?);
+        }
+        if is_plain(join, JoinType::Inner)? || is_cross(join)? {
+            let (mut join, kept) = narrowed_sides(join, Some(predicate))?;
+            // Pairs for which the rest doesn't hold needn't be made.
+            let (of_pairs, kept): (Vec<_>, Vec<_>) = kept.into_iter().partition(is_of_pairs);
+            join.filter = conjunction(join.filter.into_iter().chain(of_pairs));
             let stage = self.lookup(&join, &join.left)?;
             return self.kept_of_join(stage, kept, &join);
         }
         let (mut of_left, mut kept) = (Vec::new(), Vec::new());
         for condition in split_conjunction_owned(predicate.clone()) {
-            let is_left = is_of(&condition, join.left.schema())?;
+            // Of an outer join of both sides there are rows whose left is null.
+            let is_left = join.join_type != JoinType::Full && is_of(&condition, join.left.schema())?;
             if is_left { of_left.push(condition) } else { kept.push(condition) }
         }
         let narrowed;
@@ -58,15 +66,6 @@ impl Recogniser<'_> {
             false => join,
         };
         let left = with_filter(of_left, &join.left)?;
-        if join.on.is_empty() && join.filter.is_none() {
-            // An equality of both sides: pairs that it doesn't hold for needn't be made.
-            for condition in &kept {
-                let columns = condition.column_refs();
-                if !check_all_columns_from_schema(&columns, join.right.schema()).map_err(said)? {
-                    return unknown("a condition on both sides of a cross join");
-                }
-            }
-        }
         let stage = self.join(join, &left)?;
         self.kept_of_join(stage, kept, join)
     }
@@ -94,18 +93,27 @@ impl Recogniser<'_> {
                 let (join, _) = narrowed_sides(join, None)?;
                 self.lookup(&join, &join.left)
             }
-            None => self.lookup(join, left),
+            None => match join.join_type {
+                JoinType::Left => self.lookup(&with_narrowed_right(join)?, left),
+                JoinType::Right => self.stage(&with_sides_swapped(join, None)?),
+                JoinType::Full => self.full(join),
+                JoinType::LeftSemi | JoinType::LeftAnti => self.with_or_without(join, left),
+                _ => self.lookup(join, left),
+            },
         }
     }
 
     /// A join by equal keys: to a list of values, or with a side that is read first.
-    fn lookup(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, Unknown> {
+    pub(super) fn lookup(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, Unknown> {
         if !matches!(join.join_type, JoinType::Inner | JoinType::Left) {
             return unknown(format!("a {} join", join.join_type));
         }
         let listed = listed(&join.right)?;
-        if join.on.is_empty() && join.filter.is_none() && join.join_type == JoinType::Inner {
-            let Some(columns) = listed else { return unknown("a cross join to more than a list of values") };
+        if join.on.is_empty()
+            && join.filter.is_none()
+            && join.join_type == JoinType::Inner
+            && let Some(columns) = listed
+        {
             if columns.first().is_none_or(|column| column.is_empty()) {
                 return unknown("a join to a list of no values");
             }
@@ -115,8 +123,8 @@ impl Recogniser<'_> {
         let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
         let (pairs, rest) = equalities(join)?;
         let is_inner = join.join_type == JoinType::Inner;
-        if pairs.is_empty() || !rest.is_empty() && !is_inner {
-            return unknown("a join by more than equalities");
+        if pairs.is_empty() {
+            return self.with_every_row(join, left, listed, rest);
         }
         if pairs.iter().any(|(_, key)| !matches!(as_text(key, right_schema), Expr::Column(_))) {
             return self.by_computed_keys(join, left, &pairs, rest);
@@ -138,6 +146,7 @@ impl Recogniser<'_> {
             right_keys.push(right_schema.index_of_column(right_key).map_err(said)?);
         }
         if let (None, Size::Large { .. }) = (&listed, Size::of(&join.right))
+            && (is_inner || rest.is_none())
             && let Some(stage) = self.by_time(join, left, &pairs, rest.as_ref())?
         {
             return Ok(stage);
@@ -153,10 +162,9 @@ impl Recogniser<'_> {
             (None, Size::Any, Size::Large { .. }) if is_inner => {
                 return self.with_left_first(join, left, (&left_keys, &right_keys), rest);
             }
-            (None, Size::Any, Size::Large { .. }) => match left_keys.as_slice() {
-                [left_key] => (self.narrowed_side(join, left, left_key, right_keys[0])?, false),
-                _ => return unknown("an outer join with a large table by several keys"),
-            },
+            (None, Size::Any, Size::Large { .. }) => {
+                (self.narrowed_side(join, left, (&left_keys, &right_keys))?, false)
+            }
             (None, Size::Large { is_filtered: true }, Size::Large { is_filtered: false }) if is_inner => {
                 return self.with_left_first(join, left, (&left_keys, &right_keys), rest);
             }
@@ -170,7 +178,7 @@ impl Recogniser<'_> {
         };
         let keys = left_keys.iter().map(|key| self.convert(key, left_schema)).collect::<Result<Vec<_>, _>>()?;
         let stage = self.stage(left)?;
-        if !is_unique && repeats {
+        if !is_unique && repeats || !is_inner && rest.is_some() {
             let side = AllRows { keys: &right_keys, columns, is_inner, condition: rest };
             return Ok(Stage::Frame(self.with_all(stage, keys, side, left_schema)));
         }
@@ -224,8 +232,17 @@ impl Recogniser<'_> {
     }
 
     /// The rows of a stage with all rows of a side that have their keys. The keys are over the columns of the stage.
-    fn with_all(&mut self, mut stage: Stage, keys: Vec<TickExpr>, side: AllRows<'_>, schema: &DFSchema) -> Plan {
-        let of_keys: Vec<usize> = side.keys.iter().map(|key| side.columns[*key]).collect();
+    pub(super) fn with_all(
+        &mut self,
+        mut stage: Stage,
+        keys: Vec<TickExpr>,
+        side: AllRows<'_>,
+        schema: &DFSchema,
+    ) -> Plan {
+        let of_keys: Vec<usize> = match side.keys {
+            [] => side.columns.first().copied().into_iter().collect(),
+            of_keys => of_keys.iter().map(|key| side.columns[*key]).collect(),
+        };
         if let (Stage::Table { scan, columns }, true) = (&mut stage, side.is_inner) {
             // What the side doesn't have isn't read, as far as symbols and blocks tell.
             for (key, of_key) in keys.iter().zip(&of_keys) {
@@ -241,7 +258,7 @@ impl Recogniser<'_> {
     }
 
     /// An inner join whose left side is read first, since its right side is a large table. What else must hold is over the columns of the join.
-    fn with_left_first(
+    pub(super) fn with_left_first(
         &mut self,
         join: &Join,
         left: &LogicalPlan,
@@ -267,26 +284,31 @@ impl Recogniser<'_> {
         Ok(Stage::Frame(Plan::Project { input: Box::new(joined), outputs }))
     }
 
-    /// The columns of those rows of a large right side that have a key of the left, whose keys are read first.
+    /// The columns of those rows of a large right side of which each key is one of the left's, whose keys are read first.
     fn narrowed_side(
         &mut self,
         join: &Join,
         left: &LogicalPlan,
-        left_key: &Expr,
-        right_key: usize,
+        (left_keys, right_keys): (&[&Expr], &[usize]),
     ) -> Result<Vec<usize>, Unknown> {
         let left_schema = join.left.schema();
-        let key = self.convert(left_key, left_schema)?;
+        let (mut outputs, mut fields) = (Vec::with_capacity(left_keys.len()), Vec::with_capacity(left_keys.len()));
+        for key in left_keys {
+            outputs.push(self.convert(key, left_schema)?);
+            fields.push(Field::new("key", key.get_type(left_schema).map_err(said)?, true));
+        }
         let input = Box::new(self.stage(left)?.into_plan(left_schema));
-        let data_type = left_key.get_type(left_schema).map_err(said)?;
-        let schema = Arc::new(Schema::new(vec![Field::new("key", data_type, true)]));
-        self.sides.push(Side { plan: Plan::Project { input, outputs: vec![key] }, schema });
-        let keys = self.constants.side(self.sides.len() - 1, 0);
+        let schema = Arc::new(Schema::new(fields));
+        self.sides.push(Side { plan: Plan::Project { input, outputs }, schema });
+        let side = self.sides.len() - 1;
         let Stage::Table { mut scan, columns } = self.stage(&join.right)? else {
             return unknown("an outer join with a large side that isn't a table");
         };
-        self.require(&mut scan, among(columns[right_key].clone(), keys));
-        Ok(self.side(Stage::Table { scan, columns }, &join.right, &[right_key])?.0)
+        for (number, key) in right_keys.iter().enumerate() {
+            let keys = self.constants.side(side, number);
+            self.require(&mut scan, among(columns[*key].clone(), keys));
+        }
+        Ok(self.side(Stage::Table { scan, columns }, &join.right, right_keys)?.0)
     }
 
     /// The rows of the left and what they find by one key.
@@ -356,7 +378,12 @@ impl Recogniser<'_> {
 
     /// The constants that hold the columns of a side of a join, which each run reads before all else, and whether no two of its rows can have
     /// the same keys.
-    fn side(&mut self, stage: Stage, right: &LogicalPlan, keys: &[usize]) -> Result<(Vec<usize>, bool), Unknown> {
+    pub(super) fn side(
+        &mut self,
+        stage: Stage,
+        right: &LogicalPlan,
+        keys: &[usize],
+    ) -> Result<(Vec<usize>, bool), Unknown> {
         let is_unique = match &stage {
             Stage::Table { scan, columns } => {
                 let spec = self.spec(scan);
@@ -370,7 +397,11 @@ impl Recogniser<'_> {
         };
         let fields = right.schema().fields();
         let is_needed = |column: &usize| keys.contains(column) || self.names.contains(fields[*column].name());
-        let needed: Vec<usize> = (0..fields.len()).filter(is_needed).collect();
+        let mut needed: Vec<usize> = (0..fields.len()).filter(is_needed).collect();
+        if needed.is_empty() {
+            // One that says how many rows there are.
+            needed.push(0);
+        }
         let outputs = needed.iter().map(|column| TickExpr::Column(*column)).collect();
         let schema = right.schema().as_arrow().project(&needed).map_err(|error| Unknown(error.to_string()))?;
         let plan = Plan::Project { input: Box::new(stage.into_plan(right.schema())), outputs };
@@ -394,6 +425,17 @@ impl Recogniser<'_> {
         }
         Ok(Stage::Frame(Plan::Union { inputs }))
     }
+}
+
+/// Whether a join is of each row with each, but for a list of values.
+fn is_cross(join: &Join) -> Result<bool, Unknown> {
+    let has_condition = !join.on.is_empty() || join.filter.is_some();
+    Ok(join.join_type == JoinType::Inner && !has_condition && listed(&join.right)?.is_none())
+}
+
+/// Whether a condition may be asked of the pairs of a join as they are made.
+fn is_of_pairs(condition: &Expr) -> bool {
+    !condition.is_volatile() && !condition.exists(|expr| Ok(expr.contains_outer() || is_query(expr))).unwrap_or(true)
 }
 
 /// Whether it is such a join by keys, and not by time, with more than a list: its sides may be narrowed before.
@@ -450,7 +492,7 @@ fn of_other_side<'a>(condition: &Expr, mut keys: impl Iterator<Item = (&'a Expr,
         (Expr::Column(one), Expr::Column(other)) if one == column => Some(other.clone()),
         _ => None,
     })?;
-    if condition.is_volatile() || condition.exists(|expr| Ok(expr.contains_outer() || is_query(expr))).unwrap_or(true) {
+    if !is_of_pairs(condition) {
         return None;
     }
     let replaced = condition.clone().transform(|expr| match expr {
@@ -465,13 +507,13 @@ fn is_query(expr: &Expr) -> bool {
 }
 
 /// Whether all that a condition reads, and that is something, are columns of a side.
-fn is_of(condition: &Expr, schema: &DFSchema) -> Result<bool, Unknown> {
+pub(super) fn is_of(condition: &Expr, schema: &DFSchema) -> Result<bool, Unknown> {
     let columns = condition.column_refs();
     Ok(!columns.is_empty() && check_all_columns_from_schema(&columns, schema).map_err(said)?)
 }
 
 /// A side of a join with a filter above it, if there is one.
-fn with_filter(conditions: Vec<Expr>, side: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>, Unknown> {
+pub(super) fn with_filter(conditions: Vec<Expr>, side: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>, Unknown> {
     match conjunction(conditions) {
         Some(filter) => Ok(Arc::new(LogicalPlan::Filter(Filter::try_new(filter, Arc::clone(side)).map_err(said)?))),
         None => Ok(Arc::clone(side)),
@@ -485,7 +527,7 @@ fn among(value: TickExpr, list: usize) -> TickExpr {
 
 /// What is known of how many rows a side of a join has before it is read.
 #[derive(Debug, Clone, Copy)]
-enum Size {
+pub(super) enum Size {
     /// Those of a large table, maybe of which a filter leaves few.
     Large { is_filtered: bool },
     /// Those of a small table, or whatever comes of others.
@@ -493,7 +535,7 @@ enum Size {
 }
 
 impl Size {
-    fn of(plan: &LogicalPlan) -> Size {
+    pub(super) fn of(plan: &LogicalPlan) -> Size {
         match plan {
             LogicalPlan::SubqueryAlias(alias) => Size::of(&alias.input),
             LogicalPlan::Projection(projection) => Size::of(&projection.input),
@@ -516,14 +558,14 @@ impl Size {
 }
 
 /// The side of a join of which each row is joined with all that have its keys.
-struct AllRows<'a> {
+pub(super) struct AllRows<'a> {
     /// Which of its columns are keys.
-    keys: &'a [usize],
+    pub keys: &'a [usize],
     /// Numbers of the constants that hold its columns.
-    columns: Vec<usize>,
-    is_inner: bool,
+    pub columns: Vec<usize>,
+    pub is_inner: bool,
     /// What else must hold, over the columns of the rows and, behind them, of the side.
-    condition: Option<TickExpr>,
+    pub condition: Option<TickExpr>,
 }
 
 /// What rows are looked up in.
@@ -608,7 +650,7 @@ fn compared(predicate: &TickExpr) -> Option<(usize, BinaryOp, usize)> {
 }
 
 /// The equalities of a join's condition, each as what it says of the left and of the right, and what else there is of it.
-fn equalities(join: &Join) -> Result<(Vec<(Expr, Expr)>, Vec<Expr>), Unknown> {
+pub(super) fn equalities(join: &Join) -> Result<(Vec<(Expr, Expr)>, Vec<Expr>), Unknown> {
     let (mut pairs, mut rest) = (join.on.clone(), Vec::new());
     for condition in join.filter.iter().flat_map(split_conjunction) {
         let sides = match condition {
@@ -642,7 +684,7 @@ fn constant(expr: &Expr) -> Result<Option<ScalarValue>, Unknown> {
 }
 
 /// The columns of a list of values; `None` for anything else.
-fn listed(plan: &LogicalPlan) -> Result<Option<Vec<ArrayRef>>, Unknown> {
+pub(super) fn listed(plan: &LogicalPlan) -> Result<Option<Vec<ArrayRef>>, Unknown> {
     Ok(match plan {
         LogicalPlan::SubqueryAlias(alias) => listed(&alias.input)?,
         LogicalPlan::Projection(projection) => {

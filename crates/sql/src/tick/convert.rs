@@ -52,9 +52,14 @@ impl Converter<'_> {
                 Some(number) => TickExpr::Constant(self.constants.parameter(number)),
                 None => self.fix(value)?,
             },
-            Expr::BinaryExpr(binary) => match operation(binary.op) {
-                Some(op) => self.binary(op, binary, schema)?,
-                None => self.strict(expr, schema)?,
+            Expr::BinaryExpr(binary) => match (operation(binary.op), operator_call::function_of(binary.op)) {
+                (Some(op), _) => self.binary(op, binary, schema)?,
+                // Which is asked how much it may give, as other functions are.
+                (None, Some(function)) if binary.op == Operator::StringConcat => {
+                    let call = function.call(vec![binary.left.as_ref().clone(), binary.right.as_ref().clone()]);
+                    self.convert(&call, schema)?
+                }
+                _ => self.strict(expr, schema)?,
             },
             Expr::Not(expr) => TickExpr::Not(Box::new(self.convert(expr, schema)?)),
             Expr::IsNull(expr) => TickExpr::IsNull(Box::new(self.convert(expr, schema)?)),
@@ -237,7 +242,8 @@ impl Converter<'_> {
 
     fn call(&mut self, call: &ScalarFunction, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
         let name = call.func.name();
-        if let (Some(op), [left, right]) = (operator_call::operator_of(&call.func), call.args.as_slice()) {
+        let of_operator = operator_call::operator_of(&call.func).filter(|op| *op != Operator::StringConcat);
+        if let (Some(op), [left, right]) = (of_operator, call.args.as_slice()) {
             let binary = BinaryExpr::new(Box::new(left.clone()), op, Box::new(right.clone()));
             return self.convert(&Expr::BinaryExpr(binary), schema);
         }
@@ -352,6 +358,11 @@ impl Taken {
             _ => Ok(Transformed::no(part)),
         }
     }
+}
+
+/// Whether an expression is a literal of whose value the plan must know nothing, since each run brings its own.
+pub(crate) fn is_parameter(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(_, Some(metadata)) if metadata.inner().contains_key(LIFTED))
 }
 
 /// The number of the parameter that a literal is.

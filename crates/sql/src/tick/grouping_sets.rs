@@ -31,13 +31,17 @@ impl Recogniser<'_> {
             return unknown("grouping sets with such columns");
         };
         let sets = sets_of(sets)?;
+        let Stage::Table { scan, columns } = self.stage(input)? else {
+            return unknown("grouping sets of other rows than a table's");
+        };
         let mut times: HashMap<Vec<bool>, u64> = HashMap::new();
         let mut inputs = Vec::with_capacity(sets.len());
         for set in sets {
             let is_in: Vec<bool> = keys.iter().map(|key| set.contains(key)).collect();
             let ordinal = times.entry(is_in.clone()).and_modify(|times| *times += 1).or_default();
             let id = is_in.iter().fold(0, |id, is_in| id << 1 | u64::from(!is_in)) | *ordinal << keys.len();
-            inputs.push(self.grouping_set(input, &keys, &is_in, (id, id_type), calls, &types)?);
+            let stage = Stage::Table { scan: scan.clone(), columns: columns.clone() };
+            inputs.push(self.grouping_set(stage, input, (&keys, &is_in), (id, id_type), calls, &types)?);
         }
         Ok(Stage::Frame(Plan::Union { inputs }))
     }
@@ -45,17 +49,13 @@ impl Recogniser<'_> {
     /// Groups by some of the keys, with the columns of all.
     fn grouping_set(
         &mut self,
+        stage: Stage,
         input: &LogicalPlan,
-        keys: &[&Expr],
-        is_in: &[bool],
+        (keys, is_in): (&[&Expr], &[bool]),
         (id, id_type): (u64, &DataType),
         calls: &[Expr],
         types: &[DataType],
     ) -> Result<Plan, Unknown> {
-        let stage = self.stage(input)?;
-        if !matches!(stage, Stage::Table { .. }) {
-            return unknown("grouping sets of other rows than a table's");
-        }
         let (mut own_keys, mut own_types, mut outputs) = (Vec::new(), Vec::new(), Vec::with_capacity(types.len()));
         for ((key, is_in), data_type) in keys.iter().zip(is_in).zip(types) {
             if *is_in {
@@ -74,7 +74,7 @@ impl Recogniser<'_> {
         Ok(Plan::Project { input: Box::new(groups.into_plan(input.schema())), outputs })
     }
 
-    fn fixed(&mut self, value: datafusion::error::Result<ScalarValue>) -> Result<TickExpr, Unknown> {
+    pub(super) fn fixed(&mut self, value: datafusion::error::Result<ScalarValue>) -> Result<TickExpr, Unknown> {
         let value = value.map_err(|error| Unknown(error.to_string()))?;
         self.constants.fix(&value).map(TickExpr::Constant).ok_or_else(|| Unknown("a null of such a type".to_owned()))
     }

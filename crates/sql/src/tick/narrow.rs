@@ -1,4 +1,4 @@
-//! Conditions on the keys of groups, asked of the rows that are grouped.
+//! Conditions on the keys of groups, asked of the rows that are grouped; conditions on queries that join, asked where they join.
 //!
 //! `SELECT … FROM (SELECT symbol, … GROUP BY symbol, bucket) WHERE symbol = 'A'` groups the rows of one symbol. What holds for keys of groups
 //! holds for the columns of `DISTINCT`, and for those by which each window function of a step parts its rows.
@@ -38,25 +38,28 @@ pub(super) fn narrowed(plan: &LogicalPlan, predicate: &Expr) -> Result<Option<(L
     Ok(narrowed.map(|plan| (plan, conjunction(others))))
 }
 
-/// The plan with a condition below the first groups that it holds for as a whole; `None` if there are none.
+/// The plan with a condition below the first groups that it holds for as a whole, or at a join; `None` if there are none.
 fn below(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> {
     if !is_of_columns(condition)? {
         return Ok(None);
     }
     match plan {
         LogicalPlan::SubqueryAlias(node) => {
-            let Some(input) = below(&node.input, &by_place(condition, plan.schema(), node.input.schema())?)? else {
-                return Ok(None);
-            };
+            let condition = by_place(condition, plan.schema(), node.input.schema())?;
+            let Some(input) = at_join(&node.input, &condition)? else { return Ok(None) };
             SubqueryAlias::try_new(Arc::new(input), node.alias.clone()).map(LogicalPlan::SubqueryAlias).map(Some)
         }
         LogicalPlan::Projection(node) => {
             let Some(condition) = over(condition, plan.schema(), &node.expr)? else { return Ok(None) };
-            let Some(input) = below(&node.input, &condition)? else { return Ok(None) };
+            let Some(input) = at_join(&node.input, &condition)? else { return Ok(None) };
             let node = Projection::try_new_with_schema(node.expr.clone(), Arc::new(input), Arc::clone(&node.schema))?;
             Ok(Some(LogicalPlan::Projection(node)))
         }
         LogicalPlan::Filter(node) => {
+            if let LogicalPlan::Join(_) = node.input.as_ref() {
+                let both = node.predicate.clone().and(condition.clone());
+                return Filter::try_new(both, Arc::clone(&node.input)).map(LogicalPlan::Filter).map(Some);
+            }
             let Some(input) = below(&node.input, condition)? else { return Ok(None) };
             Filter::try_new(node.predicate.clone(), Arc::new(input)).map(LogicalPlan::Filter).map(Some)
         }
@@ -72,6 +75,16 @@ fn below(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> {
         LogicalPlan::Aggregate(node) => aggregate(node, condition),
         LogicalPlan::Window(node) => window(node, condition),
         _ => Ok(None),
+    }
+}
+
+/// The same, or with the condition right above a join, which asks its sides what it can.
+fn at_join(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> {
+    match below(plan, condition)? {
+        None if matches!(plan, LogicalPlan::Join(_)) => {
+            Filter::try_new(condition.clone(), Arc::new(plan.clone())).map(LogicalPlan::Filter).map(Some)
+        }
+        narrowed => Ok(narrowed),
     }
 }
 

@@ -12,7 +12,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::datasource::source_as_provider;
-use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, SortExpr, TableScan};
 use splay_engine::{BinaryOp, Bound, Buckets, Expr as TickExpr, LookupTable, Plan, Scan, SortKey};
 use splay_functions::walk::{Walk, WalkPlan};
@@ -282,7 +282,29 @@ impl Recogniser<'_> {
         self.tables[scan.table].1.spec().clone()
     }
 
+    /// The rows of a plan that meet a condition. What a table has of their time is looked for along its order.
     fn filter(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, Unknown> {
+        let (by_time, others): (Vec<&Expr>, Vec<&Expr>) =
+            split_conjunction(predicate).into_iter().partition(|condition| matches!(condition, Expr::Exists(_)));
+        let mut rest: Vec<Expr> = others.into_iter().cloned().collect();
+        let mut found = Vec::new();
+        for condition in by_time {
+            match self.exists_by_time(condition, input.schema())? {
+                Some(keys) => found.push(keys),
+                None => rest.push(condition.clone()),
+            }
+        }
+        let mut stage = match conjunction(rest) {
+            Some(rest) => self.filter_narrowed(&rest, input)?,
+            None => self.stage(input)?,
+        };
+        for keys in found {
+            stage = self.with_keys_by_time(stage, input.schema(), keys);
+        }
+        Ok(stage)
+    }
+
+    fn filter_narrowed(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, Unknown> {
         let narrowed = narrow::narrowed(input, predicate).map_err(|error| Unknown(error.to_string()))?;
         match narrowed {
             Some((input, None)) => self.stage(&input),

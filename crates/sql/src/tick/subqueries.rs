@@ -14,7 +14,7 @@ use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::logical_plan::{Aggregate, Filter, Projection, Subquery};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
-use splay_engine::{BinaryOp, Expr as TickExpr, LookupTable, Plan, ValueList};
+use splay_engine::{AsofJoin, BinaryOp, Expr as TickExpr, LookupTable, Plan, ValueList};
 use splay_functions::walk::{Walk, WalkPlan};
 
 use super::asof::as_text;
@@ -136,18 +136,36 @@ impl Recogniser<'_> {
 
     /// Whether a query has a row, by the equalities that bind it to the rows that ask. A key that is null equals none.
     fn exists(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, Unknown> {
-        let mut plan = query.subquery.as_ref();
-        while let LogicalPlan::Projection(Projection { input, .. }) = plan {
-            plan = input;
+        let Correlated { plan, pairs } = correlated(without_outputs(&query.subquery), schema)?;
+        self.keys_among(&pairs, schema, &plan)
+    }
+
+    /// What leaves the rows for which `EXISTS` or `NOT EXISTS` holds, where that is found along the order of a table.
+    pub(super) fn exists_by_time(&mut self, condition: &Expr, schema: &DFSchema) -> Result<Option<AsofJoin>, Unknown> {
+        let Expr::Exists(of) = condition else { return Ok(None) };
+        if of.subquery.outer_ref_columns.is_empty() {
+            return Ok(None);
         }
-        let Correlated { plan, pairs } = correlated(plan, schema)?;
+        let Ok(Correlated { plan, pairs }) = correlated(without_outputs(&of.subquery.subquery), schema) else {
+            return Ok(None);
+        };
+        self.keys_by_time(&pairs, schema, &plan, !of.negated)
+    }
+
+    /// Whether the keys of a row of `schema` are those of a row of a plan. Of each pair the first is the plan's. A key that is null equals none.
+    pub(super) fn keys_among(
+        &mut self,
+        pairs: &[(Expr, Expr)],
+        schema: &DFSchema,
+        plan: &LogicalPlan,
+    ) -> Result<TickExpr, Unknown> {
         let are_there = pairs.iter().map(|(inner, _)| inner.clone().is_not_null());
         let Some(are_there) = conjunction(are_there) else { return unknown("a query without a key") };
-        let filter = Filter::try_new(are_there, Arc::new(plan)).map_err(said)?;
+        let filter = Filter::try_new(are_there, Arc::new(plan.clone())).map_err(said)?;
         let inner = pairs.iter().map(|(inner, _)| inner.clone()).collect();
         let keys = Projection::try_new(inner, Arc::new(LogicalPlan::Filter(filter))).map_err(said)?;
         let keys = LogicalPlan::Projection(keys);
-        let [(_, outer)] = pairs.as_slice() else { return self.has_keys(&pairs, schema, keys) };
+        let [(_, outer)] = pairs else { return self.has_keys(pairs, schema, keys) };
         let key = self.convert(outer, schema)?;
         let found = self.among(key.clone(), outer, schema, keys)?;
         let is_key = TickExpr::IsNotNull(Box::new(key));
@@ -182,6 +200,14 @@ impl Recogniser<'_> {
         self.sides.push(Side { plan, schema: Arc::clone(schema.inner()) });
         self.sides.len() - 1
     }
+}
+
+/// A query of which it only matters whether it has rows.
+fn without_outputs(mut plan: &LogicalPlan) -> &LogicalPlan {
+    while let LogicalPlan::Projection(Projection { input, .. }) = plan {
+        plan = input;
+    }
+    plan
 }
 
 fn negated(expr: TickExpr, is_negated: bool) -> TickExpr {

@@ -83,10 +83,9 @@ fn a_large_side_may_stand_left_or_right() {
         ("select l.id, o.ts from large l join other o on l.id = o.id where o.price = 5 and o.few < 20", true),
         ("select s.id from small s join large l on s.note = l.note order by s.id desc, l.id limit 7", true),
         ("select count(*), sum(l.price + o.price) from large l join other o on l.id = o.id", false),
-        ("select count(*), count(s.id) from large l right join small s on l.id = s.id", false),
-        ("select count(*), count(s.id) from large l full join small s on l.few = s.few", false),
-        ("select count(*), count(l.id) from small s left join large l on l.few = s.few and l.sym = s.sym", false),
-        ("select count(*), count(l.id) from small s left join large l on l.few = s.few and l.id < s.id", false),
+        ("select count(*), count(s.id) from large l right join small s on l.id = s.id", true),
+        ("select count(*), count(l.id) from small s left join large l on l.id = s.id and l.sym = s.sym", true),
+        ("select count(*), count(l.id) from small s left join large l on l.id = s.id and l.few < s.few", true),
     ] {
         assert_eq!(both.compare(text), Ok(is_tick), "{text}: {:?}", both.reason(text));
     }
@@ -118,7 +117,15 @@ fn large_tables_are_joined_by_time_along_their_order() {
             ),
             true,
         ),
-        (format!("select count(*) from (select l.id, t.few from large l join tied t on {keys}) where few = 3"), false),
+        (format!("select count(*) from (select l.id, t.few from large l join tied t on {keys}) where few = 3"), true),
+        (format!("select count(*), sum(l.id) from large l where exists (select 1 from tied t where {keys})"), true),
+        (format!("select count(*), sum(l.id) from large l where not exists (select 1 from tied t where {keys})"), true),
+        (
+            format!(
+                "select l.id, l.note from small l where price > 2 and not exists (select t.id from tied t where t.few > 9 and {keys} and t.few = l.few) order by 1"
+            ),
+            true,
+        ),
         ("select count(*), max(t.few) from small l join tied t on l.ts = t.ts".to_owned(), false),
         (
             "select count(*) from large l join tied t on l.sym = t.sym and l.ts = t.ts + interval '1 microsecond'"
@@ -131,6 +138,56 @@ fn large_tables_are_joined_by_time_along_their_order() {
         let plan = both.tick.sql(&format!("explain {text}"), splay_sql::Parameters::None).unwrap().batches().unwrap();
         let plan = arrow::util::pretty::pretty_format_batches(&plan).unwrap().to_string();
         assert_eq!(plan.contains("JoinByTime"), is_by_time, "{text}: {plan}");
+    }
+}
+
+/// Of the small tables, since the pairs of all rows are many.
+#[test]
+fn joins_that_keep_rows_without_a_partner_and_joins_without_an_equality() {
+    let (_folder, database) = database();
+    let both = both(&database, 2);
+    let few = "(select * from small where id < 90000)";
+    for text in [
+        // Right joins, with conditions above and below, and with a filter on either side.
+        "select a.id, b.id, b.note from FEW a right join small b on a.few = b.few order by 2, 1",
+        "select a.id, b.id from FEW a right join small b on a.id = b.id + 7000 and b.price > 3 order by 2, 1",
+        "select a.id, b.id from FEW a right join small b on a.id = b.id where a.id is null or b.price < 2 order by 2, 1",
+        "select * from FEW a right join small b using (id, sym) order by b.id, b.few",
+        // Left joins with more than equalities: of the right, of the left, of both.
+        "select a.id, b.id from small a left join small b on a.few = b.few and b.price > 5 order by 1, 2",
+        "select a.id, b.id from small a left join small b on a.few = b.few and a.price > 5 order by 1, 2",
+        "select a.id, b.id from small a left join small b on a.few = b.few and b.id < a.id - 1000 order by 1, 2",
+        "select a.id, b.id from small a left join small b on a.note = b.note and a.sym <> b.sym and b.price < a.price order by 1, 2",
+        // Both sides.
+        "select a.id, b.id from FEW a full join small b on a.few = b.few order by 1, 2",
+        "select a.id, b.few, a.sym, b.sym from FEW a full outer join (select few, sym, id from small where few > 500) b on a.few = b.few and a.sym = b.sym order by 1, 2, 4, b.id",
+        "select count(*), count(a.id), count(b.id) from FEW a full join small b on a.few = b.few where a.id is null or b.id > 500000",
+        "select coalesce(a.few, b.few) as k, count(*) from (select few from small where few < 500) a full join (select few from small where few > 300) b on a.few = b.few group by 1 order by 1",
+        // Those alone that find something, or nothing.
+        "select id from small a left semi join (select few as f from small where price < 1) b on a.few = b.f order by 1",
+        "select id from small a left anti join (select few as f, sym as s from small where price < 9) b on a.few = b.f and a.sym = b.s order by 1",
+        "select few, sym from FEW a intersect select few, sym from small where price > 2 order by 1, 2",
+        "select few, note, price from small except select few, note, price from FEW a order by 1, 2, 3",
+        "select few from small where price > 20 intersect select 7 union select null order by 1",
+        // No equality: by a range, by none, with a list, of all with all.
+        "select a.id, b.id from FEW a join FEW b on a.id < b.id and b.id <= a.id + 3000 order by 1, 2",
+        "select a.id, count(b.id) from FEW a left join FEW b on a.price > b.price + 23 group by 1 order by 1",
+        "select count(*) from FEW a, FEW b where a.few <> b.few and a.sym = 'A'",
+        "select count(*), sum(a.few) from small a, (select max(price) - 1 as most from small) m where a.price > most",
+        "select count(*), sum(a.few * b.few) from FEW a cross join FEW b",
+        "select a.id, v.name from FEW a join (values (0, 100, 'low'), (50, 400, 'mid')) v(least, most, name) on a.few between v.least and v.most order by 1, 2",
+        "select a.id, v.name from FEW a left join (values (0, 100, 'low'), (90, 400, 'mid')) v(least, most, name) on a.few >= v.least and a.few < v.most order by 1, 2",
+        // Equalities that stand in WHERE.
+        "select count(*), sum(b.few) from small a, large b where a.id = b.id and b.price > a.price",
+        // Nothing on one side.
+        "select count(*), count(b.id) from small a left join (select * from small where few > 5000) b on a.few = b.few and b.id > a.id",
+        "select count(*), count(a.id) from (select * from small where few > 5000) a full join small b on a.few = b.few",
+        // Filters above queries that join.
+        "select n, count(*) from (select a.id, b.few as n, b.price as p from small a join large b on a.id = b.id) where p > 3 and n < 700 group by n order by n",
+        "select * from (select a.id as i, b.id as j from small a left join FEW b on a.few = b.few) where j is null and i > 500000 order by 1",
+    ] {
+        let text = text.replace("FEW", few);
+        assert_eq!(both.compare(&text), Ok(true), "{text}: {:?}", both.reason(&text));
     }
 }
 

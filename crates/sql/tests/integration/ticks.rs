@@ -393,6 +393,11 @@ fn expressions_of_all_kinds_are_tick_plans() {
         "bid in (100, 100.5, 120.25, 199, 101)",
         "ts in ('2019-10-07T13:30:00Z', '2019-10-08T13:30:05Z')",
         "date in ('2019-10-07', '2019-10-09')",
+        "sym || '/' || venue in ('S01/N', 'S02/Q')",
+        "replace(sym, '0', '') like 'S_' or concat(venue, size) = 'N100'",
+        "regexp_replace(sym, '[0-9]', '#', 'g') = 'S##' and lpad(venue, 3, '-') <> '--N'",
+        "concat_ws('-', sym, venue, firm) like '%N-true' and length(repeat(sym, 3)) = 9",
+        "string_to_array(sym, '0')[2] = '1' or levenshtein(sym, 'S07') < 2",
         &long,
     ] {
         for text in [
@@ -421,8 +426,11 @@ fn expressions_of_all_kinds_are_tick_plans() {
         "approx_distinct(seq)",
         "covar_samp(bid, ask), regr_slope(bid, ask)",
         "min(venue), max(venue)",
+        "min(sym || venue), max(replace(sym, 'S', size::text)), count(distinct concat(sym, seq % 5))",
     ] {
-        for keys in ["", "sym", "venue", "date, venue", "size / 100", "time_bucket(interval '1 hour', ts)"] {
+        for keys in
+            ["", "sym", "venue", "date, venue", "size / 100", "time_bucket(interval '1 hour', ts)", "sym || venue"]
+        {
             let group = if keys.is_empty() { String::new() } else { format!("group by {keys}") };
             let comma = if keys.is_empty() { "" } else { ", " };
             let text = format!("select {keys}{comma}{call} from quote {group}");

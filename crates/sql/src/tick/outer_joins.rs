@@ -1,0 +1,181 @@
+//! Joins that keep rows which find nothing, of one side or of both, or those alone, and joins without an equality.
+//!
+//! A right join is a left join with its sides swapped. A full join is a left join and, behind it, the right's rows that nothing finds.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use datafusion::common::{Column, JoinType, NullEquality, ScalarValue, internal_err};
+use datafusion::functions_aggregate::expr_fn::{max, min};
+use datafusion::logical_expr::logical_plan::builder::build_join_schema;
+use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, Filter, Join, Projection, Union};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{Expr, LogicalPlan, lit};
+use splay_engine::{Expr as TickExpr, Plan};
+
+use super::combine::{AllRows, Size, equalities, filtered, is_of, listed, said, with_filter};
+use super::convert::{Unknown, unknown};
+use super::recognise::{Recogniser, Stage, types};
+use crate::joins::asof_parts;
+
+/// The column that says of which side a row is, and what it says.
+const SIDE: &str = "__side";
+const LEFT: i64 = 0;
+const RIGHT: i64 = 1;
+
+impl Recogniser<'_> {
+    /// An outer join of both sides: the left's rows with what they find, and behind them those of the right that none finds.
+    pub(super) fn full(&mut self, join: &Join) -> Result<Stage, Unknown> {
+        let (pairs, rest) = equalities(join)?;
+        if pairs.is_empty() || !rest.is_empty() {
+            return unknown("a full join by more than equalities");
+        }
+        let of_left = Join { join_type: JoinType::Left, ..join.clone() };
+        let found = self.lookup(&of_left, &join.left)?.into_plan(&join.schema);
+        let mut outputs = Vec::with_capacity(join.schema.fields().len());
+        for data_type in types(join.left.schema()) {
+            outputs.push(self.fixed(ScalarValue::try_from(&data_type))?);
+        }
+        outputs.extend((0..join.right.schema().fields().len()).map(TickExpr::Column));
+        let right = self.with_keys_of(&join.right, &pairs, &join.left, false)?.into_plan(join.right.schema());
+        Ok(Stage::Frame(Plan::Union { inputs: vec![found, Plan::Project { input: Box::new(right), outputs }] }))
+    }
+
+    /// The left's rows that find something on the right, or nothing.
+    pub(super) fn with_or_without(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, Unknown> {
+        let (pairs, rest) = equalities(join)?;
+        if pairs.is_empty() || !rest.is_empty() {
+            return unknown(format!("a {} join by more than equalities", join.join_type));
+        }
+        if join.null_equality == NullEquality::NullEqualsNull {
+            return self.stage(&grouped_by_sides(join)?);
+        }
+        let pairs: Vec<(Expr, Expr)> = pairs.into_iter().map(|(left, right)| (right, left)).collect();
+        self.with_keys_of(left, &pairs, &join.right, join.join_type == JoinType::LeftSemi)
+    }
+
+    /// Rows of a plan whose keys those of another have, or not. `pairs` has the other's keys first.
+    fn with_keys_of(
+        &mut self,
+        plan: &LogicalPlan,
+        pairs: &[(Expr, Expr)],
+        other: &LogicalPlan,
+        has: bool,
+    ) -> Result<Stage, Unknown> {
+        let stage = self.stage(plan)?;
+        if let Some(keys) = self.keys_by_time(pairs, plan.schema(), other, has)? {
+            return Ok(self.with_keys_by_time(stage, plan.schema(), keys));
+        }
+        let found = self.keys_among(pairs, plan.schema(), other)?;
+        let predicate = if has { found } else { TickExpr::Not(Box::new(found)) };
+        Ok(match stage {
+            Stage::Frame(input) => Stage::Frame(filtered(input, predicate)),
+            Stage::Table { mut scan, columns } => {
+                self.require(&mut scan, predicate.substitute(&columns));
+                Stage::Table { scan, columns }
+            }
+        })
+    }
+
+    /// A join without equalities: each row of the left with every row of the right, as far as the condition holds.
+    pub(super) fn with_every_row(
+        &mut self,
+        join: &Join,
+        left: &LogicalPlan,
+        listed: Option<Vec<ArrayRef>>,
+        rest: Vec<Expr>,
+    ) -> Result<Stage, Unknown> {
+        let is_inner = join.join_type == JoinType::Inner;
+        let condition = conjunction(rest).map(|rest| self.convert(&rest, &join.schema)).transpose()?;
+        let columns = match (listed, Size::of(left), Size::of(&join.right)) {
+            (Some(columns), _, _) => columns.into_iter().map(|column| self.constants.column(column)).collect(),
+            (None, Size::Any, Size::Large { is_filtered: false }) if is_inner => {
+                return self.with_left_first(join, left, (&[], &[]), condition);
+            }
+            (None, _, Size::Large { is_filtered: false }) => {
+                return unknown("a join with a large table without an equality");
+            }
+            _ => {
+                let stage = self.stage(&join.right)?;
+                self.side(stage, &join.right, &[])?.0
+            }
+        };
+        let stage = self.stage(left)?;
+        let side = AllRows { keys: &[], columns, is_inner, condition };
+        Ok(Stage::Frame(self.with_all(stage, Vec::new(), side, join.left.schema())))
+    }
+}
+
+/// A left join with what its condition says of the right alone asked of the right's rows.
+pub(super) fn with_narrowed_right(join: &Join) -> Result<Join, Unknown> {
+    if listed(&join.right)?.is_some() {
+        return Ok(join.clone());
+    }
+    let (mut of_right, mut rest) = (Vec::new(), Vec::new());
+    for condition in join.filter.iter().flat_map(|filter| split_conjunction_owned(filter.clone())) {
+        let is_right = is_of(&condition, join.right.schema())?;
+        if is_right { of_right.push(condition) } else { rest.push(condition) }
+    }
+    Ok(Join { right: with_filter(of_right, &join.right)?, filter: conjunction(rest), ..join.clone() })
+}
+
+/// A right join, maybe with a filter above it, as a left join whose columns stand in their order.
+pub(super) fn with_sides_swapped(join: &Join, predicate: Option<&Expr>) -> Result<LogicalPlan, Unknown> {
+    if asof_parts(join).map_err(said)?.is_some() {
+        return unknown("a right join by time");
+    }
+    let swapped = Join {
+        left: Arc::clone(&join.right),
+        right: Arc::clone(&join.left),
+        on: join.on.iter().map(|(left, right)| (right.clone(), left.clone())).collect(),
+        join_type: JoinType::Left,
+        schema: Arc::new(build_join_schema(join.right.schema(), join.left.schema(), &JoinType::Left).map_err(said)?),
+        ..join.clone()
+    };
+    let mut plan = LogicalPlan::Join(swapped);
+    if let Some(predicate) = predicate {
+        plan = LogicalPlan::Filter(Filter::try_new(predicate.clone(), Arc::new(plan)).map_err(said)?);
+    }
+    let columns = join.schema.columns().into_iter().map(Expr::Column).collect();
+    let projection = Projection::try_new_with_schema(columns, Arc::new(plan), Arc::clone(&join.schema));
+    projection.map(LogicalPlan::Projection).map_err(said)
+}
+
+/// `INTERSECT` and `EXCEPT`, which are such joins by all columns of different rows, as groups of the rows of both sides: those that have rows of
+/// both, or of the left alone. As keys of groups nulls are equal.
+fn grouped_by_sides(join: &Join) -> Result<LogicalPlan, Unknown> {
+    let LogicalPlan::Distinct(Distinct::All(left)) = join.left.as_ref() else {
+        return unknown("INTERSECT ALL or EXCEPT ALL");
+    };
+    let columns = join.schema.columns();
+    let is_column = |(column, (own, _)): (&Column, &(Expr, Expr))| matches!(own, Expr::Column(own) if own == column);
+    if columns.len() != join.on.len() || !columns.iter().zip(&join.on).all(is_column) {
+        return unknown("a join by some columns, of which nulls are equal");
+    }
+    let names: Vec<String> = (0..columns.len()).map(|number| format!("__column_{number}")).collect();
+    let of_side = |plan: &Arc<LogicalPlan>, keys: Vec<Expr>, side: i64| {
+        let keys = keys.into_iter().zip(&names).map(|(key, name)| key.alias(name));
+        let outputs = keys.chain([lit(side).alias(SIDE)]).collect();
+        Projection::try_new(outputs, Arc::clone(plan)).map(|side| Arc::new(LogicalPlan::Projection(side)))
+    };
+    let below = left.schema().columns().into_iter().map(Expr::Column).collect();
+    let of_right = join.on.iter().map(|(_, other)| other.clone()).collect();
+    let grouped = || -> datafusion::error::Result<LogicalPlan> {
+        let union = Union::try_new(vec![of_side(left, below, LEFT)?, of_side(&join.right, of_right, RIGHT)?])?;
+        let keys: Vec<Expr> = names.iter().map(|name| Expr::Column(Column::from_name(name))).collect();
+        let side = || Expr::Column(Column::from_name(SIDE));
+        let ends = vec![min(side()), max(side())];
+        let groups = Aggregate::try_new(Arc::new(LogicalPlan::Union(union)), keys, ends)?;
+        let of_groups: Vec<Expr> = groups.schema.columns().into_iter().map(Expr::Column).collect();
+        let (keys, ends) = of_groups.split_at(names.len());
+        let [first, last] = ends else { return internal_err!("two aggregates") };
+        let is_wanted = match join.join_type {
+            JoinType::LeftSemi => first.clone().eq(lit(LEFT)).and(last.clone().eq(lit(RIGHT))),
+            _ => last.clone().eq(lit(LEFT)),
+        };
+        let groups = Filter::try_new(is_wanted, Arc::new(LogicalPlan::Aggregate(groups)))?;
+        let groups = Arc::new(LogicalPlan::Filter(groups));
+        Projection::try_new_with_schema(keys.to_vec(), groups, Arc::clone(&join.schema)).map(LogicalPlan::Projection)
+    };
+    grouped().map_err(said)
+}
