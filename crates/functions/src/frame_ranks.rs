@@ -1,4 +1,5 @@
-//! Aggregates over moving frames that depend on the order of the values in them: medians, quantiles, modes, and numbers of different values.
+//! Aggregates over moving frames that depend on the order of the values in them: medians, quantiles, modes, numbers of different values, and the
+//! first and last values by another column.
 //!
 //! The values of a partition are sorted once, and each row has the rank of its value. A frame is how often each rank is in it, in a tree: a row that
 //! comes in or goes out, and what is asked of a frame, each cost the logarithm of the number of different values, whatever the frame's length.
@@ -81,6 +82,28 @@ impl Ranked {
             }
         }
     }
+}
+
+/// For each frame the value of its first row, or its last, by the `places` of rows in some order, of those that count.
+pub(super) fn picked(
+    values: &ArrayRef,
+    places: &[u32],
+    counts: impl Fn(usize) -> bool,
+    picks_last: bool,
+    frames: impl Iterator<Item = Range<usize>>,
+) -> Result<ArrayRef> {
+    let mut ranks = Ranks { of_rows: Vec::with_capacity(places.len()), firsts: vec![0; places.len()] };
+    for (row, place) in (0u32..).zip(places) {
+        ranks.firsts[*place as usize] = row;
+        ranks.of_rows.push(counts(row as usize).then_some(*place));
+    }
+    let mut frame = Frame::new(&ranks);
+    let row = |rows| {
+        let frame = frame.moved(rows);
+        let last = frame.rows.checked_sub(1)?;
+        Some(ranks.firsts[frame.rank_at(if picks_last { last } else { 0 })])
+    };
+    Ok(take(values, &frames.map(row).collect::<UInt32Array>(), None)?)
 }
 
 /// For each frame the value at a share of the way from its least to its greatest, where `join` gives what lies between two values, so far from the

@@ -116,7 +116,7 @@ impl Frames {
             check_offsets(bound, units)?;
         }
         let (mut group_of, mut groups) = (Vec::with_capacity(rows), Vec::new());
-        let by_key = (!keys.is_empty()).then(|| crate::over_frames::by_value(keys, Some(options))).transpose()?;
+        let by_key = (!keys.is_empty()).then(|| crate::frame_evaluator::by_value(keys, Some(options))).transpose()?;
         for row in 0..rows {
             let is_new = match &by_key {
                 Some(keys) => row == 0 || keys.row(row) != keys.row(row - 1),

@@ -26,11 +26,18 @@ pub(super) fn share(args: &AccumulatorArgs<'_>) -> Result<f64> {
     Ok(if is_descending { 1.0 - share } else { share })
 }
 
+/// The value of an argument that reads no column; `None` for anything else.
+pub(super) fn constant(argument: &Arc<dyn PhysicalExpr>) -> Option<ScalarValue> {
+    let none = RecordBatch::new_empty(Arc::new(Schema::empty()));
+    match argument.evaluate(&none) {
+        Ok(ColumnarValue::Scalar(value)) => Some(value),
+        _ => None,
+    }
+}
+
 /// A constant from 0 to 1; `None` for anything else.
 pub(super) fn constant_share(share: &Arc<dyn PhysicalExpr>) -> Option<f64> {
-    let none = RecordBatch::new_empty(Arc::new(Schema::empty()));
-    let Ok(ColumnarValue::Scalar(share)) = share.evaluate(&none) else { return None };
-    match share.cast_to(&DataType::Float64) {
+    match constant(share)?.cast_to(&DataType::Float64) {
         Ok(ScalarValue::Float64(share)) => share.filter(|share| (0.0..=1.0).contains(share)),
         _ => None,
     }

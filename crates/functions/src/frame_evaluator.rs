@@ -1,0 +1,351 @@
+//! The values of an aggregate over the frames of a partition.
+//!
+//! - What depends on the order of the values in a frame is found by their ranks (`frame_ranks.rs`).
+//! - Lists and texts are made for all frames at once (`frame_lists.rs`).
+//! - Of all else a frame that is that of the row before costs nothing, one that has grown costs its new rows, any other costs all of its rows. A window
+//!   that would look at more than [`STEPS_MAX`] rows is an error.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::compute::{SortOptions, take};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use arrow::row::{RowConverter, Rows, SortField};
+use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::logical_expr::function::AccumulatorArgs;
+use datafusion::logical_expr::{Accumulator, PartitionEvaluator};
+use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
+use splay_store::canonical;
+
+use crate::frame_lists::{FrameLists, Gathered};
+use crate::frame_ranks::{Ranked, picked};
+use crate::frame_rows::{Bound, Exclusion, Frames};
+use crate::over_frames::OverFrames;
+use crate::percentile::{constant, constant_share};
+
+/// Most rows that the frames of one partition may have together, each counted as often as it is looked at: some ten seconds.
+const STEPS_MAX: u64 = 1_000_000_000;
+
+/// Most bytes that the lists and texts of one partition's results may take.
+const RESULT_BYTES_MAX: usize = 512 << 20;
+
+/// Evaluates an aggregate over each frame.
+#[derive(Debug)]
+pub(super) struct FrameEvaluator {
+    pub function: OverFrames,
+    /// Types of the aggregate's arguments, and the arguments.
+    pub fields: Vec<FieldRef>,
+    pub exprs: Vec<Arc<dyn PhysicalExpr>>,
+    pub result: FieldRef,
+}
+
+impl FrameEvaluator {
+    pub fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
+        let fields: Vec<Field> = self.fields.iter().map(|field| field.as_ref().clone()).collect();
+        self.function.aggregate.accumulator(AccumulatorArgs {
+            return_field: Arc::clone(&self.result),
+            schema: &Schema::new(fields),
+            ignore_nulls: self.function.ignores_nulls,
+            order_bys: &[],
+            is_reversed: false,
+            name: self.function.aggregate.name(),
+            // Which the evaluator sees to.
+            is_distinct: false,
+            exprs: &self.exprs,
+            expr_fields: &self.fields,
+        })
+    }
+
+    /// Adds bytes of a result.
+    fn count_bytes(&self, bytes: &mut usize, of_result: usize) -> Result<()> {
+        *bytes = bytes.saturating_add(of_result);
+        if *bytes > RESULT_BYTES_MAX {
+            return exec_err!(
+                "the results of {} over frames take more than {RESULT_BYTES_MAX} bytes",
+                self.function.aggregate.name()
+            );
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of a frame.
+    fn count_steps(&self, steps: &mut u64, rows: &[Range<usize>]) -> Result<()> {
+        *steps += rows.iter().map(|part| part.len() as u64).sum::<u64>();
+        if *steps > STEPS_MAX {
+            return exec_err!(
+                "{} would look at more than {STEPS_MAX} rows: its frames are too large for DISTINCT, ORDER BY, EXCLUDE or computed \
+                 offsets",
+                self.function.aggregate.name()
+            );
+        }
+        Ok(())
+    }
+
+    /// The values of the first or last rows of frames by the order of the call; `None` for other aggregates.
+    fn picked(&self, visible: &Visible, frames: &Frames, rows: usize) -> Result<Option<ArrayRef>> {
+        let function = &self.function;
+        let picks_last = match function.aggregate.name() {
+            "first" => false,
+            "last" => true,
+            _ => return Ok(None),
+        };
+        let (Some(places), [values]) = (&visible.order, visible.arguments.as_slice()) else { return Ok(None) };
+        if function.exclusion != Exclusion::Nothing || function.is_distinct {
+            return Ok(None);
+        }
+        let nulls = values.logical_nulls().filter(|_| function.ignores_nulls);
+        let counts = |row: usize| visible.passes(row) && nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+        let frames = (0..rows).map(|row| {
+            let [rows, ..] = frames.rows(row, Exclusion::Nothing);
+            rows
+        });
+        picked(values, places, counts, picks_last, frames).map(Some)
+    }
+
+    /// What is made of all rows of a frame, if the result is that.
+    fn gathered(&self) -> Option<Gathered> {
+        let gathered = match (self.function.aggregate.name(), self.result.data_type()) {
+            ("array_agg", DataType::List(item)) => Gathered::List(Arc::clone(item)),
+            ("string_agg", _) => match constant(self.exprs.get(1)?)? {
+                ScalarValue::Utf8(Some(separator)) | ScalarValue::LargeUtf8(Some(separator)) => {
+                    Gathered::Text(separator)
+                }
+                _ => return None,
+            },
+            _ => return None,
+        };
+        gathered.gives(self.fields.first()?.data_type(), self.result.data_type()).then_some(gathered)
+    }
+
+    /// Lists or texts of all rows of each frame.
+    fn lists(&self, gathered: Gathered, visible: &Visible, frames: &Frames, rows: usize) -> Result<ArrayRef> {
+        let Some(values) = visible.arguments.first() else { return exec_err!("a list of nothing") };
+        let are_left_out = self.function.ignores_nulls || matches!(gathered, Gathered::Text(_));
+        let nulls = values.logical_nulls().filter(|_| are_left_out);
+        let (mut lists, mut seen, mut steps, mut bytes) = (FrameLists::default(), Seen::default(), 0, 0);
+        for row in 0..rows {
+            let parts = frames.rows(row, self.function.exclusion);
+            self.count_steps(&mut steps, &parts)?;
+            seen.begin();
+            let own = visible.seen(parts.into_iter().flatten(), &mut seen).into_iter();
+            let own = own.filter(|row| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row as usize)));
+            self.count_bytes(&mut bytes, lists.add(&gathered, values, own))?;
+        }
+        lists.finish(gathered, values, self.result.data_type())
+    }
+
+    /// What is asked of the ranks of a frame's values, if these tell the result.
+    fn ranked(&self) -> Option<Ranked> {
+        let function = &self.function;
+        let share = || self.exprs.get(1).and_then(constant_share);
+        let ranked = match (function.aggregate.name(), self.fields.len()) {
+            _ if function.exclusion != Exclusion::Nothing => return None,
+            ("count", 1) if function.is_distinct => return Some(Ranked::CountDistinct),
+            _ if function.is_distinct => return None,
+            ("median", 1) => Ranked::Median,
+            ("mode", 1) => Ranked::Mode,
+            ("percentile_cont", 2) => Ranked::Continuous(share()?),
+            ("quantile_disc", 2) => Ranked::Discrete(share()?),
+            _ => return None,
+        };
+        (self.fields[0].data_type() == self.result.data_type()).then_some(ranked)
+    }
+
+    fn frames(&self, values: &[ArrayRef], rows: usize) -> Result<Frames> {
+        let function = &self.function;
+        let [_, _, keys, offsets] = function.places();
+        let mut given = offsets.map(|place| Arc::clone(&values[place]));
+        let mut bound = |side: usize| -> Result<Bound> {
+            let offset = if function.offsets[side] { given.next() } else { None };
+            Bound::new(&function.bounds[side], offset, rows)
+        };
+        let bounds = [bound(0)?, bound(1)?];
+        let keys: Vec<ArrayRef> = keys.map(|place| Arc::clone(&values[place])).collect();
+        Frames::new(function.units, bounds, &keys, &function.keys, rows)
+    }
+}
+
+/// What a result takes beside its own place.
+fn bytes_of(result: &ScalarValue) -> usize {
+    result.size().saturating_sub(size_of::<ScalarValue>())
+}
+
+/// Rows by the values of some columns, in an order.
+pub(super) fn by_value(columns: &[ArrayRef], options: Option<&[SortOptions]>) -> Result<Rows> {
+    let option = |place: usize| options.and_then(|options| options.get(place)).copied().unwrap_or_default();
+    let columns: Vec<ArrayRef> =
+        columns.iter().map(|column| canonical(column).unwrap_or_else(|| Arc::clone(column))).collect();
+    let field =
+        |(place, column): (usize, &ArrayRef)| SortField::new_with_options(column.data_type().clone(), option(place));
+    let converter = RowConverter::new(columns.iter().enumerate().map(field).collect())?;
+    Ok(converter.convert_columns(&columns)?)
+}
+
+/// The rows of a partition that an aggregate may see, and in which order.
+struct Visible {
+    arguments: Vec<ArrayRef>,
+    passes: Option<arrow::array::BooleanArray>,
+    /// A number for each row, the same for the same arguments.
+    distinct: Option<Vec<u32>>,
+    /// The place of each row in the order of the call.
+    order: Option<Vec<u32>>,
+}
+
+impl Visible {
+    fn new(function: &OverFrames, values: &[ArrayRef]) -> Result<Visible> {
+        let [filter, order, _, _] = function.places();
+        let arguments = values[..function.arguments].to_vec();
+        let distinct = match function.is_distinct && !arguments.is_empty() {
+            true => {
+                let rows = by_value(&arguments, None)?;
+                let mut numbers = HashMap::new();
+                let number = |row| {
+                    let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+                    *numbers.entry(row).or_insert(next)
+                };
+                Some(rows.iter().map(number).collect())
+            }
+            false => None,
+        };
+        let order = match order.is_empty() {
+            true => None,
+            false => {
+                let rows = by_value(&values[order], Some(&function.order))?;
+                let mut sorted: Vec<u32> = (0u32..).take(rows.num_rows()).collect();
+                sorted.sort_by(|one, other| rows.row(*one as usize).cmp(&rows.row(*other as usize)));
+                let mut places = vec![0; sorted.len()];
+                for (place, row) in (0u32..).zip(&sorted) {
+                    places[*row as usize] = place;
+                }
+                Some(places)
+            }
+        };
+        Ok(Visible {
+            arguments,
+            passes: values[filter].first().map(|filter| filter.as_boolean().clone()),
+            distinct,
+            order,
+        })
+    }
+
+    /// Whether a row passes the filter.
+    fn passes(&self, row: usize) -> bool {
+        self.passes.as_ref().is_none_or(|passes| passes.is_valid(row) && passes.value(row))
+    }
+
+    /// Those of some rows that the aggregate sees, in their order.
+    fn seen(&self, rows: impl Iterator<Item = usize>, seen: &mut Seen) -> Vec<u32> {
+        let mut rows: Vec<u32> =
+            rows.filter(|row| self.passes(*row)).filter_map(|row| u32::try_from(row).ok()).collect();
+        if let Some(places) = &self.order {
+            rows.sort_by_key(|row| places[*row as usize]);
+        }
+        if let Some(numbers) = &self.distinct {
+            rows.retain(|row| seen.is_new(numbers[*row as usize]));
+        }
+        rows
+    }
+
+    /// Has an accumulator take in rows.
+    fn take_in(&self, rows: impl Iterator<Item = usize>, seen: &mut Seen, state: &mut dyn Accumulator) -> Result<()> {
+        let rows = UInt32Array::from(self.seen(rows, seen));
+        let arguments = self.arguments.iter().map(|array| take(array, &rows, None)).collect::<Result<Vec<_>, _>>()?;
+        if rows.is_empty() { Ok(()) } else { state.update_batch(&arguments) }
+    }
+}
+
+/// Values that an accumulator has taken in.
+#[derive(Default)]
+struct Seen {
+    /// For each value the number of the frame that it was last seen in.
+    last: Vec<u32>,
+    frame: u32,
+}
+
+impl Seen {
+    fn begin(&mut self) {
+        self.frame += 1;
+    }
+
+    fn is_new(&mut self, value: u32) -> bool {
+        let value = value as usize;
+        if self.last.len() <= value {
+            self.last.resize(value + 1, 0);
+        }
+        std::mem::replace(&mut self.last[value], self.frame) != self.frame
+    }
+}
+
+/// Whether an accumulator of this name may be asked for its value before it has all rows.
+fn goes_on(name: &str) -> bool {
+    matches!(
+        name,
+        "count" | "sum" | "avg" | "min" | "max" | "bool_and" | "bool_or" | "first" | "last" | "vwap" | "wavg" | "wsum"
+    )
+}
+
+impl PartitionEvaluator for FrameEvaluator {
+    fn evaluate_all(&mut self, values: &[ArrayRef], num_rows: usize) -> Result<ArrayRef> {
+        let frames = self.frames(values, num_rows)?;
+        if let (Some(ranked), Some(of)) = (self.ranked(), values.first())
+            && ranked.takes(of.data_type())
+        {
+            let [filter, ..] = self.function.places();
+            let passes = values[filter].first().map(|filter| filter.as_boolean());
+            let rows = (0..num_rows).map(|row| {
+                let [rows, ..] = frames.rows(row, Exclusion::Nothing);
+                rows
+            });
+            return ranked.over(of, passes, rows);
+        }
+        let visible = Visible::new(&self.function, values)?;
+        if let Some(picked) = self.picked(&visible, &frames, num_rows)? {
+            return Ok(picked);
+        }
+        if let Some(gathered) = self.gathered() {
+            return self.lists(gathered, &visible, &frames, num_rows);
+        }
+        let may_grow = visible.order.is_none() && goes_on(self.function.aggregate.name());
+        let (mut seen, mut steps, mut bytes) = (Seen::default(), 0u64, 0usize);
+        let mut state = self.accumulator()?;
+        let mut before: Option<([Range<usize>; 3], ScalarValue)> = None;
+        let mut results = Vec::with_capacity(num_rows);
+        for row in 0..num_rows {
+            let parts = frames.rows(row, self.function.exclusion);
+            if let Some((same, result)) = &before
+                && *same == parts
+            {
+                self.count_bytes(&mut bytes, bytes_of(result))?;
+                results.push(result.clone());
+                continue;
+            }
+            let grown = before.as_ref().and_then(|([before, empty, empty_too], _)| {
+                let [now, others @ ..] = &parts;
+                let is_one = [empty, empty_too].into_iter().chain(others).all(|part| part.is_empty());
+                let grows =
+                    may_grow && is_one && !before.is_empty() && now.start == before.start && now.end >= before.end;
+                grows.then_some(before.end..now.end)
+            });
+            let new: Vec<Range<usize>> = match grown {
+                Some(new) => vec![new],
+                None => {
+                    state = self.accumulator()?;
+                    seen.begin();
+                    parts.to_vec()
+                }
+            };
+            self.count_steps(&mut steps, &new)?;
+            visible.take_in(new.into_iter().flatten(), &mut seen, state.as_mut())?;
+            let result = state.evaluate()?;
+            self.count_bytes(&mut bytes, bytes_of(&result))?;
+            results.push(result.clone());
+            before = Some((parts, result));
+        }
+        if results.is_empty() {
+            return Ok(arrow::array::new_empty_array(self.result.data_type()));
+        }
+        ScalarValue::iter_to_array(results)
+    }
+}
