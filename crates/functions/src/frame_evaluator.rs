@@ -2,8 +2,9 @@
 //!
 //! - What depends on the order of the values in a frame is found by their ranks (`frame_ranks.rs`).
 //! - Lists and texts are made for all frames at once (`frame_lists.rs`).
-//! - Of all else a frame that is that of the row before costs nothing, one that has grown costs its new rows, any other costs all of its rows. A window
-//!   that would look at more than [`STEPS_MAX`] rows is an error.
+//! - Of all else a frame that is that of the row before costs nothing, one that has grown costs its new rows. Any other is put together of states of
+//!   blocks of rows where these are a few numbers (`frame_blocks.rs`), and costs all of its rows where they aren't. A window that would look at more
+//!   than [`STEPS_MAX`] rows is an error.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,11 +15,12 @@ use arrow::compute::{SortOptions, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::{Result, ScalarValue, exec_err};
-use datafusion::logical_expr::function::AccumulatorArgs;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, PartitionEvaluator};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use splay_store::canonical;
 
+use crate::frame_blocks::{Blocks, ROWS_MIN};
 use crate::frame_lists::{FrameLists, Gathered};
 use crate::frame_ranks::{Ranked, picked};
 use crate::frame_rows::{Bound, Exclusion, Frames};
@@ -117,6 +119,30 @@ impl FrameEvaluator {
             _ => return None,
         };
         gathered.gives(self.fields.first()?.data_type(), self.result.data_type()).then_some(gathered)
+    }
+
+    /// Whether the state of the accumulator is a few numbers, whatever the order of the rows.
+    fn has_small_states(&self) -> Result<bool> {
+        let aggregate = &self.function.aggregate;
+        if !is_free_of_order(aggregate.name()) {
+            return Ok(false);
+        }
+        let fields = aggregate.state_fields(StateFieldsArgs {
+            name: aggregate.name(),
+            input_fields: &self.fields,
+            return_field: Arc::clone(&self.result),
+            ordering_fields: &[],
+            is_distinct: false,
+        })?;
+        let is_small = |field: &FieldRef| field.data_type().is_primitive() || *field.data_type() == DataType::Boolean;
+        Ok(fields.iter().all(is_small))
+    }
+
+    /// The states of blocks of the partition.
+    fn blocks(&self, visible: &Visible, rows: usize) -> Result<Blocks> {
+        let take_in =
+            |rows: Range<usize>, state: &mut dyn Accumulator| visible.take_in(rows, &mut Seen::default(), state);
+        Blocks::new(rows, || self.accumulator(), take_in)
     }
 
     /// Lists or texts of all rows of each frame.
@@ -278,6 +304,30 @@ impl Seen {
     }
 }
 
+/// Whether an aggregate gives the same for rows in any order. DataFusion knows it of few.
+fn is_free_of_order(name: &str) -> bool {
+    let is_listed = matches!(
+        name,
+        "count"
+            | "sum"
+            | "avg"
+            | "min"
+            | "max"
+            | "bool_and"
+            | "bool_or"
+            | "bit_and"
+            | "bit_or"
+            | "bit_xor"
+            | "product"
+            | "geomean"
+            | "vwap"
+            | "wavg"
+            | "wsum"
+            | "corr"
+    );
+    is_listed || ["var", "stddev", "covar", "regr_"].iter().any(|family| name.starts_with(family))
+}
+
 /// Whether an accumulator of this name may be asked for its value before it has all rows.
 fn goes_on(name: &str) -> bool {
     matches!(
@@ -308,6 +358,8 @@ impl PartitionEvaluator for FrameEvaluator {
             return self.lists(gathered, &visible, &frames, num_rows);
         }
         let may_grow = visible.order.is_none() && goes_on(self.function.aggregate.name());
+        let mut blocks = None;
+        let has_blocks = self.has_small_states()? && visible.order.is_none() && visible.distinct.is_none();
         let (mut seen, mut steps, mut bytes) = (Seen::default(), 0u64, 0usize);
         let mut state = self.accumulator()?;
         let mut before: Option<([Range<usize>; 3], ScalarValue)> = None;
@@ -333,7 +385,17 @@ impl PartitionEvaluator for FrameEvaluator {
                 None => {
                     state = self.accumulator()?;
                     seen.begin();
-                    parts.to_vec()
+                    match has_blocks && parts.iter().any(|part| part.len() >= ROWS_MIN) {
+                        true => {
+                            let blocks = match &mut blocks {
+                                Some(blocks) => blocks,
+                                none => none.insert(self.blocks(&visible, num_rows)?),
+                            };
+                            let merged = parts.iter().map(|part| blocks.merge_into(state.as_mut(), part.clone()));
+                            merged.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()
+                        }
+                        false => parts.to_vec(),
+                    }
                 }
             };
             self.count_steps(&mut steps, &new)?;

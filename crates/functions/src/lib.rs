@@ -41,6 +41,7 @@ mod corrected_scalars;
 mod date_times;
 mod first_last;
 mod folds;
+mod frame_blocks;
 mod frame_evaluator;
 mod frame_fold;
 mod frame_lists;
