@@ -10,7 +10,7 @@ SPLAY = target/release/splay
 # Notes how long a step takes in target/durations.tsv.
 TIMED = .ci/timed
 
-.PHONY: build console test-console splay demo references check test test-rust test-ticks test-oracle test-python test-feeds wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-builds bench-changes bench-reference bench-views bench-load bench-ingest bench-followers \
+.PHONY: build console test-console splay demo references check test test-rust test-ticks test-oracle test-python test-feeds test-kafka bench-kafka wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-builds bench-changes bench-reference bench-views bench-load bench-ingest bench-followers \
 	capture-day crash-test long-tests soak fuzz fuzz-seeded fuzz-statements clippy clean
 
 # The web console, which the builds below make part of the command. Where Node.js is missing this says so, and they go on without it.
@@ -47,6 +47,7 @@ check:
 
 lint:
 	$(TIMED) "format" $(CARGO) fmt --all --check
+	$(TIMED) "format of feeds" $(CARGO) fmt --all --check --manifest-path feeds/Cargo.toml
 	$(TIMED) "rules between crates" ./examples/check_dependencies.sh
 	$(TIMED) "links" $(PYTHON) .ci/check_links.py
 
@@ -95,6 +96,20 @@ test-feeds: wheel
 	$(VENV)/bin/python -m pip install --quiet -r python/requirements-feeds.txt
 	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	$(VENV)/bin/python -m pytest -q python/tests/test_cryptofeed.py python/tests/test_binance_recorded.py python/tests/test_serve.py
+
+# The program for Kafka with a broker of Apache and a real server, both of which are killed on the way. Apart from `make test`: it
+# compiles librdkafka and OpenSSL, and the broker is Java's, from Maven. What is missing is named, or fails with SPLAY_KAFKA_REQUIRED=1.
+FEEDS = --release --locked --manifest-path feeds/Cargo.toml
+
+test-kafka: splay
+	$(TIMED) "tests of Kafka" env SPLAY=$(abspath $(SPLAY)) $(CARGO) test $(FEEDS)
+
+# Rows a second of JSON, Avro and Arrow from a broker into a server. KAFKA_ROWS says how many.
+KAFKA_ROWS ?= 2000000
+
+bench-kafka: splay
+	$(CARGO) build $(FEEDS) --bins
+	SPLAY=$(abspath $(SPLAY)) SPLAY_KAFKA_REQUIRED=1 SPLAY_KAFKA_ROWS=$(KAFKA_ROWS) $(CARGO) test $(FEEDS) --test end_to_end -- --ignored --nocapture rows_a_second
 
 # A day of capture, 50 million rows by every way in, compared row for row with what was sent. DAY_ROWS says how many.
 DAY_ROWS ?= 50000000

@@ -324,7 +324,7 @@ def http_codes(page: str) -> str:
     """Codes, statuses, and which may be retried."""
     text = source("crates/server/src/problem.rs")
     numbers = {
-        "BAD_REQUEST": 400, "UNAUTHORIZED": 401, "FORBIDDEN": 403, "NOT_FOUND": 404, "REQUEST_TIMEOUT": 408, "GONE": 410,
+        "BAD_REQUEST": 400, "UNAUTHORIZED": 401, "FORBIDDEN": 403, "NOT_FOUND": 404, "REQUEST_TIMEOUT": 408, "CONFLICT": 409, "GONE": 410,
         "PAYLOAD_TOO_LARGE": 413, "UNPROCESSABLE_ENTITY": 422, "INTERNAL_SERVER_ERROR": 500, "NOT_IMPLEMENTED": 501,
         "SERVICE_UNAVAILABLE": 503, "GATEWAY_TIMEOUT": 504,
     }  # fmt: skip

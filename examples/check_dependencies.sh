@@ -28,5 +28,10 @@ if [ "$versions" -ne 1 ]; then
     echo "splay: more than one major version of Arrow in the workspace; they don't share types" >&2
     exit 1
 fi
+# By its manifest: its own dependencies needn't be fetched for it.
+if grep -E '^splay-' feeds/kafka/Cargo.toml | grep -qv '^splay-ipc '; then
+    echo "splay: programs of feeds/ speak HTTP with the server, and know splay-ipc alone" >&2
+    exit 1
+fi
 .ci/compiled_once.py
 echo "dependencies between crates are as ARCHITECTURE.md says"

@@ -67,7 +67,7 @@ impl PyCapture {
     ) -> Result<Bound<'py, PyAny>> {
         let ack = ack.map(str::parse).transpose().map_err(PyValueError::new_err)?;
         let producer = match (producer, sequence) {
-            (Some(name), Some(sequence)) => Some(Producer { name, sequence }),
+            (Some(name), Some(sequence)) => Some(Producer::new(name, sequence)),
             (None, None) => None,
             _ => return Err(PyValueError::new_err("producer and sequence belong together").into()),
         };

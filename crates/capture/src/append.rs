@@ -51,6 +51,21 @@ pub struct Producer {
     pub name: String,
     /// Number, rising with each batch of that name.
     pub sequence: u64,
+    /// The number of the batch before, 0 if there was none: where the last of that name is another one, the batch is refused. So a batch
+    /// that an earlier run of the sender left on its way can't come between those of the next run, which cuts its batches elsewhere (ADR 74).
+    pub previous: Option<u64>,
+}
+
+impl Producer {
+    /// A sender's batch, whatever came before it.
+    pub fn new(name: impl Into<String>, sequence: u64) -> Producer {
+        Producer { name: name.into(), sequence, previous: None }
+    }
+
+    /// Whether it doesn't follow on the last batch of that name that was taken.
+    pub(crate) fn is_out_of_turn(&self, last: Option<u64>) -> bool {
+        self.previous.is_some_and(|previous| previous != last.unwrap_or(0))
+    }
 }
 
 /// Rows for a table.

@@ -34,6 +34,17 @@ pub enum Error {
         reason: String,
     },
 
+    /// The batch doesn't follow on the last one of its producer, as it says it does. Nothing was taken: ask for the last number, and go on from there.
+    #[error("the last number of producer {producer:?} is {last}, and the rows were to follow on {previous}")]
+    OutOfTurn {
+        /// Who sent.
+        producer: String,
+        /// The number that the batch was to follow on; 0 for none.
+        previous: u64,
+        /// The last number; 0 for none.
+        last: u64,
+    },
+
     /// There is no such table, and the settings don't allow to create one.
     #[error("no table {table:?}, and tables aren't created by the rows that come in (create_tables is off)")]
     NoSuchTable {

@@ -5,6 +5,8 @@
 //! it comes, until the missing one is stored, is refused for good, or is given up by its producer; it is then missing, too. It is the same whether
 //! there was no room in memory, where a batch isn't even put into the queue, or on disk.
 //!
+//! A batch that says which number it follows on needs none of this: it is refused wherever it doesn't.
+//!
 //! Numbers are remembered within a bound. Beyond it the producer that has waited longest is forgotten, which is logged as an error.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -37,6 +39,9 @@ struct Missing {
 impl Held {
     /// A batch found no room.
     pub(crate) fn turn_away(&mut self, producer: &Producer) {
+        if producer.previous.is_some() {
+            return;
+        }
         if !self.producers.contains_key(&producer.name) {
             self.by_age.insert(self.next_age, producer.name.clone());
             let missing = Missing { numbers: BTreeSet::new(), age: self.next_age };
@@ -62,6 +67,9 @@ impl Held {
     pub(crate) fn missing_before(&mut self, producer: &Producer, last: Option<u64>) -> Option<u64> {
         if let Some(last) = last {
             self.settle(&producer.name, last);
+        }
+        if producer.previous.is_some() {
+            return None;
         }
         let first = *self.producers.get(&producer.name)?.numbers.first()?;
         if producer.sequence > first {
@@ -104,7 +112,7 @@ mod tests {
     use super::*;
 
     fn batch(sequence: u64) -> Producer {
-        Producer { name: "feed".to_owned(), sequence }
+        Producer::new("feed".to_owned(), sequence)
     }
 
     #[test]
@@ -112,7 +120,7 @@ mod tests {
         let mut held = Held::default();
         assert_eq!(held.missing_before(&batch(1), None), None);
         held.turn_away(&batch(7));
-        let other = Producer { name: "other".to_owned(), sequence: 9 };
+        let other = Producer::new("other".to_owned(), 9);
         assert_eq!(held.missing_before(&other, None), None);
         for number in [8, 10, 8, 8, 10] {
             assert_eq!(held.missing_before(&batch(number), Some(6)), Some(7));
@@ -123,6 +131,18 @@ mod tests {
         assert_eq!(held.missing_before(&batch(8), Some(7)), None);
         assert_eq!(held.missing_before(&batch(10), Some(8)), None);
         assert!(held.producers.is_empty() && held.by_age.is_empty() && held.numbers == 0);
+    }
+
+    /// A feed that was started again cut its batches elsewhere, and waited for a number that nobody would send.
+    #[test]
+    fn a_batch_that_says_what_it_follows_on_waits_for_none_and_none_for_it() {
+        let mut held = Held::default();
+        let following = |sequence| Producer { previous: Some(6), ..batch(sequence) };
+        held.turn_away(&following(7));
+        assert_eq!(held.missing_before(&batch(9), Some(6)), None);
+        held.turn_away(&batch(8));
+        assert_eq!(held.missing_before(&following(9), Some(6)), None);
+        assert_eq!(held.missing_before(&batch(9), Some(6)), Some(8));
     }
 
     #[test]
@@ -143,7 +163,7 @@ mod tests {
     #[test]
     fn so_many_are_remembered_and_the_oldest_goes_first() {
         let mut held = Held::default();
-        let named = |number: usize| Producer { name: format!("feed{number}"), sequence: 1 };
+        let named = |number: usize| Producer::new(format!("feed{number}"), 1);
         (0..=NAMES_MAX).for_each(|number| held.turn_away(&named(number)));
         assert_eq!((held.producers.len(), held.by_age.len(), held.numbers), (NAMES_MAX, NAMES_MAX, NAMES_MAX));
         assert!(!held.settle("feed0", 1) && held.settle("feed1", 1));

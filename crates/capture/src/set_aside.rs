@@ -103,7 +103,7 @@ impl Capture {
                 return Ok(Some(LeftOut::Written { sequence, table }));
             }
         }
-        let Producer { name, sequence: number } = producer(message);
+        let Producer { name, sequence: number, .. } = producer(message);
         let last = self.last_of(&name)?;
         let why = if name == NAME {
             last.is_some_and(|last| number <= last).then_some(LeftOut::Before { sequence: number })
@@ -145,7 +145,7 @@ impl Capture {
 /// Under which name and number a message is stored.
 fn producer(message: &[RecoveredBatch]) -> Producer {
     match message.iter().find(|batch| !batch.producer.0.is_empty()) {
-        Some(batch) => Producer { name: batch.producer.0.clone(), sequence: batch.producer.1 },
-        None => Producer { name: NAME.to_owned(), sequence: message[0].sequence },
+        Some(batch) => Producer::new(batch.producer.0.clone(), batch.producer.1),
+        None => Producer::new(NAME.to_owned(), message[0].sequence),
     }
 }

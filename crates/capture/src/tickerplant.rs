@@ -120,6 +120,12 @@ impl Tickerplant {
                 continue;
             }
             let is_repeat = together.iter().any(|waiting| is_repeat(&producers, waiting));
+            if let Some(error) =
+                together.iter().find_map(|waiting| out_of_turn(&producers, waiting)).filter(|_| !is_repeat)
+            {
+                self.refuse(together, &error);
+                continue;
+            }
             let duplicate_rows = match is_repeat {
                 true => 0,
                 false => match self.dedupe.leave_out(&mut together) {
@@ -342,4 +348,15 @@ impl Tickerplant {
 fn is_repeat(producers: &Producers, waiting: &Waiting) -> bool {
     let Some(producer) = &waiting.producer else { return false };
     producers.get(&producer.name).is_some_and(|(last, _)| producer.sequence <= *last)
+}
+
+/// Why a batch that isn't a repeat may not be taken: it says what it follows on, and something else came last.
+fn out_of_turn(producers: &Producers, waiting: &Waiting) -> Option<Error> {
+    let producer = waiting.producer.as_ref()?;
+    let last = producers.get(&producer.name).map(|(last, _)| *last);
+    producer.is_out_of_turn(last).then(|| Error::OutOfTurn {
+        producer: producer.name.clone(),
+        previous: producer.previous.unwrap_or(0),
+        last: last.unwrap_or(0),
+    })
 }

@@ -43,6 +43,8 @@ pub(crate) enum Code {
     Cancelled,
     /// Rows don't fit their table.
     Rejected,
+    /// Rows don't follow on what their producer sent last.
+    Conflict,
     /// The place to resume from is no longer kept.
     Gone,
     /// Too much at once.
@@ -79,6 +81,7 @@ impl Code {
             Code::Rows => "rows",
             Code::Cancelled => "cancelled",
             Code::Rejected => "rejected",
+            Code::Conflict => "conflict",
             Code::Gone => "gone",
             Code::Busy => "busy",
             Code::Full => "full",
@@ -102,6 +105,7 @@ impl Code {
             Code::Memory | Code::Time | Code::Rows | Code::Cancelled | Code::Execution => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
+            Code::Conflict => StatusCode::CONFLICT,
             Code::Gone => StatusCode::GONE,
             Code::Busy | Code::Full | Code::Closed => StatusCode::SERVICE_UNAVAILABLE,
             Code::Unconfirmed => StatusCode::GATEWAY_TIMEOUT,
@@ -119,6 +123,7 @@ impl Code {
             Code::TooLarge | Code::Memory | Code::Rows => tonic::Code::ResourceExhausted,
             Code::TooSlow | Code::Time | Code::Unconfirmed => tonic::Code::DeadlineExceeded,
             Code::Cancelled => tonic::Code::Cancelled,
+            Code::Conflict => tonic::Code::Aborted,
             Code::Gone => tonic::Code::OutOfRange,
             Code::Busy | Code::Full | Code::Closed => tonic::Code::Unavailable,
             Code::Unsupported => tonic::Code::Unimplemented,
@@ -261,6 +266,7 @@ impl From<IngestError> for Problem {
             IngestError::Fenced { .. } | IngestError::Following { .. } => Code::ReadOnly,
             IngestError::Closed => Code::Closed,
             IngestError::Rejected { .. } => Code::Rejected,
+            IngestError::OutOfTurn { .. } => Code::Conflict,
             IngestError::NoSuchTable { .. } => Code::NotFound,
             IngestError::Gone { .. } => Code::Gone,
             IngestError::Slow { .. } => Code::TooSlow,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray, TimestampMillisecondArray};
-use splay_capture::{Append, Capture, CaptureSettings, Error, Producer};
+use splay_capture::{Ack, Append, Capture, CaptureSettings, Error, Producer};
 use splay_store::{ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Selection, TableSpec};
 
 use crate::rows::{DAY, Row, SECOND, START, TestClock, all, batch, in_order, read, row, settings, spec};
@@ -204,7 +204,7 @@ fn a_repeat_is_acknowledged_and_not_taken_again_also_after_a_start() {
     let database = Database::create(folder.path()).unwrap();
     let capture = open(&database);
     let send = |capture: &Capture, name: &str, sequence: u64| {
-        let producer = Some(Producer { name: name.to_owned(), sequence });
+        let producer = Some(Producer::new(name.to_owned(), sequence));
         capture.append(Append { producer, ..trade(&[row("A", START, i64::try_from(sequence).unwrap())]) }).unwrap()
     };
     assert!(!send(&capture, "one", 5).duplicate);
@@ -219,6 +219,39 @@ fn a_repeat_is_acknowledged_and_not_taken_again_also_after_a_start() {
     assert!(send(&capture, "one", 7).duplicate);
     assert!(!send(&capture, "one", 8).duplicate);
     assert_eq!(all(capture.database()).len(), 4);
+    capture.close().unwrap();
+}
+
+/// A feed was killed with a batch on its way, and its next run cut batches elsewhere: the one on its way came between theirs.
+#[test]
+fn a_batch_that_does_not_follow_on_the_last_one_is_refused_also_after_a_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = open(&Database::create(folder.path()).unwrap());
+    let send = |capture: &Capture, previous: u64, sequence: u64| {
+        let producer = Some(Producer { previous: Some(previous), ..Producer::new("feed", sequence) });
+        capture.append(Append { producer, ..trade(&[row("A", START, i64::try_from(sequence).unwrap())]) })
+    };
+    let refused = |sent: Result<Ack, Error>, previous: u64, last: u64| match sent.unwrap_err() {
+        Error::OutOfTurn { producer, previous: was, last: found } => {
+            assert_eq!((producer.as_str(), was, found), ("feed", previous, last));
+        }
+        other => panic!("{other}"),
+    };
+    refused(send(&capture, 5, 9), 5, 0);
+    assert_eq!(capture.last_of("feed").unwrap(), None);
+    assert!(!send(&capture, 0, 9).unwrap().duplicate);
+    assert!(!send(&capture, 9, 15).unwrap().duplicate);
+    refused(send(&capture, 9, 20), 9, 15);
+    refused(send(&capture, 0, 20), 0, 15);
+    refused(send(&capture, 16, 20), 16, 15);
+    assert!(!send(&capture, 15, 25).unwrap().duplicate);
+    assert!(send(&capture, 9, 20).unwrap().duplicate, "its records came in others");
+    capture.close().unwrap();
+    let capture = open(&Database::open(folder.path()).unwrap());
+    refused(send(&capture, 15, 30), 15, 25);
+    assert!(!send(&capture, 25, 30).unwrap().duplicate);
+    assert_eq!(all(capture.database()).len(), 4);
+    assert_eq!(capture.status().rejected, 0, "they are no refused rows");
     capture.close().unwrap();
 }
 

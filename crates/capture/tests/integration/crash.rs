@@ -43,7 +43,7 @@ fn day(storage: &FaultStorage, sent: &mut i64, acknowledged: &mut Vec<i64>) -> R
             for step in 0..9 {
                 let number = *sent;
                 *sent += 1;
-                let producer = Some(Producer { name: "feed".to_owned(), sequence: number as u64 + 1 });
+                let producer = Some(Producer::new("feed".to_owned(), number as u64 + 1));
                 let rows = batch(&rows_of(number));
                 capture.append(Append { spec: Some(spec("UTC")), producer, ..Append::new("trade", rows) })?;
                 acknowledged.push(number);
@@ -120,7 +120,7 @@ fn check(storage: &FaultStorage, sent: i64, acknowledged: &[i64], what: &str) {
     // A sender goes on where its last acknowledgement left it.
     let next = acknowledged.last().map_or(0, |last| last + 1);
     for number in next..sent {
-        let producer = Some(Producer { name: "feed".to_owned(), sequence: number as u64 + 1 });
+        let producer = Some(Producer::new("feed".to_owned(), number as u64 + 1));
         let append = Append { spec: Some(spec("UTC")), producer, ..Append::new("trade", batch(&rows_of(number))) };
         capture.append(append).unwrap_or_else(|error| panic!("{what}: {error}"));
     }
@@ -317,7 +317,7 @@ fn a_batch_for_which_there_was_no_room_is_no_repeat_behind_one_for_which_there_w
     let capture = Capture::open_with(database.clone(), small(), TestClock::at(START + DAY)).unwrap().0;
     let send = |number: u64, rows: i64| {
         let rows: Vec<Row> = (0..rows).map(|at| row("A", START + at, number as i64 * 1_000 + at)).collect();
-        let producer = Some(Producer { name: "feed".to_owned(), sequence: number });
+        let producer = Some(Producer::new("feed".to_owned(), number));
         capture.append(Append { spec: Some(spec("UTC")), producer, ..Append::new("trade", batch(&rows)) })
     };
     send(1, 1).unwrap();
@@ -340,11 +340,11 @@ fn a_batch_for_which_there_was_no_room_is_no_repeat_behind_one_for_which_there_w
     assert!(!send(5, 1).unwrap().duplicate);
     assert_eq!(all(&database).len(), 1_002);
     // Neither is one that was turned away before it came here.
-    capture.turn_away(&Producer { name: "feed".to_owned(), sequence: 6 });
+    capture.turn_away(&Producer::new("feed".to_owned(), 6));
     assert!(send(7, 1).unwrap_err().to_string().contains("number 6 of"));
     assert!(!send(6, 1).unwrap().duplicate && !send(7, 1).unwrap().duplicate);
     // One that was stored before is waited for by nobody.
-    capture.turn_away(&Producer { name: "feed".to_owned(), sequence: 7 });
+    capture.turn_away(&Producer::new("feed".to_owned(), 7));
     assert!(!send(8, 1).unwrap().duplicate);
     assert_eq!(all(&database).len(), 1_005);
     capture.close().unwrap();
@@ -358,7 +358,7 @@ fn a_batch_for_which_there_was_no_memory_is_no_repeat_behind_one_for_which_there
     let capture = Capture::open_with(database.clone(), settings, TestClock::at(START + DAY)).unwrap().0;
     let send = |number: u64| {
         let rows: Vec<Row> = (0..10).map(|at| row("A", START + at, number as i64 * 1_000 + at)).collect();
-        let producer = Some(Producer { name: "feed".to_owned(), sequence: number });
+        let producer = Some(Producer::new("feed".to_owned(), number));
         capture.append(Append { spec: Some(spec("UTC")), producer, ..Append::new("trade", batch(&rows)) })
     };
     send(1).unwrap();
@@ -380,13 +380,13 @@ fn batches_that_are_sent_again_in_any_order_are_all_stored() {
     let capture = Capture::open_with(database.clone(), settings, TestClock::at(START + DAY)).unwrap().0;
     let send = |number: u64| {
         capture.write_down(None).unwrap();
-        let producer = Some(Producer { name: "feed".to_owned(), sequence: number });
+        let producer = Some(Producer::new("feed".to_owned(), number));
         let rows = (0..10).map(|at| row("A", START + at, number as i64 * 1_000 + at)).collect::<Vec<Row>>();
         capture.append(Append { spec: Some(spec("UTC")), producer, ..Append::new("trade", batch(&rows)) })
     };
     send(1).unwrap();
     let full = |number: u64| {
-        let producer = Some(Producer { name: "feed".to_owned(), sequence: number });
+        let producer = Some(Producer::new("feed".to_owned(), number));
         let rows = batch(&[row("A", START, 1)]);
         let refused = capture.append(Append { spec: Some(spec("UTC")), producer, ..Append::new("trade", rows) });
         assert!(matches!(refused, Err(Error::Full { .. })));
@@ -411,7 +411,7 @@ fn batches_that_are_sent_again_in_any_order_are_all_stored() {
     // A refusal for good is no reason to wait.
     full(9);
     capture.write_down(None).unwrap();
-    let producer = Some(Producer { name: "feed".to_owned(), sequence: 9 });
+    let producer = Some(Producer::new("feed".to_owned(), 9));
     let nameless = Append { producer, ..Append::new("trade", RecordBatch::new_empty(Arc::new(Schema::empty()))) };
     assert!(matches!(capture.append(nameless), Err(Error::Rejected { .. })));
     assert!(!send(10).unwrap().duplicate);

@@ -157,7 +157,7 @@ fn a_start_on_a_full_disk_serves_what_there_is_and_takes_rows_once_there_is_room
 fn a_batch_that_was_refused_before_the_queue_is_no_repeat_behind_others() {
     let storage = FaultStorage::new();
     let capture = open(&storage, bounded());
-    let producer = |sequence| Some(Producer { name: "feed".to_owned(), sequence });
+    let producer = |sequence| Some(Producer::new("feed".to_owned(), sequence));
     let send = |sequence: u64| send_as(&capture, "trade", sequence.cast_signed(), producer(sequence));
     send(1).unwrap();
     storage.free_bytes(Some(0));

@@ -223,8 +223,7 @@ fn day(storage: &FaultStorage, there: &mut BTreeSet<i64>) -> Result<()> {
         let capture = open(&database, settings.clone(), START + (20 + start) * SECOND)?;
         let result = (|| {
             for (number, part) in parts().into_iter().enumerate() {
-                let producer =
-                    (number % 3 == 0).then(|| Producer { name: format!("feed{start}"), sequence: number as u64 + 1 });
+                let producer = (number % 3 == 0).then(|| Producer::new(format!("feed{start}"), number as u64 + 1));
                 capture.append(Append { producer, ..trade(&part) })?;
                 there.extend(part.iter().map(|row| row.id));
                 match number {
@@ -348,7 +347,7 @@ fn two_feeds_of_the_same_rows_at_once_give_each_row_once() {
             scope.spawn(move || {
                 let (mut taken, mut left_out) = (0, 0);
                 for (number, part) in rows.chunks(size).enumerate() {
-                    let producer = Some(Producer { name: name.to_owned(), sequence: number as u64 });
+                    let producer = Some(Producer::new(name.to_owned(), number as u64));
                     let ack = Some(if size % 2 == 0 { AckClass::Process } else { AckClass::Disk });
                     let told = capture.append(Append { producer, ack, ..trade(part) }).unwrap();
                     assert_eq!(told.rows + told.duplicate_rows, part.len() as u64);
@@ -376,7 +375,7 @@ fn a_message_of_several_batches_is_compared_within_itself() {
     assert_eq!((ack.rows, ack.duplicate_rows), (4 + 8 + 2, 2));
     assert_eq!(ids(&database), (0..6).collect::<Vec<_>>());
     // A whole message of duplicates is acknowledged, with its producer's number.
-    let producer = Producer { name: "feed".to_owned(), sequence: 7 };
+    let producer = Producer::new("feed".to_owned(), 7);
     let again = Append { producer: Some(producer), ..trade(&of(0)) };
     let told = |append: &Append| {
         let ack = capture.append(append.clone()).unwrap();

@@ -22,7 +22,7 @@ fn write(folder: &Path) {
     let database = Database::create(folder).unwrap();
     let capture = Capture::open_with(database, settings(), TestClock::at(START + 400 * DAY)).unwrap().0;
     for (number, rows) in rows().chunks(40).enumerate() {
-        let producer = Some(Producer { name: "feed".to_owned(), sequence: number as u64 + 1 });
+        let producer = Some(Producer::new("feed".to_owned(), number as u64 + 1));
         let append = Append { spec: Some(spec("America/New_York")), producer, ..Append::new("trade", batch(rows)) };
         capture.append(append).unwrap();
         if number % 3 == 1 {
@@ -40,7 +40,7 @@ fn assert_reads(folder: &Path) {
         Capture::open_with(database.clone(), settings(), TestClock::at(START + 400 * DAY)).unwrap();
     assert_eq!((recovered.rows, recovered.torn, recovered.losses), (80, None, Vec::new()));
     assert_eq!(all(&database), in_order(&rows(), "America/New_York"));
-    let producer = Some(Producer { name: "feed".to_owned(), sequence: 10 });
+    let producer = Some(Producer::new("feed".to_owned(), 10));
     assert!(capture.append(Append { producer, ..Append::new("trade", batch(&rows()[..1])) }).unwrap().duplicate);
     capture.write_down(None).unwrap();
     capture.close().unwrap();

@@ -27,7 +27,7 @@ fn open(folder: &Path, segment_bytes: u64) -> (Capture, Recovered) {
 }
 
 fn send(capture: &Capture, id: i64) -> splay_capture::Result<splay_capture::Ack> {
-    let producer = Some(Producer { name: format!("p{}", id % 2), sequence: id as u64 + 1 });
+    let producer = Some(Producer::new(format!("p{}", id % 2), id as u64 + 1));
     let rows = batch(&[row("A", START + id * SECOND, id)]);
     capture.append(Append {
         spec: Some(spec("UTC")),
@@ -443,7 +443,7 @@ fn who_catches_up_over_a_loss_is_told_of_it() {
 
 /// Sends batches of one row; every other one has a producer, whose numbers are 1, 2, 3 and so on.
 fn send_to_some(capture: &Capture, id: i64) -> splay_capture::Ack {
-    let producer = (id % 2 == 1).then(|| Producer { name: "feed".to_owned(), sequence: id as u64 / 2 + 1 });
+    let producer = (id % 2 == 1).then(|| Producer::new("feed".to_owned(), id as u64 / 2 + 1));
     let (rows, ack) = (batch(&[row("A", START + id * SECOND, id)]), Some(AckClass::Process));
     capture.append(Append { spec: Some(spec("UTC")), producer, ack, ..Append::new("trade", rows) }).unwrap()
 }

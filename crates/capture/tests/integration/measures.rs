@@ -11,7 +11,7 @@ fn trade(first: i64, rows: i64, producer: Option<u64>) -> Append {
     let rows: Vec<_> = (first..first + rows).map(|id| row("A", START + id, id)).collect();
     Append {
         spec: Some(spec("UTC")),
-        producer: producer.map(|sequence| Producer { name: "feed".to_owned(), sequence }),
+        producer: producer.map(|sequence| Producer::new("feed".to_owned(), sequence)),
         ack: Some(AckClass::Process),
         ..Append::new("trade", batch(&rows))
     }

@@ -293,7 +293,7 @@ impl History {
 
 fn append(capture: &Capture, sent: &Sent, class: AckClass) -> Result<splay_capture::Ack> {
     let name = TABLES[sent.table].to_owned();
-    let producer = sent.producer.map(|(name, sequence)| Producer { name: format!("p{name}"), sequence });
+    let producer = sent.producer.map(|(name, sequence)| Producer::new(format!("p{name}"), sequence));
     let spec = Some(TableSpec { name: name.clone(), ..spec("UTC") });
     capture.append(Append { spec, producer, ack: Some(class), ..Append::new(name, batch(&sent.rows)) })
 }

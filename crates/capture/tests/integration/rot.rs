@@ -54,7 +54,7 @@ fn base(is_killed: bool) -> Base {
             })
             .collect();
         let spec = Some(TableSpec { name: TABLES[place].to_owned(), ..spec("UTC") });
-        let producer = Some(Producer { name: "feed".to_owned(), sequence: number as u64 + 1 });
+        let producer = Some(Producer::new("feed".to_owned(), number as u64 + 1));
         let ack = Some(AckClass::Disk);
         capture.append(Append { spec, producer, ack, ..Append::new(TABLES[place], batch(&made)) }).unwrap();
         rows[place].extend(made);

@@ -90,7 +90,7 @@ fn a_message_of_several_tables_that_is_sent_again_is_taken_once() {
         let capture = open(&database);
         for sequence in [1, 2, 2, 1] {
             let mut appends = vec![part("a", 0, 2), part("b", 0, 3)];
-            appends[0].producer = Some(Producer { name: "feed".to_owned(), sequence });
+            appends[0].producer = Some(Producer::new("feed".to_owned(), sequence));
             let is_repeat = start > 0 || capture.last_of("feed").unwrap().is_some_and(|last| sequence <= last);
             let ack = submit(&capture, appends).unwrap();
             assert_eq!((ack.rows, ack.duplicate), (5, is_repeat), "start {start}, {sequence}");

@@ -71,7 +71,7 @@ fn a_child_captures_until_it_is_killed() {
                         .collect();
                     let append = Append {
                         spec: Some(spec("UTC")),
-                        producer: Some(Producer { name: format!("p{producer}"), sequence: number as u64 + 1 }),
+                        producer: Some(Producer::new(format!("p{producer}"), number as u64 + 1)),
                         ack: Some(class),
                         ..Append::new("trade", batch(&rows))
                     };

@@ -65,7 +65,7 @@ impl Target {
             serde_json::from_slice(metadata).map_err(wrong)?
         };
         let producer = match (&self.producer, metadata.sequence) {
-            (Some(name), Some(sequence)) => Some(Producer { name: name.clone(), sequence }),
+            (Some(name), Some(sequence)) => Some(Producer::new(name.clone(), sequence)),
             (None, None) => None,
             (Some(_), None) => {
                 return Err(Problem::new(Code::Request, "a producer numbers its batches: metadata {\"sequence\": N}"));

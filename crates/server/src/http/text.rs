@@ -10,7 +10,7 @@ use splay_capture::text::{
 };
 use splay_store::ColumnType;
 
-use super::write::{Target, parsed};
+use super::write::{Target, following, parsed};
 use super::{Shared, on_thread};
 use crate::appends::{self, Appends};
 use crate::ingest::{Append, Ingest, Producer};
@@ -101,10 +101,11 @@ pub(super) async fn write(
     note(appends.ingest(), &target.table, &decoded);
     let TextRows { rows, last_line, refused, errors } = decoded;
     let producer = match (&target.producer, target.sequence) {
-        (Some(name), sequence) => Some(Producer { name: name.clone(), sequence: sequence.unwrap_or(last_line) }),
+        (Some(name), sequence) => Some(Producer::new(name.clone(), sequence.unwrap_or(last_line))),
         (None, None) => None,
         (None, Some(_)) => return Err(Problem::new(Code::Request, "producer and sequence belong together")),
     };
+    let producer = following(producer, target.previous)?;
     let mut told = if rows.num_rows() == 0 {
         json!({ "sequence": null, "class": null, "rows": 0, "duplicate": false, "quarantined": 0, "duplicate_rows": 0 })
     } else {

@@ -43,6 +43,7 @@ pub(super) struct Target {
     pub(super) ack: Option<String>,
     pub(super) producer: Option<String>,
     pub(super) sequence: Option<u64>,
+    pub(super) previous: Option<u64>,
     time: Option<String>,
     symbol: Option<String>,
     time_zone: Option<String>,
@@ -57,7 +58,8 @@ pub(super) struct Target {
 
 impl Target {
     fn producer(&self) -> Outcome<Option<Producer>> {
-        numbered(self.producer.clone(), self.sequence)
+        let producer = numbered(self.producer.clone(), self.sequence)?;
+        following(producer, self.previous)
     }
 
     fn wishes(&self) -> Outcome<TableWishes> {
@@ -199,10 +201,21 @@ impl LineTarget {
     }
 }
 
+/// The same message, and the number that it follows on.
+pub(super) fn following(producer: Option<Producer>, previous: Option<u64>) -> Outcome<Option<Producer>> {
+    match (producer, previous) {
+        (Some(producer), previous) => Ok(Some(Producer { previous, ..producer })),
+        (None, None) => Ok(None),
+        (None, Some(_)) => {
+            Err(Problem::new(Code::Request, "a message that follows on another has a producer and a sequence"))
+        }
+    }
+}
+
 /// A producer and its number, both or none of them.
 fn numbered(name: Option<String>, sequence: Option<u64>) -> Outcome<Option<Producer>> {
     match (name, sequence) {
-        (Some(name), Some(sequence)) => Ok(Some(Producer { name, sequence })),
+        (Some(name), Some(sequence)) => Ok(Some(Producer::new(name, sequence))),
         (None, None) => Ok(None),
         _ => Err(Problem::new(Code::Request, "producer and sequence belong together")),
     }

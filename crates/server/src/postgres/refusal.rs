@@ -52,6 +52,7 @@ impl From<Problem> for Refusal {
             Code::TooSlow | Code::Time | Code::Cancelled => "57014",
             Code::Memory => "53200",
             Code::Rejected => "22000",
+            Code::Conflict => "40001",
             Code::Busy => "53300",
             Code::Full => "53100",
             Code::Closed => "57P01",

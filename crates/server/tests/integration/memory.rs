@@ -100,11 +100,17 @@ impl Ingest for MemoryIngest {
             duplicate_rows: 0,
         };
         if let Some(producer) = appends.iter_mut().find_map(|append| append.producer.take()) {
-            let last = state.producers.entry(producer.name).or_default();
+            let last = state.producers.entry(producer.name.clone()).or_default();
             if producer.sequence <= *last {
                 ack.duplicate = true;
                 drop(state);
                 done(Ok(ack));
+                return Ok(());
+            }
+            if let Some(previous) = producer.previous.filter(|previous| previous != last) {
+                let last = *last;
+                drop(state);
+                done(Err(IngestError::OutOfTurn { producer: producer.name, previous, last }));
                 return Ok(());
             }
             *last = producer.sequence;

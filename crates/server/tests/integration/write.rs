@@ -51,6 +51,25 @@ fn a_message_sent_twice_is_stored_once() {
 }
 
 #[test]
+fn a_message_that_follows_on_another_number_than_the_last_is_refused() {
+    let served = Served::new();
+    let (body, line) = (stream(&[trades(0, 10)]), b"time,sym\n2026-01-02T14:30:00Z,A\n");
+    let write = |more: &str| served.post(&format!("/api/v1/write?table=trade&producer=feed&{more}"), &[], &body);
+    let csv =
+        |more: &str| served.post(&format!("/api/v1/write?table=trade&producer=feed&format=csv&{more}"), &[], line);
+    assert_eq!(write("sequence=15&previous=0").json()["duplicate"], false);
+    let late = write("sequence=20&previous=9");
+    assert_eq!((late.status, late.code().as_str()), (409, "conflict"));
+    assert_eq!(late.json()["retryable"], false);
+    assert!(late.text().contains("the last number of producer \\\"feed\\\" is 15"), "{}", late.text());
+    assert_eq!(csv("sequence=20&previous=9").code(), "conflict");
+    assert_eq!(write("sequence=15&previous=0").json()["duplicate"], true);
+    assert_eq!(csv("sequence=25&previous=15").json()["duplicate"], false);
+    assert_eq!(served.ingest.rows("trade"), 11);
+    assert_eq!(served.post("/api/v1/write?table=trade&previous=15", &[], &body).code(), "bad_request");
+}
+
+#[test]
 fn what_can_not_be_stored_is_refused() {
     let served = Served::new();
     let body = stream(&[trades(0, 10)]);

@@ -215,7 +215,7 @@ impl Local {
             stored.errors.push((error.line, error.reason));
         }
         if decoded.rows.num_rows() > 0 {
-            let producer = Producer { name: producer.to_owned(), sequence: decoded.last_line };
+            let producer = Producer::new(producer.to_owned(), decoded.last_line);
             let ack = self.capture.append(Append {
                 table: self.spec.name.clone(),
                 rows: decoded.rows,

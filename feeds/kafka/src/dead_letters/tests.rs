@@ -1,0 +1,45 @@
+//! The file of dead letters: each record once, whatever a crash leaves.
+
+use super::*;
+
+fn letter(offset: u64, payload: &[u8]) -> DeadLetter<'_> {
+    DeadLetter { topic: "t", partition: 1, offset, key: None, payload, reason: "why" }
+}
+
+fn lines(path: &Path) -> Vec<serde_json::Value> {
+    std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_record_is_there_once_and_what_a_crash_cut_off_is_written_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dead.jsonl");
+    let file = DeadLetterFile::open(&path, |_, _, _| true).unwrap();
+    assert!(DeadLetterFile::open(&path, |_, _, _| true).unwrap_err().contains("another feed has it"));
+    file.write(&letter(4, b"a\nb")).unwrap();
+    file.write(&letter(5, &[0xff])).unwrap();
+    drop(file);
+    let whole = std::fs::read(&path).unwrap();
+    for cut in 1..whole.len() {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        // Records before the position won't come again.
+        let file =
+            DeadLetterFile::open(&path, |topic, partition, offset| (topic, partition) == ("t", 1) && offset >= 4)
+                .unwrap();
+        file.write(&letter(4, b"a\nb")).unwrap();
+        file.write(&letter(5, &[0xff])).unwrap();
+        drop(file);
+        assert_eq!(std::fs::read(&path).unwrap(), whole, "{cut}");
+    }
+    let found = lines(&path);
+    assert_eq!((found[0]["value"].as_str(), found[1]["value_base64"].as_str()), (Some("a\nb"), Some("/w==")));
+}
+
+#[test]
+fn a_file_of_something_else_is_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notes");
+    std::fs::write(&path, "not ours\n").unwrap();
+    assert!(DeadLetterFile::open(&path, |_, _, _| true).unwrap_err().contains("byte 0 begins no line of dead letters"));
+    assert_eq!(std::fs::read(&path).unwrap(), b"not ours\n");
+}

@@ -1,0 +1,84 @@
+//! Names of fields, and the columns that their values go to.
+//!
+//! Records of a topic have their fields in one order, so a name is looked for behind the last one that was found: one comparison of texts
+//! for each field.
+
+/// A tree of names: `data.price` is the field `price` of the field `data`.
+#[derive(Debug, Default)]
+pub struct Fields {
+    entries: Vec<Entry>,
+    is_folded: bool,
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: String,
+    node: Field,
+}
+
+/// What is wanted of a field.
+#[derive(Debug, Default)]
+pub struct Field {
+    /// The columns that its value goes to.
+    pub columns: Vec<usize>,
+    /// What is wanted of its own fields.
+    pub inner: Fields,
+}
+
+impl Fields {
+    /// Wants the value at a path of names between dots.
+    ///
+    /// # Errors
+    /// A path with an empty name.
+    pub fn add(&mut self, path: &str, column: usize) -> Result<(), String> {
+        let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
+        if name.is_empty() {
+            return Err(format!("{path:?} is no name of a field"));
+        }
+        let place = match self.entries.iter().position(|entry| entry.name == name) {
+            Some(place) => place,
+            None => {
+                self.entries.push(Entry { name: name.to_owned(), node: Field::default() });
+                self.entries.len() - 1
+            }
+        };
+        let node = &mut self.entries[place].node;
+        match rest {
+            Some(rest) => node.inner.add(rest, column),
+            None => {
+                node.columns.push(column);
+                Ok(())
+            }
+        }
+    }
+
+    /// From now on names match without regard to case, as columns do.
+    pub(crate) fn fold_case(&mut self) {
+        self.is_folded = true;
+    }
+
+    /// What is wanted of a field. `next` is where to look first; it is left behind what was found.
+    pub(crate) fn find(&self, name: &str, next: &mut usize) -> Option<(usize, &Field)> {
+        let count = self.entries.len();
+        for step in 0..count {
+            let place = (*next + step) % count;
+            let entry = &self.entries[place];
+            if entry.name == name || (self.is_folded && entry.name.eq_ignore_ascii_case(name)) {
+                *next = place + 1;
+                return Some((place, &entry.node));
+            }
+        }
+        None
+    }
+
+    /// How many fields are wanted at this level.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether none are.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}

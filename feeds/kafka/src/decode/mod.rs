@@ -1,0 +1,248 @@
+//! From the bytes of a record to rows of the table.
+
+mod avro;
+mod fields;
+mod json;
+mod stream;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+
+use crate::columns::{Cell, Column, Rows, Value};
+use crate::registry::Schemas;
+use crate::settings::{Fields as UnknownFields, Format, Source, TopicSettings};
+
+pub use avro::{Plan, PlanError};
+pub use fields::Fields;
+
+/// A record of a topic.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// Its number within the partition.
+    pub offset: u64,
+    /// Milliseconds since 1970, as Kafka has it.
+    pub time_ms: Option<i64>,
+    /// The key.
+    pub key: Option<&'a [u8]>,
+    /// What it holds; none of a tombstone.
+    pub payload: Option<&'a [u8]>,
+}
+
+/// Why a record isn't rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Undecoded {
+    /// It never will be.
+    Bad(String),
+    /// What is needed for it can't be had now.
+    Later(String),
+    /// Its rows have other columns than those that wait, which have to go first.
+    Other,
+}
+
+impl From<String> for Undecoded {
+    fn from(reason: String) -> Undecoded {
+        Undecoded::Bad(reason)
+    }
+}
+
+/// Where the value of a column comes from, if not from a field.
+#[derive(Debug, Clone)]
+struct FromRecord {
+    column: usize,
+    source: Source,
+}
+
+/// The columns of rows that are made of records, and where their values are.
+#[derive(Debug)]
+pub struct Layout {
+    columns: Vec<Column>,
+    from_record: Vec<FromRecord>,
+    fields: Fields,
+    unknown: UnknownFields,
+    topic: String,
+    partition: i32,
+}
+
+impl Layout {
+    /// The columns that a topic's settings ask for, of those that the table has.
+    ///
+    /// # Errors
+    /// Columns that the table lacks, a time that comes from nowhere.
+    pub fn new(settings: &TopicSettings, table: &[Column], partition: i32) -> Result<Layout, String> {
+        let mut layout = Layout {
+            columns: Vec::new(),
+            from_record: Vec::new(),
+            fields: Fields::default(),
+            unknown: settings.unknown_fields,
+            topic: settings.name.clone(),
+            partition,
+        };
+        let find = |name: &str| table.iter().find(|column| column.name.eq_ignore_ascii_case(name));
+        for (name, source) in &settings.columns {
+            let Some(column) = find(name) else {
+                let known: Vec<&str> = table.iter().map(|column| column.name.as_str()).collect();
+                return Err(format!("table {:?} has no column {name:?}; it has {}", settings.table, known.join(", ")));
+            };
+            layout.add(settings, column, source)?;
+        }
+        if settings.columns.is_empty() {
+            for column in table {
+                layout.add(settings, column, &Source::Field(column.name.clone()))?;
+            }
+            layout.fields.fold_case();
+        }
+        if !layout.columns.iter().any(|column| column.is_time) {
+            let time = table.iter().find(|column| column.is_time).map_or("", |column| column.name.as_str());
+            return Err(format!("nothing is given for the time {time:?} of table {:?}", settings.table));
+        }
+        Ok(layout)
+    }
+
+    fn add(&mut self, settings: &TopicSettings, column: &Column, source: &Source) -> Result<(), String> {
+        let unit = settings.units.get(&column.name).copied().or(settings.time_unit);
+        let place = self.columns.len();
+        if self.columns.iter().any(|known| known.name == column.name) {
+            return Err(format!("column {:?} is given twice", column.name));
+        }
+        self.columns.push(Column { unit, ..column.clone() });
+        match source {
+            Source::Field(path) => self.fields.add(path, place)?,
+            other => self.from_record.push(FromRecord { column: place, source: other.clone() }),
+        }
+        Ok(())
+    }
+
+    /// Columns of the rows.
+    #[must_use]
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// What the record itself says of a column.
+    fn of_record<'a>(&'a self, source: &Source, record: &Record<'a>) -> Result<Cell<'a>, String> {
+        Ok(match source {
+            Source::Key => match record.key {
+                None => Cell::Null,
+                Some(key) => Cell::Text(Cow::Borrowed(std::str::from_utf8(key).map_err(|_| "the key is no text")?)),
+            },
+            Source::RecordTime => record.time_ms.map_or(Cell::Null, |ms| Cell::Instant(i128::from(ms) * 1_000_000)),
+            Source::Offset => Cell::Whole(record.offset.into()),
+            Source::Partition => Cell::Whole(self.partition.into()),
+            Source::Topic => Cell::Text(Cow::Borrowed(&self.topic)),
+            Source::Field(_) => Cell::Null,
+        })
+    }
+
+    fn fill_from_record<'a>(&'a self, record: &Record<'a>, cells: &mut [Cell<'a>]) -> Result<(), String> {
+        for from in &self.from_record {
+            cells[from.column] = self.of_record(&from.source, record)?;
+        }
+        Ok(())
+    }
+
+    fn values<'a>(&self, cells: Vec<Cell<'a>>) -> Result<Vec<Value<'a>>, String> {
+        self.columns.iter().zip(cells).map(|(column, cell)| column.value(cell)).collect()
+    }
+}
+
+/// Rows of records that wait to be sent.
+#[derive(Debug)]
+enum Waiting {
+    /// Made here, value by value.
+    Made(Rows),
+    /// As they came, in batches of one schema.
+    Given(Vec<RecordBatch>),
+}
+
+/// Makes rows of a partition's records.
+#[derive(Debug)]
+pub struct Decoder {
+    layout: Layout,
+    format: Format,
+    avro: Option<avro::Decoder>,
+    waiting: Waiting,
+    rows: usize,
+}
+
+impl Decoder {
+    /// A decoder of a topic's format; Avro needs the registry.
+    ///
+    /// # Errors
+    /// As [`Layout::new`], and Avro without a registry.
+    pub fn new(
+        settings: &TopicSettings,
+        table: &[Column],
+        partition: i32,
+        schemas: Option<Arc<dyn Schemas>>,
+    ) -> Result<Decoder, String> {
+        let layout = Layout::new(settings, table, partition)?;
+        let avro = match (settings.format, schemas) {
+            (Format::Avro, Some(schemas)) => Some(avro::Decoder::new(schemas)),
+            (Format::Avro, None) => return Err("Avro needs a [registry]".to_owned()),
+            _ => None,
+        };
+        let waiting = match settings.format {
+            Format::Arrow => Waiting::Given(Vec::new()),
+            Format::Json | Format::Avro => Waiting::Made(Rows::new(layout.columns())),
+        };
+        Ok(Decoder { layout, format: settings.format, avro, waiting, rows: 0 })
+    }
+
+    /// Adds a record's rows, all of them or none, and says how many.
+    ///
+    /// # Errors
+    /// As [`Undecoded`] says.
+    pub fn add(&mut self, record: &Record<'_>) -> Result<usize, Undecoded> {
+        let Some(payload) = record.payload else { return Ok(0) };
+        let Decoder { layout, format, avro, waiting, .. } = self;
+        let rows = match (waiting, format) {
+            (Waiting::Given(batches), _) => stream::add(layout, record, payload, batches)?,
+            (Waiting::Made(rows), Format::Avro) => {
+                let avro = avro.as_mut().ok_or_else(|| "Avro needs a registry".to_owned())?;
+                let mut cells = vec![Cell::Null; layout.columns.len()];
+                avro.decode(layout, payload, &mut cells)?;
+                layout.fill_from_record(record, &mut cells)?;
+                rows.push(&layout.values(cells)?);
+                1
+            }
+            (Waiting::Made(rows), _) => {
+                let mut cells = vec![Cell::Null; layout.columns.len()];
+                json::decode(layout, payload, &mut cells)?;
+                layout.fill_from_record(record, &mut cells)?;
+                rows.push(&layout.values(cells)?);
+                1
+            }
+        };
+        self.rows += rows;
+        Ok(rows)
+    }
+
+    /// Rows that wait.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The rows that wait, of which none are left. Without any, a batch without rows.
+    ///
+    /// # Errors
+    /// Arrow's; there is none for rows of fitted values.
+    pub fn take(&mut self) -> Result<RecordBatch, String> {
+        self.rows = 0;
+        match &mut self.waiting {
+            Waiting::Made(rows) => rows.take().map_err(|error| error.to_string()),
+            Waiting::Given(batches) => match std::mem::take(batches).as_slice() {
+                [] => Ok(RecordBatch::new_empty(crate::columns::schema(self.layout.columns()))),
+                batches => {
+                    arrow::compute::concat_batches(&batches[0].schema(), batches).map_err(|error| error.to_string())
+                }
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

@@ -1,0 +1,472 @@
+//! Consumers: from the positions that the server has to threads that make rows, one for each partition.
+//!
+//! In a [session](crate::session) one thread polls librdkafka and puts records into the mailboxes of the partitions, each of which may hold its share of the memory. A
+//! partition whose mailbox is full is paused, which the others don't feel. If a partition's position turns out to be another one than was
+//! thought, the whole session ends and another begins with a new consumer: nothing that the old one had fetched can come into it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rdkafka::client::ClientContext;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::statistics::Statistics;
+use rdkafka::{Offset, TopicPartitionList};
+
+use crate::columns::Column;
+use crate::dead_letters::{DeadLetterFile, DeadLetterTopic, DeadLetters, NoDeadLetters};
+use crate::metrics::Metrics;
+use crate::partition::Ended;
+use crate::registry::{Registry, Schemas};
+use crate::server::{Server, Untold};
+use crate::session::Session;
+use crate::settings::{Forgotten, OnGap, Settings, Start, TopicSettings};
+use crate::web;
+
+/// How long brokers may take to tell something.
+const BROKERS: Duration = Duration::from_secs(10);
+
+/// A session that lasted this long was none that ends at once.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Partitions that a process reads.
+const PARTITIONS_MAX: usize = 4_096;
+
+/// Says when to end, to all threads.
+#[derive(Debug, Default)]
+pub struct Stop {
+    /// No more records are read; what waits is sent.
+    is_set: AtomicBool,
+    /// Nothing is tried again.
+    is_urgent: AtomicBool,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Stop {
+    /// Ends reading.
+    pub fn set(&self) {
+        self.is_set.store(true, Ordering::SeqCst);
+        self.changed.notify_all();
+    }
+
+    /// Ends waiting, too.
+    pub fn urge(&self) {
+        self.is_urgent.store(true, Ordering::SeqCst);
+        self.set();
+    }
+
+    /// Whether reading ends.
+    pub fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::SeqCst)
+    }
+
+    /// Waits, and says whether to go on.
+    pub(crate) fn wait(&self, time: Duration) -> bool {
+        self.wait_unless(time, || false)
+    }
+
+    /// The same, and ends the wait if something else says so.
+    pub(crate) fn wait_unless(&self, time: Duration, is_over: impl Fn() -> bool) -> bool {
+        let is_over = || self.is_urgent.load(Ordering::SeqCst) || is_over();
+        let until = Instant::now() + time;
+        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if is_over() || left.is_zero() {
+                return !is_over();
+            }
+            // Looks now and then, for a notice may come between the look and the wait.
+            let step = left.min(Duration::from_millis(100));
+            (guard, _) = self.changed.wait_timeout(guard, step).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Hears of librdkafka what it has to tell.
+pub(crate) struct Context {
+    metrics: Arc<Metrics>,
+}
+
+impl ClientContext for Context {
+    fn stats(&self, statistics: Statistics) {
+        for (topic, of_topic) in statistics.topics {
+            for (partition, of_partition) in of_topic.partitions {
+                // Records of transactions count once these are committed.
+                let end = if of_partition.ls_offset >= 0 { of_partition.ls_offset } else { of_partition.hi_offset };
+                if let Ok(end) = u64::try_from(end) {
+                    self.metrics.ends(&topic, partition, end);
+                }
+            }
+        }
+    }
+
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        match level {
+            RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical | RDKafkaLogLevel::Error => {
+                tracing::error!(facility, "{text}");
+            }
+            RDKafkaLogLevel::Warning => tracing::warn!(facility, "{text}"),
+            _ => tracing::debug!(facility, "{text}"),
+        }
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::warn!(%error, reason, "Kafka");
+    }
+}
+
+impl ConsumerContext for Context {}
+
+pub(crate) type Consumes = BaseConsumer<Context>;
+
+/// A partition, and where it is read from.
+#[derive(Debug, Clone)]
+pub(crate) struct Assignment {
+    /// The topic's place in the settings.
+    pub(crate) topic: usize,
+    /// Its settings, with the name of this topic.
+    pub(crate) settings: Arc<TopicSettings>,
+    pub(crate) partition: i32,
+    pub(crate) producer: String,
+    /// The number of the last message; 0 for none.
+    pub(crate) position: u64,
+    /// The first offset that is read.
+    pub(crate) next: u64,
+}
+
+/// Everything that outlives a session.
+#[derive(Debug)]
+pub struct Feeds {
+    pub(crate) settings: Settings,
+    pub(crate) server: Arc<Server>,
+    pub(crate) schemas: Option<Arc<dyn Schemas>>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) stop: Arc<Stop>,
+}
+
+impl Feeds {
+    /// What settings ask for. Asks nobody yet.
+    ///
+    /// # Errors
+    /// Secrets that aren't there, properties that librdkafka doesn't take.
+    pub fn new(settings: Settings, metrics: Arc<Metrics>, stop: Arc<Stop>) -> Result<Feeds, String> {
+        let server = Arc::new(Server::new(&settings.server).map_err(|error| format!("server: {error}"))?);
+        let registry = settings.registry.as_ref().map(Registry::new).transpose();
+        let registry = registry.map_err(|error| format!("registry: {error}"))?;
+        let schemas = registry.map(|registry| Arc::new(registry) as Arc<dyn Schemas>);
+        let feeds = Feeds { settings, server, schemas, metrics, stop };
+        feeds.consumer(1).map_err(|error| format!("kafka: {error}"))?;
+        Ok(feeds)
+    }
+
+    /// Reads until it is told to stop.
+    ///
+    /// # Errors
+    /// What a person has to do something about.
+    pub fn run(&self) -> Result<(), String> {
+        let mut wait = Duration::from_millis(200);
+        loop {
+            let began = Instant::now();
+            match self.session() {
+                Err(Ended::Stopped) | Ok(()) => return Ok(()),
+                Err(Ended::Failed(reason)) => return Err(reason),
+                Err(Ended::Anew(reason)) => tracing::warn!(reason, "asks the server anew for all positions"),
+            }
+            wait = if began.elapsed() > LONG {
+                Duration::from_millis(200)
+            } else {
+                (wait * 2).min(Duration::from_secs(10))
+            };
+            if self.stop.is_set() || !self.stop.wait(wait) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn config(&self) -> Result<ClientConfig, String> {
+        let kafka = &self.settings.kafka;
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", &kafka.brokers).set("client.id", "splay-kafka");
+        kafka.properties.iter().for_each(|(name, value)| {
+            config.set(name, value);
+        });
+        for (name, variable) in &kafka.secrets {
+            config.set(name, web::secret(variable)?);
+        }
+        Ok(config)
+    }
+
+    fn consumer(&self, partitions: usize) -> Result<Consumes, String> {
+        let mut config = self.config()?;
+        // A quarter of the memory is librdkafka's, the rest the mailboxes'.
+        let kilobytes = (self.settings.kafka.memory_bytes_max / 4 / partitions.max(1) / 1024).max(64);
+        config
+            .set("group.id", self.settings.group())
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("auto.offset.reset", "error")
+            .set("statistics.interval.ms", "5000")
+            .set("queued.max.messages.kbytes", kilobytes.to_string());
+        config.create_with_context(Context { metrics: Arc::clone(&self.metrics) }).map_err(|error| error.to_string())
+    }
+
+    /// One consumer from its start to its end.
+    fn session(&self) -> Result<(), Ended> {
+        let tables = self.tables()?;
+        let asking = self.consumer(1).map_err(Ended::Failed)?;
+        let assignments = self.assignments(&asking)?;
+        drop(asking);
+        let dead = self.dead_letters(&assignments)?;
+        let consumer = self.consumer(assignments.len()).map_err(Ended::Failed)?;
+        let mut list = TopicPartitionList::new();
+        for assignment in &assignments {
+            let topic = &assignment.settings.name;
+            let offset = Offset::Offset(i64::try_from(assignment.next).unwrap_or(i64::MAX));
+            list.add_partition_offset(topic, assignment.partition, offset)
+                .map_err(|error| Ended::Failed(error.to_string()))?;
+            self.metrics.stored(topic, assignment.partition, assignment.position);
+        }
+        consumer.assign(&list).map_err(|error| Ended::Failed(error.to_string()))?;
+        tracing::info!(partitions = assignments.len(), "reads");
+        let session = Session {
+            feeds: self,
+            assignments: &assignments,
+            tables: &tables,
+            dead: dead.as_ref(),
+            consumer: &consumer,
+            share: (self.settings.kafka.memory_bytes_max * 3 / 4 / assignments.len().max(1)).max(64 << 10),
+            is_over: AtomicBool::new(false),
+        };
+        session.run()
+    }
+
+    /// The columns of each topic's table.
+    fn tables(&self) -> Result<Vec<Vec<Column>>, Ended> {
+        let columns = |topic| self.until_told(|| self.server.columns(topic));
+        self.settings.topics.iter().map(columns).collect()
+    }
+
+    /// Asks the server until it tells.
+    fn until_told<T>(&self, ask: impl Fn() -> Result<T, Untold>) -> Result<T, Ended> {
+        let mut wait = Duration::from_millis(200);
+        loop {
+            match ask() {
+                Ok(told) => return Ok(told),
+                Err(Untold::Never(reason)) => return Err(Ended::Failed(reason)),
+                Err(Untold::Later(reason)) => tracing::warn!(reason, "waits for the server"),
+            }
+            if self.stop.is_set() || !self.stop.wait(wait) {
+                return Err(Ended::Stopped);
+            }
+            wait = (wait * 2).min(Duration::from_secs(5));
+        }
+    }
+
+    /// Asks the brokers until they tell.
+    fn until_brokers_tell<T>(&self, ask: impl Fn() -> Result<T, String>) -> Result<T, Ended> {
+        self.until_told(|| ask().map_err(|reason| Untold::Later(format!("Kafka: {reason}"))))
+    }
+
+    /// The partitions of all topics, and where each is read from.
+    fn assignments(&self, asking: &Consumes) -> Result<Vec<Assignment>, Ended> {
+        let mut assignments: Vec<Assignment> = Vec::new();
+        for (place, topic) in self.settings.topics.iter().enumerate() {
+            let found = self.until_brokers_tell(|| self.found(asking, topic))?;
+            let known = |name: &String| assignments.iter().any(|one| one.settings.name == *name);
+            if let Some((name, _)) = found.iter().find(|(name, _)| known(name)) {
+                return Err(Ended::Failed(format!(
+                    "topic {name:?} is of two [[topic]]: the position of a partition is one"
+                )));
+            }
+            let count: usize = found.iter().map(|(_, partitions)| partitions.len()).sum();
+            if assignments.len() + count > PARTITIONS_MAX {
+                return Err(Ended::Failed(format!("more than {PARTITIONS_MAX} partitions in one process")));
+            }
+            let mut begins = Vec::with_capacity(count);
+            for (name, partitions) in found {
+                if let Some(missing) = topic.partitions.iter().find(|wanted| !partitions.contains(wanted)) {
+                    return Err(Ended::Failed(format!("topic {name:?} has no partition {missing}")));
+                }
+                let settings = Arc::new(TopicSettings { name, ..topic.clone() });
+                begins.extend(self.beginnings(asking, &settings, &partitions)?);
+            }
+            // What has come to a feed that was there before begins with it.
+            let is_known = begins.iter().any(|(_, begin)| begin.last.is_some());
+            let start = if is_known { Start::Earliest } else { topic.start };
+            for (mut assignment, begin) in begins {
+                let name = assignment.settings.name.clone();
+                let told =
+                    |reason| Ended::Failed(format!("partition {} of topic {name:?}: {reason}", assignment.partition));
+                assignment.next = begin.next(topic, start).map_err(told)?;
+                assignments.push(Assignment { topic: place, ..assignment });
+            }
+        }
+        Ok(assignments)
+    }
+
+    /// The topics that are meant, and their partitions that are read.
+    pub(crate) fn found(&self, asking: &Consumes, topic: &TopicSettings) -> Result<Vec<(String, Vec<i32>)>, String> {
+        let mut found = match topic.name.strip_suffix('*') {
+            None => vec![(topic.name.clone(), partitions(asking, &topic.name)?)],
+            Some(prefix) => {
+                let metadata = asking.fetch_metadata(None, BROKERS).map_err(|error| told(&error))?;
+                let names = metadata.topics().iter().map(|found| found.name());
+                let dead = self.settings.dead_letters.topic.as_deref();
+                let is_meant = |name: &&str| name.starts_with(prefix) && !name.starts_with("__") && Some(*name) != dead;
+                let mut names: Vec<&str> = names.filter(is_meant).collect();
+                names.sort_unstable();
+                let found = names.into_iter().map(|name| Ok((name.to_owned(), partitions(asking, name)?)));
+                found.collect::<Result<Vec<_>, String>>()?
+            }
+        };
+        if found.is_empty() {
+            return Err(format!("no topic is of the name {:?}", topic.name));
+        }
+        for (_, partitions) in found.iter_mut().filter(|_| !topic.partitions.is_empty()) {
+            partitions.retain(|partition| topic.partitions.contains(partition));
+        }
+        Ok(found)
+    }
+
+    /// What is known of partitions of a topic.
+    fn beginnings(
+        &self,
+        asking: &Consumes,
+        settings: &Arc<TopicSettings>,
+        partitions: &[i32],
+    ) -> Result<Vec<(Assignment, Beginning)>, Ended> {
+        let name = &settings.name;
+        let group = self.until_brokers_tell(|| committed(asking, name, partitions))?;
+        let mut begins = Vec::with_capacity(partitions.len());
+        for partition in partitions {
+            let (first, end) = self.until_brokers_tell(|| ends(asking, name, *partition))?;
+            let producer = self.settings.checked_producer(name, *partition).map_err(Ended::Failed)?;
+            let last = self.until_told(|| self.server.last(&producer))?;
+            let begin = Beginning { first, end, last, group: group.get(partition).copied() };
+            let settings = Arc::clone(settings);
+            let (partition, position) = (*partition, last.unwrap_or(0));
+            begins.push((Assignment { topic: 0, settings, partition, producer, position, next: position }, begin));
+        }
+        Ok(begins)
+    }
+
+    fn dead_letters(&self, assignments: &[Assignment]) -> Result<Box<dyn DeadLetters>, Ended> {
+        let settings = &self.settings.dead_letters;
+        let failed = |reason| Ended::Failed(format!("dead letters: {reason}"));
+        if let Some(file) = &settings.file {
+            let is_behind = |topic: &str, partition: i32, offset: u64| {
+                let is_of = |one: &&Assignment| one.partition == partition && one.settings.name == topic;
+                assignments.iter().find(is_of).is_some_and(|one| offset >= one.position)
+            };
+            return Ok(Box::new(DeadLetterFile::open(file, is_behind).map_err(failed)?));
+        }
+        match &settings.topic {
+            Some(topic) => {
+                let config = self.config().map_err(Ended::Failed)?;
+                Ok(Box::new(DeadLetterTopic::new(topic, config).map_err(failed)?))
+            }
+            None => Ok(Box::new(NoDeadLetters)),
+        }
+    }
+}
+
+/// What is known of where a partition may begin.
+#[derive(Debug, Clone, Copy)]
+pub struct Beginning {
+    /// The first offset that Kafka has.
+    pub first: u64,
+    /// The offset behind the last.
+    pub end: u64,
+    /// The last number that the server has.
+    pub last: Option<u64>,
+    /// The position that was told to Kafka.
+    pub group: Option<u64>,
+}
+
+impl Beginning {
+    /// The first offset that is to be read.
+    ///
+    /// # Errors
+    /// What a person has to decide.
+    pub fn next(&self, topic: &TopicSettings, start: Start) -> Result<u64, String> {
+        let start = match start {
+            Start::Earliest => self.first,
+            Start::Latest => self.end,
+        };
+        let wanted = match (self.last, self.group.filter(|group| *group > 0)) {
+            (Some(last), _) => last,
+            (None, None) => return Ok(start),
+            (None, Some(group)) => match topic.forgotten {
+                Forgotten::Start => return Ok(start),
+                Forgotten::Group => group,
+                Forgotten::Stop => {
+                    return Err(format!(
+                        "it was stored up to {group}, as Kafka knows, and the server knows nothing of it: is it the right database? \
+                         forgotten = \"group\" goes on from there, \"start\" reads anew"
+                    ));
+                }
+            },
+        };
+        if wanted > self.end {
+            return Err(format!(
+                "the server has it up to {wanted}, and it ends at {}: was the topic made anew? Give the feed another name",
+                self.end
+            ));
+        }
+        if wanted >= self.first {
+            return Ok(wanted);
+        }
+        let gap = format!("records {wanted} to {} are gone from Kafka and were never read", self.first - 1);
+        match topic.on_gap {
+            OnGap::Stop => Err(format!("{gap}; on_gap = \"skip\" goes on behind them")),
+            OnGap::Skip => {
+                tracing::error!(topic = topic.name, "{gap}");
+                Ok(self.first)
+            }
+        }
+    }
+}
+
+fn told(error: &KafkaError) -> String {
+    error.to_string()
+}
+
+/// The partitions of a topic.
+fn partitions(consumer: &Consumes, topic: &str) -> Result<Vec<i32>, String> {
+    let metadata = consumer.fetch_metadata(Some(topic), BROKERS).map_err(|error| told(&error))?;
+    let found = metadata.topics().iter().find(|found| found.name() == topic);
+    let found = found.ok_or_else(|| format!("no word of topic {topic:?}"))?;
+    if let Some(error) = found.error() {
+        return Err(format!("topic {topic:?}: {}", RDKafkaErrorCode::from(error)));
+    }
+    let mut partitions: Vec<i32> = found.partitions().iter().map(|partition| partition.id()).collect();
+    partitions.sort_unstable();
+    if partitions.is_empty() { Err(format!("topic {topic:?} has no partitions")) } else { Ok(partitions) }
+}
+
+/// The first offset of a partition, and the one behind the last.
+fn ends(consumer: &Consumes, topic: &str, partition: i32) -> Result<(u64, u64), String> {
+    let (low, high) = consumer.fetch_watermarks(topic, partition, BROKERS).map_err(|error| told(&error))?;
+    let whole = |offset: i64| u64::try_from(offset).map_err(|_| format!("{topic:?} begins at {offset}"));
+    Ok((whole(low)?, whole(high)?))
+}
+
+/// Positions that were told to Kafka before.
+fn committed(consumer: &Consumes, topic: &str, partitions: &[i32]) -> Result<HashMap<i32, u64>, String> {
+    let mut asked = TopicPartitionList::new();
+    partitions.iter().for_each(|partition| {
+        asked.add_partition(topic, *partition);
+    });
+    let found = consumer.committed_offsets(asked, BROKERS).map_err(|error| told(&error))?;
+    let elements = found.elements();
+    let offset = |offset: Offset| offset.to_raw().and_then(|raw| u64::try_from(raw).ok());
+    Ok(elements.iter().filter_map(|one| Some((one.partition(), offset(one.offset())?))).collect())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

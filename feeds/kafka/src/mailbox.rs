@@ -1,0 +1,113 @@
+//! Records of a partition on their way from the thread that polls Kafka to the thread that makes rows of them.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What a record takes beside its bytes.
+const OVERHEAD: usize = 128;
+
+/// A record that owns its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Letter {
+    /// Its number within the partition.
+    pub offset: u64,
+    /// Milliseconds since 1970.
+    pub time_ms: Option<i64>,
+    /// The key.
+    pub key: Option<Vec<u8>>,
+    /// What it holds.
+    pub payload: Option<Vec<u8>>,
+}
+
+impl Letter {
+    /// Bytes that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        OVERHEAD + self.key.as_ref().map_or(0, Vec::len) + self.payload.as_ref().map_or(0, Vec::len)
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    letters: VecDeque<Letter>,
+    bytes: usize,
+    is_closed: bool,
+}
+
+/// A queue whose bytes are counted: who fills it stops in time.
+#[derive(Debug, Default)]
+pub struct Mailbox {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Mailbox {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds records, and gives the bytes that are in it then. Many at once: who takes them is woken once.
+    pub fn push(&self, letters: impl IntoIterator<Item = Letter>) -> usize {
+        let mut state = self.state();
+        for letter in letters {
+            state.bytes += letter.bytes();
+            state.letters.push_back(letter);
+        }
+        self.changed.notify_one();
+        state.bytes
+    }
+
+    /// Bytes of the records in it.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.state().bytes
+    }
+
+    /// All records, if some are there within the time. None: it is closed, and nothing is to be read any more.
+    #[must_use]
+    pub fn take(&self, time: Duration) -> Option<VecDeque<Letter>> {
+        let state = self.state();
+        let waits = |state: &mut State| state.letters.is_empty() && !state.is_closed;
+        let (mut state, _) =
+            self.changed.wait_timeout_while(state, time, waits).unwrap_or_else(PoisonError::into_inner);
+        if state.is_closed {
+            return None;
+        }
+        Some(std::mem::take(&mut state.letters))
+    }
+
+    /// Says that records that were taken are dealt with, so that others find room.
+    pub fn release(&self, bytes: usize) {
+        let mut state = self.state();
+        state.bytes = state.bytes.saturating_sub(bytes);
+    }
+
+    /// Ends reading.
+    pub fn close(&self) {
+        self.state().is_closed = true;
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_count_until_they_are_released() {
+        let mailbox = Mailbox::default();
+        let letter = |offset| Letter { offset, time_ms: None, key: None, payload: Some(vec![0; 72]) };
+        mailbox.push([letter(1)]);
+        assert_eq!(mailbox.push([letter(2)]), 400);
+        let taken = mailbox.take(Duration::ZERO).unwrap();
+        assert_eq!((taken.len(), mailbox.bytes()), (2, 400));
+        taken.iter().for_each(|letter| mailbox.release(letter.bytes()));
+        assert_eq!(mailbox.bytes(), 0);
+        assert!(mailbox.take(Duration::ZERO).unwrap().is_empty());
+        mailbox.push([letter(3)]);
+        mailbox.close();
+        assert!(mailbox.take(Duration::from_secs(60)).is_none());
+    }
+}

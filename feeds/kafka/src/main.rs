@@ -1,0 +1,145 @@
+//! `splay-kafka feed.toml`: rows of Kafka topics into a SplayDB server.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use splay_kafka::kafka::{Feeds, Stop};
+use splay_kafka::metrics::{Metrics, serve};
+use splay_kafka::settings::{OnError, Settings};
+use tracing_subscriber::EnvFilter;
+
+const USAGE: &str = "\
+Rows of Kafka topics into a SplayDB server, each exactly once.
+
+Usage: splay-kafka FILE [--check] [--on-error stop|skip]
+
+  FILE               settings (docs/guide/kafka.md)
+  --check            looks whether the settings are sound, asks nobody, and ends
+  --on-error WHAT    for records that are no rows, in the place of the setting:
+                     skip writes them to the dead letters, stop ends before them
+  --version, --help
+
+SIGTERM and SIGINT send what waits, and end; a second one ends at once, which loses nothing.
+SPLAY_LOG says what is logged: warn, info (default), debug.";
+
+/// How long what waits may take to be sent once the process is to end.
+const GRACE: Duration = Duration::from_secs(20);
+
+struct Arguments {
+    file: PathBuf,
+    is_check: bool,
+    on_error: Option<OnError>,
+}
+
+fn arguments() -> Result<Option<Arguments>, String> {
+    let (mut file, mut is_check, mut on_error) = (None, false, None);
+    let mut given = std::env::args_os().skip(1);
+    while let Some(argument) = given.next() {
+        match argument.to_str() {
+            Some("--help" | "-h") => {
+                println!("{USAGE}");
+                return Ok(None);
+            }
+            Some("--version" | "-V") => {
+                println!("splay-kafka {}", env!("CARGO_PKG_VERSION"));
+                return Ok(None);
+            }
+            Some("--check") => is_check = true,
+            Some("--on-error") => {
+                on_error = Some(match given.next().as_deref().and_then(|value| value.to_str()) {
+                    Some("skip") => OnError::Skip,
+                    Some("stop") => OnError::Stop,
+                    _ => return Err("--on-error takes skip or stop".to_owned()),
+                });
+            }
+            Some(option) if option.starts_with('-') => return Err(format!("there is no option {option}")),
+            _ if file.is_some() => return Err("one file of settings".to_owned()),
+            _ => file = Some(PathBuf::from(argument)),
+        }
+    }
+    let file = file.ok_or("a file of settings is missing; --help says more")?;
+    Ok(Some(Arguments { file, is_check, on_error }))
+}
+
+fn settings(file: &Path, on_error: Option<OnError>) -> Result<Settings, String> {
+    let mut settings = Settings::read(file)?;
+    settings.on_error = on_error.unwrap_or(settings.on_error);
+    settings.validate().map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(settings)
+}
+
+fn run(arguments: &Arguments) -> Result<(), String> {
+    let settings = settings(&arguments.file, arguments.on_error)?;
+    let (metrics, stop) = (Arc::new(Metrics::default()), Arc::new(Stop::default()));
+    let (listen, log_seconds) = (settings.metrics.listen, settings.metrics.log_seconds);
+    let feeds = Feeds::new(settings, Arc::clone(&metrics), Arc::clone(&stop))?;
+    if arguments.is_check {
+        println!("{}: the settings are sound", arguments.file.display());
+        return Ok(());
+    }
+    if let Some(address) = listen {
+        let cannot = |error: std::io::Error| format!("metrics.listen: {address}: {error}");
+        serve(TcpListener::bind(address).map_err(cannot)?, Arc::clone(&metrics)).map_err(cannot)?;
+    }
+    hear(Arc::clone(&stop)).map_err(|error| format!("signals: {error}"))?;
+    if log_seconds > 0 {
+        let metrics = Arc::clone(&metrics);
+        std::thread::spawn(move || {
+            loop {
+                std::thread::sleep(Duration::from_secs(log_seconds));
+                tracing::info!("{}", metrics.line());
+            }
+        });
+    }
+    let ended = feeds.run();
+    tracing::info!("{}", metrics.line());
+    ended
+}
+
+/// Ends the feed at a signal, at once at a second one or after a while.
+fn hear(stop: Arc<Stop>) -> std::io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    std::thread::spawn(move || {
+        let mut is_first = true;
+        for _ in signals.forever() {
+            if !is_first {
+                tracing::warn!("ends at once: what waits is read again after the next start");
+                std::process::exit(0);
+            }
+            is_first = false;
+            tracing::info!("sends what waits, and ends");
+            stop.set();
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                std::thread::sleep(GRACE);
+                stop.urge();
+                std::thread::sleep(GRACE);
+                tracing::warn!("the server doesn't answer: what waits is read again after the next start");
+                std::process::exit(0);
+            });
+        }
+    });
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let filter = EnvFilter::try_from_env("SPLAY_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    let ended = match arguments() {
+        Ok(None) => return ExitCode::SUCCESS,
+        Ok(Some(arguments)) => run(&arguments),
+        Err(error) => Err(error),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("splay-kafka: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! A partition's records, batch by batch, into the server.
+//!
+//! What holds at any time, whatever fails and whenever the process is killed:
+//!
+//! - `position` is the number of the producer's last message, as far as it is known here. All records before it are stored or are dead
+//!   letters; the server stores it with the rows.
+//! - A message takes the records from `position` up to its own number, and says both. The server takes it only if its last message has the
+//!   number `position`: so each record is in one message that is taken, whoever else sends, and however batches are cut after a start.
+//! - A message whose answer is lost is sent again as it was. A number that the server has is a repeat, and its rows are stored.
+//! - A record that is no row is a dead letter before a message that passes it is sent.
+//!
+//! If the server refuses rows, the message is cut in halves until the record is alone that doesn't fit.
+
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+
+use crate::dead_letters::{DeadLetter, DeadLetters};
+use crate::decode::{Decoder, Record, Undecoded};
+use crate::metrics::Counts;
+use crate::server::{Message, Reply, Sink, Untold};
+use crate::settings::{BatchSettings, OnError};
+
+/// The first and the longest wait before the same is sent again.
+const WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
+
+/// Why a partition's feed ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// The position or the table is another one than was thought: ask the server, and begin from there.
+    Anew(String),
+    /// The process ends.
+    Stopped,
+    /// A person has to do something.
+    Failed(String),
+}
+
+/// What a partition's feed is given once.
+#[derive(Debug)]
+pub struct Partition<'a> {
+    /// The table.
+    pub table: &'a str,
+    /// The topic.
+    pub topic: &'a str,
+    /// The partition's number.
+    pub partition: i32,
+    /// The name under which the server keeps its position.
+    pub producer: &'a str,
+    /// How large batches are.
+    pub batch: BatchSettings,
+    /// What is done about bad records.
+    pub on_error: OnError,
+    /// How many of them behind each other are too many.
+    pub in_a_row_max: u64,
+}
+
+/// A record among the rows that wait.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    offset: u64,
+    rows_end: usize,
+    payload_end: usize,
+}
+
+/// The feed of a partition.
+pub struct Feed<'a, S, D: ?Sized> {
+    partition: Partition<'a>,
+    sink: &'a S,
+    dead: &'a D,
+    counts: &'a Counts,
+    decoder: Decoder,
+    /// The number of the last message that the server has; 0 for none.
+    position: u64,
+    /// The offset behind the last record that was looked at.
+    next: u64,
+    marks: Vec<Mark>,
+    /// What the records hold, should they become dead letters.
+    payloads: Vec<u8>,
+    /// Since when something waits: rows, or a position behind dead letters.
+    since: Option<Instant>,
+    bad_in_a_row: u64,
+}
+
+/// A part of a batch: some of its records, and the number of the message that they are.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    first: usize,
+    end: usize,
+    sequence: u64,
+}
+
+/// A batch on its way.
+struct Batch {
+    rows: RecordBatch,
+    marks: Vec<Mark>,
+    payloads: Vec<u8>,
+}
+
+impl Batch {
+    fn rows_of(&self, part: Part) -> RecordBatch {
+        let start = self.rows_before(part.first);
+        self.rows.slice(start, self.rows_before(part.end) - start)
+    }
+
+    fn rows_before(&self, place: usize) -> usize {
+        place.checked_sub(1).map_or(0, |last| self.marks[last].rows_end)
+    }
+
+    fn payload(&self, place: usize) -> &[u8] {
+        let start = place.checked_sub(1).map_or(0, |last| self.marks[last].payload_end);
+        &self.payloads[start..self.marks[place].payload_end]
+    }
+}
+
+impl<'a, S: Sink, D: DeadLetters + ?Sized> Feed<'a, S, D> {
+    /// A feed whose last message had the number `position`, and whose first record is at `next` or behind it.
+    pub fn new(
+        partition: Partition<'a>,
+        sink: &'a S,
+        dead: &'a D,
+        counts: &'a Counts,
+        decoder: Decoder,
+        (position, next): (u64, u64),
+    ) -> Feed<'a, S, D> {
+        let (marks, payloads) = (Vec::new(), Vec::new());
+        Feed { partition, sink, dead, counts, decoder, position, next, marks, payloads, since: None, bad_in_a_row: 0 }
+    }
+
+    /// The offset up to which the server has all.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The topic.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        self.partition.topic
+    }
+
+    /// The partition's number.
+    #[must_use]
+    pub fn partition(&self) -> i32 {
+        self.partition.partition
+    }
+
+    /// Tells the server where the feed begins, so that it begins there after the next start, too.
+    ///
+    /// # Errors
+    /// As [`Ended`] says.
+    pub fn begin(&mut self) -> Result<(), Ended> {
+        if self.next > self.position { self.flush() } else { Ok(()) }
+    }
+
+    /// How long a record may be waited for before [`Feed::tick`] has something to do.
+    #[must_use]
+    pub fn due_in(&self, now: Instant) -> Option<Duration> {
+        self.since.map(|since| self.partition.batch.wait().saturating_sub(now.saturating_duration_since(since)))
+    }
+
+    /// Sends what has waited long enough.
+    ///
+    /// # Errors
+    /// As [`Ended`] says.
+    pub fn tick(&mut self, now: Instant) -> Result<(), Ended> {
+        if self.due_in(now).is_some_and(|left| left.is_zero()) { self.flush() } else { Ok(()) }
+    }
+
+    /// Takes the next record. One that was taken before is left out.
+    ///
+    /// # Errors
+    /// As [`Ended`] says.
+    pub fn take(&mut self, record: &Record<'_>, now: Instant) -> Result<(), Ended> {
+        if record.offset < self.next {
+            return Ok(());
+        }
+        self.counts.records.add(1);
+        self.counts.bytes.add(record.payload.map_or(0, <[u8]>::len) as u64);
+        let mut wait = WAITS.0;
+        loop {
+            match self.decoder.add(record) {
+                Ok(_) => break,
+                Err(Undecoded::Other) => self.flush()?,
+                Err(Undecoded::Bad(reason)) => {
+                    let payload = record.payload.unwrap_or_default();
+                    self.bad(record.offset, record.key, payload, reason, true)?;
+                    self.next = record.offset + 1;
+                    self.since.get_or_insert(now);
+                    return Ok(());
+                }
+                Err(Undecoded::Later(reason)) => self.pause(&reason, &mut wait, None)?,
+            }
+        }
+        if record.payload.is_none() {
+            self.counts.tombstones.add(1);
+        }
+        self.next = record.offset + 1;
+        self.since.get_or_insert(now);
+        self.payloads.extend_from_slice(record.payload.unwrap_or_default());
+        let payload_end = self.payloads.len();
+        self.marks.push(Mark { offset: record.offset, rows_end: self.decoder.rows(), payload_end });
+        let batch = self.partition.batch;
+        if self.decoder.rows() >= batch.rows || payload_end >= batch.bytes || self.marks.len() >= batch.rows {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Sends what waits.
+    ///
+    /// # Errors
+    /// As [`Ended`] says.
+    pub fn flush(&mut self) -> Result<(), Ended> {
+        self.since = None;
+        if self.next <= self.position {
+            return Ok(());
+        }
+        let rows = self.decoder.take().map_err(Ended::Failed)?;
+        let (marks, payloads) = (std::mem::take(&mut self.marks), std::mem::take(&mut self.payloads));
+        let batch = Batch { rows, marks, payloads };
+        // The rest of the parts, the next one last.
+        let mut parts = vec![Part { first: 0, end: batch.marks.len(), sequence: self.next }];
+        while let Some(part) = parts.pop() {
+            if let Some((left, right)) = self.send(&batch, part)? {
+                parts.extend([right, left]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a part until it is clear what becomes of it. Gives its halves if they have to go by themselves.
+    fn send(&mut self, batch: &Batch, part: Part) -> Result<Option<(Part, Part)>, Ended> {
+        let rows = batch.rows_of(part);
+        let mut wait = WAITS.0;
+        loop {
+            let message = Message {
+                table: self.partition.table,
+                producer: self.partition.producer,
+                previous: self.position,
+                sequence: part.sequence,
+                rows: &rows,
+            };
+            match self.sink.write(&message) {
+                Reply::Stored { is_repeat, quarantined, duplicate_rows } => {
+                    self.counts.rows.add(rows.num_rows() as u64);
+                    self.counts.batches.add(1);
+                    self.counts.repeats.add(is_repeat.into());
+                    self.counts.quarantined.add(quarantined);
+                    self.counts.duplicate_rows.add(duplicate_rows);
+                    self.position = part.sequence;
+                    if rows.num_rows() > 0 {
+                        self.bad_in_a_row = 0;
+                    }
+                    return Ok(None);
+                }
+                Reply::Again { reason, after } => self.pause(&reason, &mut wait, after)?,
+                Reply::Conflict(reason) => {
+                    self.counts.conflicts.add(1);
+                    return Err(Ended::Anew(reason));
+                }
+                Reply::Failed(reason) => return Err(Ended::Failed(reason)),
+                Reply::Rejected(reason) | Reply::TooLarge(reason) => return self.refused(batch, part, reason),
+            }
+        }
+    }
+
+    /// What is done about a part that the server refuses: its halves, or a dead letter.
+    fn refused(&mut self, batch: &Batch, part: Part, reason: String) -> Result<Option<(Part, Part)>, Ended> {
+        // It may be the repeat of one that was stored, and whose answer was lost, into a table that has changed since.
+        let last = self.told(|sink, producer| sink.last(producer))?.unwrap_or(0);
+        if last != self.position {
+            return Err(Ended::Anew(format!(
+                "the server has {last} and refuses what follows on {}: {reason}",
+                self.position
+            )));
+        }
+        match part.end - part.first {
+            // A position alone doesn't fit: nothing of it is the records' fault.
+            0 => Err(Ended::Failed(reason)),
+            1 => {
+                if !self.told(|sink, _| sink.is_current())? {
+                    return Err(Ended::Anew(format!("the columns of table {:?} have changed", self.partition.table)));
+                }
+                let mark = batch.marks[part.first];
+                // Behind it there may be bad records, whose dead letters are written.
+                self.bad(mark.offset, None, batch.payload(part.first), reason, false)?;
+                self.since.get_or_insert_with(Instant::now);
+                Ok(None)
+            }
+            count => {
+                let middle = part.first + count / 2;
+                let left = Part { end: middle, sequence: batch.marks[middle - 1].offset + 1, ..part };
+                Ok(Some((left, Part { first: middle, ..part })))
+            }
+        }
+    }
+
+    /// A record that is no row.
+    fn bad(
+        &mut self,
+        offset: u64,
+        key: Option<&[u8]>,
+        payload: &[u8],
+        reason: String,
+        is_before_batch: bool,
+    ) -> Result<(), Ended> {
+        let Partition { topic, partition, on_error, in_a_row_max, .. } = self.partition;
+        let told = || format!("record {offset} of partition {partition} of topic {topic:?}: {reason}");
+        if on_error == OnError::Stop {
+            // What comes before it is sent first; a batch on its way has been.
+            if is_before_batch {
+                self.flush()?;
+            }
+            return Err(Ended::Failed(told()));
+        }
+        self.bad_in_a_row += 1;
+        if self.bad_in_a_row > in_a_row_max {
+            let told = told();
+            return Err(Ended::Failed(format!(
+                "{in_a_row_max} records behind each other were bad; the next is {told}"
+            )));
+        }
+        let letter = DeadLetter { topic, partition, offset, key, payload, reason: &reason };
+        let mut wait = WAITS.0;
+        while let Err(error) = self.dead.write(&letter) {
+            self.pause(&format!("a dead letter can't be written: {error}"), &mut wait, None)?;
+        }
+        self.counts.dead.add(1);
+        Ok(())
+    }
+
+    /// Asks until the server tells.
+    fn told<T>(&self, ask: impl Fn(&S, &str) -> Result<T, Untold>) -> Result<T, Ended> {
+        let mut wait = WAITS.0;
+        loop {
+            match ask(self.sink, self.partition.producer) {
+                Ok(told) => return Ok(told),
+                Err(Untold::Later(reason) | Untold::Never(reason)) => self.pause(&reason, &mut wait, None)?,
+            }
+        }
+    }
+
+    /// Waits before the same is tried again.
+    fn pause(&self, reason: &str, wait: &mut Duration, after: Option<Duration>) -> Result<(), Ended> {
+        self.counts.retries.add(1);
+        let Partition { topic, partition, .. } = self.partition;
+        if *wait >= Duration::from_millis(400) {
+            tracing::warn!(topic, partition, reason, "tries again");
+        }
+        let time = after.map_or(*wait, |after| after.max(*wait)).min(WAITS.1);
+        *wait = (*wait * 2).min(WAITS.1);
+        if self.sink.wait(time) { Ok(()) } else { Err(Ended::Stopped) }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

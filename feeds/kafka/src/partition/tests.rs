@@ -1,0 +1,410 @@
+//! A feed against a model of the server that fails in every way a server, a network and a process can.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+use proptest::prelude::*;
+
+use super::*;
+use crate::columns::{Column, ColumnType};
+use crate::settings::{Settings, TopicSettings};
+
+/// What befalls a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It arrives, and its answer does.
+    Fine,
+    /// It doesn't arrive, or finds no room.
+    Lost,
+    /// It arrives, and its answer doesn't.
+    Unanswered,
+    /// It stays on its way, its sender hears nothing, and it arrives later.
+    Late,
+    /// The feed is killed before it is sent.
+    KilledBefore,
+    /// The feed is killed when it has arrived.
+    KilledBehind,
+    /// The feed is killed while it is on its way, and it arrives later.
+    KilledMeanwhile,
+    /// The server loses its last message, as a follower that takes over may.
+    SetBack,
+    /// Another run of the feed has sent some of it.
+    Rival,
+}
+
+const FATES: [Fate; 9] = [
+    Fate::Fine,
+    Fate::Lost,
+    Fate::Unanswered,
+    Fate::Late,
+    Fate::KilledBefore,
+    Fate::KilledBehind,
+    Fate::KilledMeanwhile,
+    Fate::SetBack,
+    Fate::Rival,
+];
+
+#[derive(Debug, Clone)]
+struct Sent {
+    previous: u64,
+    sequence: u64,
+    ids: Vec<i64>,
+}
+
+/// What a server keeps: rows in their order, and the producer's last number.
+#[derive(Debug, Clone, Default)]
+struct Kept {
+    ids: Vec<i64>,
+    last: Option<u64>,
+}
+
+impl Kept {
+    /// As `splay serve` takes a message (crates/capture/src/tickerplant.rs).
+    fn take(&mut self, sent: &Sent, is_checked: bool) -> Reply {
+        if sent.ids.iter().any(|id| is_poison(*id)) {
+            return Reply::Rejected("a value that the table refuses".to_owned());
+        }
+        let stored = |is_repeat| Reply::Stored { is_repeat, quarantined: 0, duplicate_rows: 0 };
+        if self.last.is_some_and(|last| sent.sequence <= last) {
+            return stored(true);
+        }
+        if is_checked && sent.previous != self.last.unwrap_or(0) {
+            return Reply::Conflict("out of turn".to_owned());
+        }
+        self.ids.extend(&sent.ids);
+        self.last = Some(sent.sequence);
+        stored(false)
+    }
+}
+
+struct Model {
+    kept: RefCell<Kept>,
+    before: RefCell<Kept>,
+    late: RefCell<Vec<Sent>>,
+    fates: RefCell<Vec<(Fate, usize)>>,
+    is_killed: Cell<bool>,
+    /// Whether the server looks what a message follows on.
+    is_checked: bool,
+}
+
+impl Model {
+    fn new(fates: Vec<(Fate, usize)>) -> Model {
+        Model {
+            kept: RefCell::default(),
+            before: RefCell::default(),
+            late: RefCell::default(),
+            fates: RefCell::new(fates),
+            is_killed: Cell::new(false),
+            is_checked: true,
+        }
+    }
+
+    fn take(&self, sent: &Sent) -> Reply {
+        let mut kept = self.kept.borrow_mut();
+        let before = kept.clone();
+        let reply = kept.take(sent, self.is_checked);
+        if kept.last != before.last {
+            self.before.replace(before);
+        }
+        reply
+    }
+
+    fn kill(&self) -> Reply {
+        self.is_killed.set(true);
+        Reply::Failed("killed".to_owned())
+    }
+
+    /// One of the messages that are still on their way arrives.
+    fn arrive(&self, which: usize) {
+        let mut late = self.late.borrow_mut();
+        if !late.is_empty() && !which.is_multiple_of(3) {
+            let place = which % late.len();
+            let sent = late.remove(place);
+            drop(late);
+            self.take(&sent);
+        }
+    }
+}
+
+fn again() -> Reply {
+    Reply::Again { reason: "no answer".to_owned(), after: None }
+}
+
+impl Sink for Model {
+    fn write(&self, message: &Message<'_>) -> Reply {
+        let ids = message.rows.column_by_name("id").map(|ids| ids.as_primitive::<Int64Type>().values().to_vec());
+        let sent = Sent { previous: message.previous, sequence: message.sequence, ids: ids.unwrap_or_default() };
+        let (fate, which) = self.fates.borrow_mut().pop().unwrap_or((Fate::Fine, 1));
+        self.arrive(which);
+        match fate {
+            Fate::Fine => self.take(&sent),
+            Fate::Lost => again(),
+            Fate::Unanswered => {
+                self.take(&sent);
+                again()
+            }
+            Fate::Late => {
+                self.late.borrow_mut().push(sent);
+                again()
+            }
+            Fate::KilledBefore => self.kill(),
+            Fate::KilledBehind => {
+                self.take(&sent);
+                self.kill()
+            }
+            Fate::KilledMeanwhile => {
+                self.late.borrow_mut().push(sent);
+                self.kill()
+            }
+            Fate::SetBack => {
+                let before = self.before.borrow().clone();
+                self.kept.replace(before);
+                again()
+            }
+            Fate::Rival => {
+                let cut = sent.ids.len() / 2;
+                let ids = sent.ids[..cut].to_vec();
+                if let Some(last) = ids.last().map(|id| id.cast_unsigned() + 1) {
+                    self.take(&Sent { ids, sequence: last, ..sent.clone() });
+                }
+                self.take(&sent)
+            }
+        }
+    }
+
+    fn last(&self, _: &str) -> Result<Option<u64>, Untold> {
+        Ok(self.kept.borrow().last)
+    }
+
+    fn is_current(&self) -> Result<bool, Untold> {
+        Ok(true)
+    }
+
+    fn wait(&self, _: Duration) -> bool {
+        true
+    }
+}
+
+#[derive(Default)]
+struct Letters(std::sync::Mutex<(BTreeSet<u64>, u64)>);
+
+impl DeadLetters for Letters {
+    fn write(&self, letter: &DeadLetter<'_>) -> Result<(), String> {
+        let mut letters = self.0.lock().unwrap();
+        letters.1 += 1;
+        if letters.1.is_multiple_of(5) {
+            return Err("the disk is full".to_owned());
+        }
+        letters.0.insert(letter.offset);
+        Ok(())
+    }
+}
+
+/// Rows that decode, and that the server refuses.
+fn is_poison(id: i64) -> bool {
+    id % 11 == 7
+}
+
+/// What a record of a topic is, by its offset. Some offsets are none: they are a transaction's marks, or compacted.
+fn payload(offset: u64) -> Option<Option<String>> {
+    match offset % 13 {
+        3 => None,
+        5 => Some(Some("{\"id\": 1.5}".to_owned())),
+        8 => Some(None),
+        _ => Some(Some(format!("{{\"id\": {offset}, \"time\": {offset}}}"))),
+    }
+}
+
+const FIRST: u64 = 100;
+
+fn topic() -> TopicSettings {
+    let text = "name = 'f'\n[server]\nurl = 'http://x'\n[kafka]\nbrokers = 'x'\n[dead_letters]\nfile = 'd'\n\
+                [[topic]]\nname = 't'\ntable = 'trade'\nformat = 'json'\ntime_unit = 'ns'";
+    Settings::parse(text).unwrap().topics.remove(0)
+}
+
+fn columns() -> Vec<Column> {
+    let column = |name: &str, kind| Column { name: name.to_owned(), kind, unit: None, is_time: name == "time" };
+    vec![column("time", ColumnType::Timestamp), column("id", ColumnType::Int64)]
+}
+
+/// Runs feeds, each from where the server is, until all records are dealt with.
+fn run(model: &Model, end: u64, sizes: &[usize]) -> Letters {
+    let (letters, counts, topic) = (Letters::default(), Counts::default(), topic());
+    for size in sizes.iter().cycle() {
+        let position = model.last("").unwrap().unwrap_or(0);
+        let batch = BatchSettings { rows: *size, ..BatchSettings::default() };
+        let partition = Partition {
+            table: "trade",
+            topic: "t",
+            partition: 0,
+            producer: "kafka/f/t/0",
+            batch,
+            on_error: OnError::Skip,
+            in_a_row_max: 1_000,
+        };
+        let decoder = Decoder::new(&topic, &columns(), 0, None).unwrap();
+        let next = position.max(FIRST);
+        let mut feed = Feed::new(partition, model, &letters, &counts, decoder, (position, next));
+        let work = || -> Result<(), Ended> {
+            feed.begin()?;
+            let now = Instant::now();
+            for offset in next..end {
+                let Some(payload) = payload(offset) else { continue };
+                let payload = payload.as_ref().map(String::as_bytes);
+                feed.take(&Record { offset, time_ms: None, key: None, payload }, now)?;
+                if offset % (*size as u64 + 3) == 0 {
+                    feed.tick(now + Duration::from_secs(1))?;
+                }
+            }
+            feed.flush()?;
+            feed.flush()
+        };
+        let mut work = work;
+        match work() {
+            Ok(()) => return letters,
+            Err(Ended::Anew(_)) => {}
+            Err(Ended::Failed(reason)) => assert!(model.is_killed.take(), "{reason}"),
+            Err(Ended::Stopped) => panic!("nobody stopped it"),
+        }
+    }
+    letters
+}
+
+fn expected(end: u64) -> (Vec<i64>, BTreeSet<u64>) {
+    let (mut ids, mut dead) = (Vec::new(), BTreeSet::new());
+    for offset in FIRST..end {
+        match payload(offset) {
+            Some(Some(text)) if text.contains("1.5") || is_poison(offset.cast_signed()) => {
+                dead.insert(offset);
+            }
+            Some(Some(_)) => ids.push(offset.cast_signed()),
+            _ => {}
+        }
+    }
+    (ids, dead)
+}
+
+fn fate() -> impl Strategy<Value = (Fate, usize)> {
+    (proptest::sample::select(&FATES[..]), 0_usize..100)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn each_record_is_stored_once_in_order_or_is_a_dead_letter_whatever_fails(
+        fates in prop::collection::vec(fate(), 0..60),
+        sizes in prop::collection::vec(1_usize..40, 1..6),
+        count in 0_u64..150,
+    ) {
+        let model = Model::new(fates);
+        let end = FIRST + count;
+        let letters = run(&model, end, &sizes);
+        let (ids, dead) = expected(end);
+        // What is still on its way changes nothing.
+        for sent in model.late.take() {
+            model.take(&sent);
+        }
+        prop_assert_eq!(&model.kept.borrow().ids, &ids);
+        prop_assert_eq!(letters.0.lock().unwrap().0.clone(), dead);
+    }
+}
+
+/// What the number of the message before is for: without it this doubles rows.
+#[test]
+fn a_message_of_a_killed_run_that_arrives_late_comes_not_between() {
+    let late = Sent { previous: 0, sequence: FIRST + 6, ids: vec![100, 101, 102, 104, 105] };
+    let store = |is_checked: bool| {
+        let model = Model { is_checked, ..Model::new(Vec::new()) };
+        // The run was killed, the next one cut its first batch elsewhere, and only then the late message arrives.
+        model.take(&Sent { previous: 0, sequence: FIRST + 2, ids: vec![100, 101] });
+        let reply = model.take(&late);
+        (reply, model.kept.take().ids)
+    };
+    assert_eq!(store(false).1, [100, 101, 100, 101, 102, 104, 105]);
+    let (reply, ids) = store(true);
+    assert!(matches!(reply, Reply::Conflict(_)));
+    assert_eq!(ids, [100, 101]);
+}
+
+fn feed_of<'a>(
+    model: &'a Model,
+    letters: &'a Letters,
+    counts: &'a Counts,
+    on_error: OnError,
+    in_a_row_max: u64,
+) -> Feed<'a, Model, Letters> {
+    let partition = Partition {
+        table: "trade",
+        topic: "t",
+        partition: 0,
+        producer: "p",
+        batch: BatchSettings::default(),
+        on_error,
+        in_a_row_max,
+    };
+    Feed::new(partition, model, letters, counts, Decoder::new(&topic(), &columns(), 0, None).unwrap(), (0, 0))
+}
+
+fn record(offset: u64, payload: &str) -> Record<'_> {
+    Record { offset, time_ms: None, key: None, payload: Some(payload.as_bytes()) }
+}
+
+#[test]
+fn a_feed_that_stops_at_bad_records_has_sent_all_before_and_nothing_behind() {
+    let (model, letters, counts) = (Model::new(Vec::new()), Letters::default(), Counts::default());
+    let mut feed = feed_of(&model, &letters, &counts, OnError::Stop, 10);
+    let now = Instant::now();
+    feed.take(&record(0, "{\"id\": 0, \"time\": 1}"), now).unwrap();
+    feed.take(&record(1, "{\"id\": 1, \"time\": 1}"), now).unwrap();
+    let ended = feed.take(&record(2, "{\"id\": \"x\", \"time\": 1}"), now).unwrap_err();
+    let Ended::Failed(reason) = ended else { panic!("{ended:?}") };
+    assert!(reason.contains("record 2 of partition 0 of topic \"t\": id: \"x\" is no int64"), "{reason}");
+    assert_eq!((model.kept.borrow().ids.clone(), model.kept.borrow().last), (vec![0, 1], Some(2)));
+    assert!(letters.0.lock().unwrap().0.is_empty());
+}
+
+#[test]
+fn many_bad_records_behind_each_other_are_no_fault_of_the_records() {
+    let (model, letters, counts) = (Model::new(Vec::new()), Letters::default(), Counts::default());
+    let mut feed = feed_of(&model, &letters, &counts, OnError::Skip, 3);
+    for offset in 0..3 {
+        feed.take(&record(offset, "no JSON"), Instant::now()).unwrap();
+    }
+    let ended = feed.take(&record(3, "no JSON"), Instant::now()).unwrap_err();
+    assert!(
+        matches!(&ended, Ended::Failed(reason) if reason.starts_with("3 records behind each other were bad")),
+        "{ended:?}"
+    );
+    assert_eq!(letters.0.lock().unwrap().0.len(), 3);
+}
+
+#[test]
+fn positions_behind_bad_records_reach_the_server_once_they_have_waited() {
+    let (model, letters, counts) = (Model::new(Vec::new()), Letters::default(), Counts::default());
+    let mut feed = feed_of(&model, &letters, &counts, OnError::Skip, 10);
+    let now = Instant::now();
+    assert_eq!(feed.due_in(now), None);
+    feed.take(&record(4, "[]"), now).unwrap();
+    assert!(feed.due_in(now).is_some_and(|left| !left.is_zero()));
+    feed.tick(now).unwrap();
+    assert_eq!(model.kept.borrow().last, None);
+    feed.tick(now + BatchSettings::default().wait()).unwrap();
+    assert_eq!(model.kept.borrow().last, Some(5));
+    assert_eq!(feed.due_in(now), None);
+}
+
+#[test]
+fn records_that_come_again_are_left_out() {
+    let (model, letters, counts) = (Model::new(Vec::new()), Letters::default(), Counts::default());
+    let mut feed = feed_of(&model, &letters, &counts, OnError::Skip, 10);
+    for offset in [0, 1, 0, 1, 2] {
+        feed.take(&record(offset, &format!("{{\"id\": {offset}, \"time\": 1}}")), Instant::now()).unwrap();
+    }
+    feed.flush().unwrap();
+    assert_eq!(model.kept.borrow().ids, [0, 1, 2]);
+    assert_eq!(counts.records.get(), 3);
+}

@@ -1,0 +1,131 @@
+//! Schemas of Avro by their numbers, from a registry with Confluent's HTTP interface.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use apache_avro::Schema;
+use serde_json::Value;
+
+use crate::settings::Access;
+use crate::web::{Answer, Web, escaped};
+
+/// Schemas that are kept.
+const KEPT_MAX: usize = 10_000;
+
+/// Schemas that one may name, with those that these name.
+const REFERENCES_MAX: usize = 64;
+
+/// What the registry says when it doesn't have a schema, a subject or a version.
+const NONE_CODES: [i64; 3] = [40_401, 40_402, 40_403];
+
+/// A schema, and the types of others that it names.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The schema.
+    pub root: Schema,
+    /// Those that it names.
+    pub named: Vec<Schema>,
+}
+
+/// Why there is no schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SchemaError {
+    /// The registry doesn't have it, or it is no schema of Avro.
+    None(String),
+    /// The registry can't be asked now.
+    Later(String),
+}
+
+/// Where schemas come from.
+pub trait Schemas: Send + Sync + std::fmt::Debug {
+    /// The schema of a number.
+    ///
+    /// # Errors
+    /// As [`SchemaError`] says.
+    fn schema(&self, id: u32) -> Result<Arc<Parsed>, SchemaError>;
+}
+
+/// A registry. A number's schema never changes, so it is asked for once.
+#[derive(Debug)]
+pub struct Registry {
+    web: Web,
+    kept: Mutex<HashMap<u32, Arc<Parsed>>>,
+}
+
+impl Registry {
+    /// The registry of settings.
+    ///
+    /// # Errors
+    /// As [`Web::new`].
+    pub fn new(access: &Access) -> Result<Registry, String> {
+        Ok(Registry { web: Web::new(access, Duration::from_secs(30))?, kept: Mutex::default() })
+    }
+
+    fn ask(&self, path: &str) -> Result<Value, SchemaError> {
+        let Answer { status, json, .. } = self.web.get(path).map_err(SchemaError::Later)?;
+        if status == 200 {
+            return Ok(json);
+        }
+        let message = json["message"].as_str().unwrap_or("no reason given");
+        let reason = format!("the registry answers {status}: {message}");
+        // A wrong address answers 404 as well, without the registry's own code: that is no fault of the record.
+        match json["error_code"].as_i64() {
+            Some(code) if NONE_CODES.contains(&code) => Err(SchemaError::None(reason)),
+            _ => Err(SchemaError::Later(reason)),
+        }
+    }
+
+    fn fetch(&self, id: u32) -> Result<Parsed, SchemaError> {
+        let answer = self.ask(&format!("/schemas/ids/{id}"))?;
+        if let Some(kind) = answer["schemaType"].as_str().filter(|kind| *kind != "AVRO") {
+            return Err(SchemaError::None(format!("it is a schema of {kind}, not of Avro")));
+        }
+        let mut named = Vec::new();
+        self.references(&answer, &mut named, 0)?;
+        let texts: Vec<&str> = named.iter().map(|(_, text)| text.as_str()).collect();
+        let parsed = Schema::parse_str_with_list(text(&answer)?, texts);
+        let (root, named) = parsed.map_err(|error| SchemaError::None(error.to_string()))?;
+        Ok(Parsed { root, named })
+    }
+
+    /// The texts of the schemas that one names, each once.
+    fn references(&self, answer: &Value, found: &mut Vec<(String, String)>, depth: usize) -> Result<(), SchemaError> {
+        for reference in answer["references"].as_array().into_iter().flatten() {
+            let wrong = || SchemaError::None("a reference without subject and version".to_owned());
+            let subject = reference["subject"].as_str().ok_or_else(wrong)?;
+            let version = reference["version"].as_i64().ok_or_else(wrong)?;
+            let key = format!("{subject} {version}");
+            if found.iter().any(|(known, _)| *known == key) {
+                continue;
+            }
+            if found.len() >= REFERENCES_MAX || depth > REFERENCES_MAX {
+                return Err(SchemaError::None("it names too many others".to_owned()));
+            }
+            let named = self.ask(&format!("/subjects/{}/versions/{version}", escaped(subject)))?;
+            found.push((key, text(&named)?.to_owned()));
+            self.references(&named, found, depth + 1)?;
+        }
+        Ok(())
+    }
+}
+
+fn text(answer: &Value) -> Result<&str, SchemaError> {
+    answer["schema"].as_str().ok_or_else(|| SchemaError::Later("the registry's answer has no schema".to_owned()))
+}
+
+impl Schemas for Registry {
+    fn schema(&self, id: u32) -> Result<Arc<Parsed>, SchemaError> {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = kept().get(&id) {
+            return Ok(Arc::clone(known));
+        }
+        let parsed = Arc::new(self.fetch(id)?);
+        let mut kept = kept();
+        if kept.len() >= KEPT_MAX {
+            kept.clear();
+        }
+        kept.insert(id, Arc::clone(&parsed));
+        Ok(parsed)
+    }
+}

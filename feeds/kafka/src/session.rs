@@ -1,0 +1,343 @@
+//! A consumer at work: one thread that polls, and one for each partition.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use rdkafka::consumer::{CommitMode, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{BorrowedMessage, Message as _};
+use rdkafka::{Offset, TopicPartitionList};
+
+use crate::columns::Column;
+use crate::dead_letters::DeadLetters;
+use crate::decode::{Decoder, Record};
+use crate::kafka::{Assignment, Consumes, Feeds, Stop};
+use crate::mailbox::{Letter, Mailbox};
+use crate::partition::{Ended, Feed, Partition};
+use crate::server::{Message, Reply, Server, Sink, Untold};
+use crate::settings::TopicSettings;
+
+/// How often it is looked whether topics have more partitions, or tables other columns.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// How often positions are told to Kafka.
+const COMMIT: Duration = Duration::from_secs(5);
+
+/// How often the polling thread looks after the others.
+const TURN: Duration = Duration::from_millis(20);
+
+/// Records that are polled before they are put into mailboxes; fewer if no more are there.
+const POLLED_MAX: usize = 256;
+
+/// Stack of a partition's thread.
+const STACK: usize = 1 << 20;
+
+/// A partition's thread as the polling thread sees it.
+struct Lane<'s> {
+    assignment: &'s Assignment,
+    mailbox: Arc<Mailbox>,
+    /// Records that were polled and aren't in the mailbox yet.
+    polled: Vec<Letter>,
+    thread: Option<ScopedJoinHandle<'s, Result<(), Ended>>>,
+    is_paused: bool,
+}
+
+/// A consumer at work.
+pub(crate) struct Session<'a> {
+    pub(crate) feeds: &'a Feeds,
+    pub(crate) assignments: &'a [Assignment],
+    pub(crate) tables: &'a [Vec<Column>],
+    pub(crate) dead: &'a dyn DeadLetters,
+    pub(crate) consumer: &'a Consumes,
+    /// Bytes that a partition's mailbox may hold.
+    pub(crate) share: usize,
+    /// Whether one of its threads has ended it.
+    pub(crate) is_over: AtomicBool,
+}
+
+/// What the feed of a partition has of the server and the process.
+struct Outlet<'a> {
+    server: &'a Server,
+    topic: &'a TopicSettings,
+    columns: &'a [Column],
+    stop: &'a Stop,
+    is_over: &'a AtomicBool,
+}
+
+impl Sink for Outlet<'_> {
+    fn write(&self, message: &Message<'_>) -> Reply {
+        self.server.write(message, self.topic.create.as_ref())
+    }
+
+    fn last(&self, producer: &str) -> Result<Option<u64>, Untold> {
+        self.server.last(producer)
+    }
+
+    fn is_current(&self) -> Result<bool, Untold> {
+        Ok(self.server.columns(self.topic)? == self.columns)
+    }
+
+    fn wait(&self, time: Duration) -> bool {
+        self.stop.wait_unless(time, || self.is_over.load(Ordering::SeqCst))
+    }
+}
+
+impl Session<'_> {
+    /// Works until it is told to stop, or a partition can't go on.
+    pub(crate) fn run(&self) -> Result<(), Ended> {
+        let news = Mutex::new(None);
+        std::thread::scope(|scope| {
+            let mut lanes = Vec::with_capacity(self.assignments.len());
+            let mut ended = Ok(());
+            for assignment in self.assignments {
+                match self.start(scope, assignment) {
+                    Ok(lane) => lanes.push(lane),
+                    Err(error) => ended = Err(Ended::Failed(format!("a thread can't be started: {error}"))),
+                }
+            }
+            let watched = Builder::new().name("watch".to_owned()).spawn_scoped(scope, || self.watch(&news));
+            if ended.is_ok() {
+                ended = match watched {
+                    Ok(_) => self.poll(&mut lanes, &news),
+                    Err(error) => Err(Ended::Failed(format!("a thread can't be started: {error}"))),
+                };
+            }
+            if !self.feeds.stop.is_set() {
+                self.is_over.store(true, Ordering::SeqCst);
+            }
+            let ended = self.join(&mut lanes, ended);
+            self.is_over.store(true, Ordering::SeqCst);
+            self.commit(CommitMode::Sync);
+            ended
+        })
+    }
+
+    fn start<'s>(&'s self, scope: &'s Scope<'s, '_>, assignment: &'s Assignment) -> std::io::Result<Lane<'s>> {
+        let mailbox = Arc::new(Mailbox::default());
+        let of_thread = Arc::clone(&mailbox);
+        let thread = Builder::new()
+            .name(format!("partition {}", assignment.partition))
+            .stack_size(STACK)
+            .spawn_scoped(scope, move || self.feed(assignment, &of_thread))?;
+        Ok(Lane { assignment, mailbox, polled: Vec::new(), thread: Some(thread), is_paused: false })
+    }
+
+    /// Ends all threads. What a person has to know goes before everything else.
+    fn join(&self, lanes: &mut [Lane<'_>], mut ended: Result<(), Ended>) -> Result<(), Ended> {
+        lanes.iter().for_each(|lane| lane.mailbox.close());
+        for thread in lanes.iter_mut().filter_map(|lane| lane.thread.take()) {
+            let of_thread =
+                thread.join().unwrap_or_else(|_| Err(Ended::Failed("a partition's thread broke off".to_owned())));
+            ended = match (ended, of_thread) {
+                (Err(Ended::Failed(reason)), _) | (_, Err(Ended::Failed(reason))) => Err(Ended::Failed(reason)),
+                (Ok(()) | Err(Ended::Stopped), of_thread @ Err(Ended::Anew(_))) => of_thread,
+                (ended, _) => ended,
+            };
+        }
+        ended
+    }
+
+    /// Gives records to the partitions until something ends it.
+    fn poll(&self, lanes: &mut [Lane<'_>], news: &Mutex<Option<String>>) -> Result<(), Ended> {
+        let mut places: HashMap<String, HashMap<i32, usize>> = HashMap::new();
+        for (place, lane) in lanes.iter().enumerate() {
+            let topic = lane.assignment.settings.name.clone();
+            places.entry(topic).or_default().insert(lane.assignment.partition, place);
+        }
+        let (mut turn, mut committed, mut polled) = (Instant::now(), Instant::now(), 0);
+        loop {
+            match self.consumer.poll(if polled == 0 { TURN } else { Duration::ZERO }) {
+                Some(Ok(message)) => {
+                    let place = places.get(message.topic()).and_then(|topic| topic.get(&message.partition()));
+                    if let Some(place) = place {
+                        lanes[*place].polled.push(letter(&message)?);
+                        polled += 1;
+                    }
+                    if polled < POLLED_MAX {
+                        continue;
+                    }
+                }
+                Some(Err(error)) => of_kafka(&error)?,
+                None => {}
+            }
+            if polled > 0 {
+                lanes.iter_mut().filter(|lane| !lane.polled.is_empty()).try_for_each(|lane| self.deliver(lane))?;
+                polled = 0;
+            }
+            if turn.elapsed() < TURN {
+                continue;
+            }
+            turn = Instant::now();
+            if self.feeds.stop.is_set()
+                || lanes.iter().any(|lane| lane.thread.as_ref().is_none_or(ScopedJoinHandle::is_finished))
+            {
+                return Ok(());
+            }
+            if let Some(reason) = news.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                return Err(Ended::Anew(reason));
+            }
+            self.resume(lanes)?;
+            if committed.elapsed() >= COMMIT {
+                committed = Instant::now();
+                self.commit(CommitMode::Async);
+            }
+        }
+    }
+
+    /// Puts what was polled of a partition into its mailbox, and pauses it if that is full.
+    fn deliver(&self, lane: &mut Lane<'_>) -> Result<(), Ended> {
+        if lane.mailbox.push(lane.polled.drain(..)) > self.share && !lane.is_paused {
+            let list = self.list_of(lane)?;
+            self.consumer.pause(&list).map_err(|error| Ended::Anew(format!("a partition can't be paused: {error}")))?;
+            lane.is_paused = true;
+        }
+        Ok(())
+    }
+
+    fn resume(&self, lanes: &mut [Lane<'_>]) -> Result<(), Ended> {
+        for lane in lanes.iter_mut().filter(|lane| lane.is_paused && lane.mailbox.bytes() <= self.share / 2) {
+            let list = self.list_of(lane)?;
+            self.consumer
+                .resume(&list)
+                .map_err(|error| Ended::Anew(format!("a partition can't be resumed: {error}")))?;
+            lane.is_paused = false;
+        }
+        Ok(())
+    }
+
+    fn list_of(&self, lane: &Lane<'_>) -> Result<TopicPartitionList, Ended> {
+        let mut list = TopicPartitionList::new();
+        list.add_partition(&lane.assignment.settings.name, lane.assignment.partition);
+        Ok(list)
+    }
+
+    /// Tells Kafka the positions, for those who watch lags. The server has them; if this fails, nothing is lost.
+    fn commit(&self, mode: CommitMode) {
+        let mut list = TopicPartitionList::new();
+        for ((topic, partition), progress) in self.feeds.metrics.progress() {
+            let position = i64::try_from(progress.position).unwrap_or(0);
+            let is_ours = |one: &Assignment| one.partition == partition && one.settings.name == topic;
+            if position > 0 && self.assignments.iter().any(is_ours) {
+                list.add_partition_offset(&topic, partition, Offset::Offset(position)).ok();
+            }
+        }
+        if list.count() > 0
+            && let Err(error) = self.consumer.commit(&list, mode)
+        {
+            tracing::warn!(%error, "Kafka doesn't take the positions that lags are measured by");
+        }
+    }
+
+    /// Looks now and then whether topics have more partitions, or tables other columns.
+    fn watch(&self, news: &Mutex<Option<String>>) {
+        let is_over = || self.is_over.load(Ordering::SeqCst) || self.feeds.stop.is_set();
+        while self.feeds.stop.wait_unless(LOOK, is_over) && !is_over() {
+            for (place, topic) in self.feeds.settings.topics.iter().enumerate() {
+                let known = self.assignments.iter().filter(|one| one.topic == place);
+                let known: BTreeSet<(&str, i32)> =
+                    known.map(|one| (one.settings.name.as_str(), one.partition)).collect();
+                let has_changed = self.feeds.found(self.consumer, topic).is_ok_and(|found| {
+                    let all = |(name, partitions): &(String, Vec<i32>)| {
+                        partitions.len() == known.iter().filter(|(known, _)| known == name).count()
+                    };
+                    !found.iter().all(all)
+                });
+                let found = if has_changed {
+                    Some(format!("topic {:?} has other partitions", topic.name))
+                } else {
+                    let columns = self.feeds.server.columns(topic);
+                    let has_changed = columns.is_ok_and(|columns| columns != self.tables[place]);
+                    has_changed.then(|| format!("the columns of table {:?} have changed", topic.table))
+                };
+                if found.is_some() {
+                    *news.lock().unwrap_or_else(PoisonError::into_inner) = found;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A partition's thread.
+    fn feed(&self, assignment: &Assignment, mailbox: &Mailbox) -> Result<(), Ended> {
+        let (feeds, topic) = (self.feeds, assignment.settings.as_ref());
+        let columns = &self.tables[assignment.topic];
+        let schemas = feeds.schemas.clone();
+        let decoder = Decoder::new(topic, columns, assignment.partition, schemas);
+        let decoder = decoder.map_err(|error| Ended::Failed(format!("topic {:?}: {error}", topic.name)))?;
+        let (stop, is_over) = (feeds.stop.as_ref(), &self.is_over);
+        let outlet = Outlet { server: &feeds.server, topic, columns, stop, is_over };
+        let partition = Partition {
+            table: &topic.table,
+            topic: &topic.name,
+            partition: assignment.partition,
+            producer: &assignment.producer,
+            batch: topic.batch,
+            on_error: feeds.settings.on_error,
+            in_a_row_max: feeds.settings.dead_letters.in_a_row_max.0,
+        };
+        let counts = feeds.metrics.counts(&topic.name);
+        let at = (assignment.position, assignment.next);
+        let mut feed = Feed::new(partition, &outlet, self.dead, &counts, decoder, at);
+        let fed = self.feed_all(&mut feed, mailbox);
+        feeds.metrics.stored(&topic.name, assignment.partition, feed.position());
+        fed
+    }
+
+    fn feed_all(&self, feed: &mut Feed<'_, Outlet<'_>, dyn DeadLetters + '_>, mailbox: &Mailbox) -> Result<(), Ended> {
+        feed.begin()?;
+        let is_to_end = || self.feeds.stop.is_set() || self.is_over.load(Ordering::SeqCst);
+        let idle = Duration::from_millis(500);
+        while !is_to_end() {
+            let wait = feed.due_in(Instant::now()).unwrap_or(idle).min(idle);
+            let Some(letters) = mailbox.take(wait) else { break };
+            for letter in letters {
+                if is_to_end() {
+                    break;
+                }
+                let Letter { offset, time_ms, key, payload } = &letter;
+                let record =
+                    Record { offset: *offset, time_ms: *time_ms, key: key.as_deref(), payload: payload.as_deref() };
+                feed.take(&record, Instant::now())?;
+                mailbox.release(letter.bytes());
+            }
+            feed.tick(Instant::now())?;
+            self.feeds.metrics.stored(feed.topic(), feed.partition(), feed.position());
+        }
+        // What waits goes along, if the process ends in good order.
+        if self.feeds.stop.is_set() { feed.flush() } else { Ok(()) }
+    }
+}
+
+/// A record that owns its bytes.
+fn letter(message: &BorrowedMessage<'_>) -> Result<Letter, Ended> {
+    let offset = message.offset();
+    Ok(Letter {
+        offset: u64::try_from(offset).map_err(|_| Ended::Failed(format!("a record of the offset {offset}")))?,
+        time_ms: message.timestamp().to_millis(),
+        key: message.key().map(<[u8]>::to_vec),
+        payload: message.payload().map(<[u8]>::to_vec),
+    })
+}
+
+/// What librdkafka says. Most of it passes, and it tries again by itself.
+fn of_kafka(error: &KafkaError) -> Result<(), Ended> {
+    match error {
+        KafkaError::PartitionEOF(_) => Ok(()),
+        KafkaError::MessageConsumptionFatal(code) => Err(Ended::Anew(format!("Kafka: {code}"))),
+        KafkaError::MessageConsumption(
+            code @ (RDKafkaErrorCode::AutoOffsetReset
+            | RDKafkaErrorCode::OffsetOutOfRange
+            | RDKafkaErrorCode::UnknownTopicOrPartition
+            | RDKafkaErrorCode::UnknownTopic
+            | RDKafkaErrorCode::UnknownPartition
+            | RDKafkaErrorCode::TopicAuthorizationFailed),
+        ) => Err(Ended::Anew(format!("Kafka: {code}"))),
+        other => {
+            tracing::warn!(error = %other, "Kafka");
+            Ok(())
+        }
+    }
+}

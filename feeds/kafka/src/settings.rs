@@ -1,0 +1,560 @@
+//! What is read and where it goes: a TOML file (docs/guide/kafka.md).
+//!
+//! Secrets aren't in it: it names the environment variables that hold them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::times::Unit;
+
+/// The longest name of a producer that the server takes.
+const PRODUCER_BYTES_MAX: usize = 256;
+
+/// Properties of librdkafka that would break what the program promises.
+const RESERVED: [&str; 9] = [
+    "auto.offset.reset",
+    "bootstrap.servers",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "enable.partition.eof",
+    "group.id",
+    "metadata.broker.list",
+    "queued.max.messages.kbytes",
+    "statistics.interval.ms",
+];
+
+/// Parts of names of properties that are secrets.
+const SECRET: [&str; 5] = ["password", "secret", "key.pem", "oauthbearer.config", "username:password"];
+
+/// All settings of a feed.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The feed's name, a part of its producers' names: with another one, all is read anew.
+    pub name: String,
+    /// What is done about a record that is no row.
+    #[serde(default)]
+    pub on_error: OnError,
+    /// Where rows go.
+    pub server: ServerSettings,
+    /// Where records come from.
+    pub kafka: KafkaSettings,
+    /// Where Avro's schemas come from.
+    pub registry: Option<Access>,
+    /// Where records go that are no rows.
+    #[serde(default)]
+    pub dead_letters: DeadLetterSettings,
+    /// What is told of it all.
+    #[serde(default)]
+    pub metrics: MetricsSettings,
+    /// The topics.
+    #[serde(rename = "topic")]
+    pub topics: Vec<TopicSettings>,
+}
+
+/// What is done about a record that is no row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnError {
+    /// It goes to the dead letters, and the feed goes on.
+    #[default]
+    Skip,
+    /// The feed stops before it.
+    Stop,
+}
+
+/// A place that is asked over HTTP.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Access {
+    /// Its address: `http://127.0.0.1:8081`.
+    pub url: String,
+    /// The variable that holds a token.
+    pub token_env: Option<String>,
+    /// A name, with a password.
+    pub user: Option<String>,
+    /// The variable that holds the password.
+    pub password_env: Option<String>,
+    /// Certificates of authorities, as PEM; else those that browsers know.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// Where rows go.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSettings {
+    /// The server's HTTP address.
+    pub url: String,
+    /// See [`Access`].
+    pub token_env: Option<String>,
+    /// See [`Access`].
+    pub user: Option<String>,
+    /// See [`Access`].
+    pub password_env: Option<String>,
+    /// See [`Access`].
+    pub ca_file: Option<PathBuf>,
+    /// How safe rows are before the feed goes on.
+    #[serde(default)]
+    pub ack: AckClass,
+    /// How long an answer is waited for before the same is sent again.
+    #[serde(default = "sixty")]
+    pub timeout_seconds: u64,
+}
+
+impl ServerSettings {
+    /// Its address and secrets.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        Access {
+            url: self.url.clone(),
+            token_env: self.token_env.clone(),
+            user: self.user.clone(),
+            password_env: self.password_env.clone(),
+            ca_file: self.ca_file.clone(),
+        }
+    }
+}
+
+/// Acknowledgements that survive a power cut; with others the position may be behind the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AckClass {
+    /// On the server's disk.
+    #[default]
+    Disk,
+    /// On its followers' disks, too.
+    Replica,
+}
+
+/// Where records come from.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KafkaSettings {
+    /// Brokers to begin with: `a:9092,b:9092`.
+    pub brokers: String,
+    /// The group under which positions are told to Kafka, for those who watch lags; else `splay-kafka-NAME`.
+    pub group: Option<String>,
+    /// Bytes of records that wait in this process, of all partitions together.
+    #[serde(default = "quarter_gibibyte", deserialize_with = "bytes")]
+    pub memory_bytes_max: usize,
+    /// Properties of librdkafka: security, timeouts.
+    #[serde(default)]
+    pub properties: BTreeMap<String, String>,
+    /// Properties whose values are in environment variables, by the variables' names.
+    #[serde(default)]
+    pub secrets: BTreeMap<String, String>,
+}
+
+/// Where records go that are no rows.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadLetterSettings {
+    /// A file of JSON lines.
+    pub file: Option<PathBuf>,
+    /// A topic.
+    pub topic: Option<String>,
+    /// So many bad records of a partition behind each other stop the feed: then it isn't the records.
+    #[serde(default = "DeadLetterSettings::in_a_row_max")]
+    pub in_a_row_max: InARow,
+}
+
+/// How many bad records behind each other are too many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct InARow(pub u64);
+
+impl Default for InARow {
+    fn default() -> InARow {
+        InARow(1_000)
+    }
+}
+
+impl DeadLetterSettings {
+    fn in_a_row_max() -> InARow {
+        InARow::default()
+    }
+}
+
+/// What is told of it all.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricsSettings {
+    /// Where Prometheus asks; on loopback.
+    pub listen: Option<SocketAddr>,
+    /// Seconds between two lines of the log; 0 for none.
+    #[serde(default = "ten")]
+    pub log_seconds: u64,
+}
+
+impl Default for MetricsSettings {
+    fn default() -> MetricsSettings {
+        MetricsSettings { listen: None, log_seconds: ten() }
+    }
+}
+
+/// A topic.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopicSettings {
+    /// Its name; with `*` at the end all topics whose names begin so.
+    pub name: String,
+    /// The table that its records are rows of.
+    pub table: String,
+    /// What records hold.
+    pub format: Format,
+    /// The partitions; else all.
+    #[serde(default)]
+    pub partitions: Vec<i32>,
+    /// Where a partition begins of which the server has nothing.
+    #[serde(default)]
+    pub start: Start,
+    /// What is done if the server doesn't know a partition that was read before.
+    #[serde(default)]
+    pub forgotten: Forgotten,
+    /// What is done if records are gone from Kafka before they were read.
+    #[serde(default)]
+    pub on_gap: OnGap,
+    /// Columns and where their values come from; else fields of the columns' names.
+    #[serde(default)]
+    pub columns: BTreeMap<String, Source>,
+    /// What numbers count in timestamp columns.
+    pub time_unit: Option<Unit>,
+    /// The same by column.
+    #[serde(default)]
+    pub units: BTreeMap<String, Unit>,
+    /// What is done about fields that no column takes.
+    #[serde(default)]
+    pub unknown_fields: Fields,
+    /// How the table is made if there is none.
+    pub create: Option<CreateSettings>,
+    /// How large batches are.
+    #[serde(default)]
+    pub batch: BatchSettings,
+}
+
+/// What records hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// An object.
+    Json,
+    /// A datum of Avro in Confluent's framing.
+    Avro,
+    /// An Arrow IPC stream.
+    Arrow,
+}
+
+/// Where a partition begins of which the server has nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Start {
+    /// At its first record.
+    #[default]
+    Earliest,
+    /// Behind its last record.
+    Latest,
+}
+
+/// What is done if the group has a position, and the server has none: it is another database, or has forgotten the producer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Forgotten {
+    /// The feed stops and says so.
+    #[default]
+    Stop,
+    /// It goes on from the group's position.
+    Group,
+    /// It begins anew, as `start` says.
+    Start,
+}
+
+/// What is done if records are gone from Kafka before they were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnGap {
+    /// The feed stops and says how many.
+    #[default]
+    Stop,
+    /// It says how many, and goes on with the first that is there.
+    Skip,
+}
+
+/// What is done about fields that no column takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fields {
+    /// They are left out.
+    #[default]
+    Ignore,
+    /// Their record is bad.
+    Refuse,
+}
+
+/// Where a column's values come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A field, by its path: `data.price`.
+    Field(String),
+    /// `$key`: the record's key, as text.
+    Key,
+    /// `$timestamp`: the record's time.
+    RecordTime,
+    /// `$offset`
+    Offset,
+    /// `$partition`
+    Partition,
+    /// `$topic`
+    Topic,
+}
+
+impl<'de> Deserialize<'de> for Source {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Source, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Ok(match text.as_str() {
+            "$key" => Source::Key,
+            "$timestamp" => Source::RecordTime,
+            "$offset" => Source::Offset,
+            "$partition" => Source::Partition,
+            "$topic" => Source::Topic,
+            other if other.starts_with('$') || other.is_empty() => {
+                return Err(serde::de::Error::custom(format!(
+                    "{other:?} is no source of a column; there are fields, $key, $timestamp, $offset, $partition, $topic"
+                )));
+            }
+            field => Source::Field(field.to_owned()),
+        })
+    }
+}
+
+/// How a table is made.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateSettings {
+    /// Columns and their types: `time:timestamp,sym:symbol,price:float64`.
+    pub types: String,
+    /// The column of the time.
+    pub time: String,
+    /// The column of the symbol; empty for none.
+    #[serde(default)]
+    pub symbol: String,
+    /// The zone of the table's dates.
+    pub time_zone: Option<String>,
+    /// When they begin.
+    pub day_start: Option<String>,
+}
+
+/// How large batches are: whatever is reached first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BatchSettings {
+    /// Rows.
+    pub rows: usize,
+    /// Bytes of the records.
+    #[serde(deserialize_with = "bytes")]
+    pub bytes: usize,
+    /// Milliseconds since the first record came.
+    pub milliseconds: u64,
+}
+
+impl Default for BatchSettings {
+    fn default() -> BatchSettings {
+        BatchSettings { rows: 20_000, bytes: 4 << 20, milliseconds: 100 }
+    }
+}
+
+impl BatchSettings {
+    /// The longest time that a record waits.
+    #[must_use]
+    pub fn wait(&self) -> Duration {
+        Duration::from_millis(self.milliseconds)
+    }
+}
+
+fn ten() -> u64 {
+    10
+}
+
+fn sixty() -> u64 {
+    60
+}
+
+fn quarter_gibibyte() -> usize {
+    256 << 20
+}
+
+/// A number of bytes, or a text such as `64M`.
+fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Given {
+        Number(usize),
+        Text(String),
+    }
+    let text = match Given::deserialize(deserializer)? {
+        Given::Number(number) => return Ok(number),
+        Given::Text(text) => text,
+    };
+    let wrong = || serde::de::Error::custom(format!("{text:?} is no size; write 67108864 or \"64M\""));
+    let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return Err(wrong()),
+    };
+    let number: usize = digits.trim().parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+impl Settings {
+    /// Reads a file. Paths in it are relative to its folder.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(file: &Path) -> Result<Settings, String> {
+        let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let mut settings = Settings::parse(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+        let folder = file.parent().unwrap_or_else(|| Path::new(""));
+        let files = [&mut settings.dead_letters.file, &mut settings.server.ca_file];
+        let of_registry = settings.registry.as_mut().map(|registry| &mut registry.ca_file);
+        files.into_iter().chain(of_registry).flatten().for_each(|path| *path = folder.join(&*path));
+        Ok(settings)
+    }
+
+    /// Settings of a text.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Settings, String> {
+        let settings: Settings = toml::from_str(text).map_err(|error| error.to_string())?;
+        settings.validate()?;
+        Ok(settings)
+    }
+
+    /// Looks whether the settings hold together.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.name.is_empty() || self.name.contains('/') {
+            return Err("name: one or more characters, without /".to_owned());
+        }
+        if self.topics.is_empty() {
+            return Err("there is no [[topic]]".to_owned());
+        }
+        let mut names = BTreeSet::new();
+        for topic in &self.topics {
+            if !names.insert(&topic.name) {
+                return Err(format!("topic {:?} is there twice: the position of a partition is one", topic.name));
+            }
+            self.validate_topic(topic).map_err(|reason| format!("topic {:?}: {reason}", topic.name))?;
+        }
+        self.validate_kafka()?;
+        self.validate_dead_letters()?;
+        if let Some(listen) = self.metrics.listen.filter(|listen| !is_loopback(listen.ip())) {
+            return Err(format!("metrics.listen: {listen} is reached by others; give an address of loopback"));
+        }
+        let places = [("server", Some(self.server.access())), ("registry", self.registry.clone())];
+        for (name, access) in places.into_iter().filter_map(|(name, access)| Some((name, access?))) {
+            if !access.url.starts_with("http://") && !access.url.starts_with("https://") {
+                return Err(format!("{name}.url begins neither with http:// nor with https://"));
+            }
+            // Addresses are in errors and in the log.
+            if access.url.contains('@') {
+                return Err(format!("{name}.url has a user in it: give user and password_env"));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_topic(&self, topic: &TopicSettings) -> Result<(), String> {
+        if topic.format == Format::Avro && self.registry.is_none() {
+            return Err("Avro needs a [registry]".to_owned());
+        }
+        if topic.batch.rows == 0 || topic.batch.bytes == 0 {
+            return Err("a batch has one row and one byte at least".to_owned());
+        }
+        if topic.batch.bytes > 32 << 20 {
+            return Err("a batch has at most 32M bytes: the server takes messages of 64M".to_owned());
+        }
+        if let Some(unknown) =
+            topic.units.keys().find(|name| !topic.columns.is_empty() && !topic.columns.contains_key(*name))
+        {
+            return Err(format!("units.{unknown}: columns has no such column"));
+        }
+        if topic.name.trim_end_matches('*').contains('*') || topic.name.ends_with("**") || topic.name.is_empty() {
+            return Err("a name, or the beginning of names with one * behind it".to_owned());
+        }
+        // The longest number of a partition that there is.
+        self.checked_producer(&topic.name, i32::MAX).map(drop)
+    }
+
+    fn validate_kafka(&self) -> Result<(), String> {
+        let kafka = &self.kafka;
+        if let Some(name) =
+            kafka.properties.keys().chain(kafka.secrets.keys()).find(|name| RESERVED.contains(&name.as_str()))
+        {
+            return Err(format!("kafka.properties: {name:?} is set by splay-kafka"));
+        }
+        if let Some(name) = kafka.properties.keys().find(|name| SECRET.iter().any(|part| name.contains(part))) {
+            return Err(format!(
+                "kafka.properties: {name:?} is a secret: name an environment variable for it in kafka.secrets"
+            ));
+        }
+        if kafka.memory_bytes_max < 1 << 20 {
+            return Err("kafka.memory_bytes_max: 1M at least".to_owned());
+        }
+        Ok(())
+    }
+
+    fn validate_dead_letters(&self) -> Result<(), String> {
+        match (&self.dead_letters.file, &self.dead_letters.topic, self.on_error) {
+            (Some(_), Some(_), _) => Err("dead_letters: a file or a topic".to_owned()),
+            (None, None, OnError::Skip) => {
+                Err("dead_letters: a file or a topic for records that are no rows, or on_error = \"stop\"".to_owned())
+            }
+            (_, Some(topic), _) if self.topics.iter().any(|known| known.name == *topic) => {
+                Err(format!("dead_letters.topic: {topic:?} is read by this feed"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The name under which the server keeps a partition's position.
+    #[must_use]
+    pub fn producer(&self, topic: &str, partition: i32) -> String {
+        format!("kafka/{}/{topic}/{partition}", self.name)
+    }
+
+    /// The same, if the server takes it.
+    ///
+    /// # Errors
+    /// It is too long.
+    pub fn checked_producer(&self, topic: &str, partition: i32) -> Result<String, String> {
+        let name = self.producer(topic, partition);
+        if name.len() > PRODUCER_BYTES_MAX {
+            return Err(format!(
+                "the producer's name {name:?} is longer than {PRODUCER_BYTES_MAX} bytes: shorten name"
+            ));
+        }
+        Ok(name)
+    }
+
+    /// The group under which positions are told to Kafka.
+    #[must_use]
+    pub fn group(&self) -> String {
+        self.kafka.group.clone().unwrap_or_else(|| format!("splay-kafka-{}", self.name))
+    }
+}
+
+fn is_loopback(address: IpAddr) -> bool {
+    address.is_loopback()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;
