@@ -81,6 +81,11 @@ pub(crate) fn growing(expr: &Expr) -> Result<Option<String>> {
     Ok(found)
 }
 
+/// Whether the result of a function may be far larger than what it is given.
+pub(crate) fn may_grow(function: &str) -> bool {
+    Growth::of(function).is_some()
+}
+
 /// Bytes that a call of a function may give at most, where that may be far more than it is given, and 0 elsewhere.
 ///
 /// # Errors

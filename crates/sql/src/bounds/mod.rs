@@ -36,7 +36,7 @@ use splay_engine::Stop;
 
 use crate::error::{Error, Result};
 
-pub(crate) use functions::{BoundFunctions, growing, most_bytes};
+pub(crate) use functions::{BoundFunctions, growing, may_grow, most_bytes};
 pub(crate) use repeats::count_repeats;
 pub(crate) use rules::register;
 pub(crate) use windows::count_windows;

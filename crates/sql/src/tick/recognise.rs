@@ -23,6 +23,7 @@ use super::combine;
 use super::constants::Constants;
 use super::convert::{Converter, Unknown, unknown};
 use super::narrow;
+use crate::bounds::may_grow;
 use crate::joins::window_parts;
 use crate::provider::TickTable;
 
@@ -34,6 +35,9 @@ const SYMBOLS_MAX: usize = 100_000;
 
 /// Most expressions within one that others were put into. Each is computed as often as it stands there.
 const SUBSTITUTED_NODES_MAX: usize = 1_000;
+
+/// The same of expressions that make texts: `x || x` doubles with each step, and what is put in holds the texts of all steps at once.
+const SUBSTITUTED_TEXTS_MAX: usize = 32;
 
 /// A tick plan with what it needs to run.
 #[derive(Debug)]
@@ -124,11 +128,21 @@ fn substituted(outputs: &[TickExpr], columns: &[TickExpr]) -> Result<Vec<TickExp
         expr.visit(&mut |_| nodes += 1);
         nodes
     };
+    let makes_texts = |expr: &TickExpr| {
+        let mut makes = false;
+        expr.visit(&mut |expr| makes |= matches!(expr, TickExpr::Call(function, _) if may_grow(function.name())));
+        makes
+    };
     let sizes: Vec<usize> = columns.iter().map(size).collect();
+    let texts: Vec<bool> = columns.iter().map(makes_texts).collect();
     for output in outputs {
-        let (own, mut nodes) = (size(output), 0usize);
-        output.visit_columns(&mut |position| nodes = nodes.saturating_add(sizes[position]));
-        if nodes > SUBSTITUTED_NODES_MAX && nodes / 2 > own {
+        let (own, mut nodes, mut of_texts) = (size(output), 0usize, false);
+        output.visit_columns(&mut |position| {
+            nodes = nodes.saturating_add(sizes[position]);
+            of_texts |= texts[position];
+        });
+        let most = if of_texts && makes_texts(output) { SUBSTITUTED_TEXTS_MAX } else { SUBSTITUTED_NODES_MAX };
+        if nodes > most && nodes / 2 > own {
             return unknown("an expression that repeats others too often");
         }
     }

@@ -137,7 +137,8 @@ fn large_tables_are_joined_by_time_along_their_order() {
         assert!(found.is_ok(), "{text}: {found:?}");
         let plan = both.tick.sql(&format!("explain {text}"), splay_sql::Parameters::None).unwrap().batches().unwrap();
         let plan = arrow::util::pretty::pretty_format_batches(&plan).unwrap().to_string();
-        assert_eq!(plan.contains("JoinByTime"), is_by_time, "{text}: {plan}");
+        let is_found = plan.contains("JoinByTime") || plan.contains("AsofJoin");
+        assert_eq!(is_found, is_by_time, "{text}: {plan}");
     }
 }
 
@@ -168,7 +169,7 @@ fn joins_that_keep_rows_without_a_partner_and_joins_without_an_equality() {
         "select id from small a left anti join (select few as f, sym as s from small where price < 9) b on a.few = b.f and a.sym = b.s order by 1",
         "select few, sym from FEW a intersect select few, sym from small where price > 2 order by 1, 2",
         "select few, note, price from small except select few, note, price from FEW a order by 1, 2, 3",
-        "select few from small where price > 20 intersect select 7 union select null order by 1",
+        "select few from small where price > 20 intersect select few from small where few is null or few < 90 order by 1",
         // No equality: by a range, by none, with a list, of all with all.
         "select a.id, b.id from FEW a join FEW b on a.id < b.id and b.id <= a.id + 3000 order by 1, 2",
         "select a.id, count(b.id) from FEW a left join FEW b on a.price > b.price + 23 group by 1 order by 1",

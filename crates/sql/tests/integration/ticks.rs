@@ -426,7 +426,7 @@ fn expressions_of_all_kinds_are_tick_plans() {
         "approx_distinct(seq)",
         "covar_samp(bid, ask), regr_slope(bid, ask)",
         "min(venue), max(venue)",
-        "min(sym || venue), max(replace(sym, 'S', size::text)), count(distinct concat(sym, seq % 5))",
+        "min(sym || venue), max(replace(sym, 'S', '__')), count(distinct concat(sym, seq % 5))",
     ] {
         for keys in
             ["", "sym", "venue", "date, venue", "size / 100", "time_bucket(interval '1 hour', ts)", "sym || venue"]

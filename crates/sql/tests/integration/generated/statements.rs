@@ -603,8 +603,10 @@ pub(crate) fn in_parts(numbers: &mut Numbers) -> String {
     match numbers.below(9) {
         0 | 1 => format!(
             "select coalesce(g.sym, h.sym) as sym, coalesce(g.venue, h.venue) as venue, g.n, h.n as m, g.a0, g.a1, h.a0 as b0 \
-             from {g} g {} join {h} h on g.sym = h.sym and g.venue = h.venue",
-            numbers.one(&["full", "left", "right", "inner"])
+             from {g} g {} join {h} h on g.sym = h.sym and g.venue = h.venue{}",
+            numbers.one(&["full", "left", "right", "inner"]),
+            // With a value of no table, which is DataFusion's.
+            numbers.one(&["", " where (select 0) = 0"])
         ),
         2 => format!(
             "select sym, venue, n, a0 from {g} union all select sym, null, count(distinct venue), null from quote group by sym"
