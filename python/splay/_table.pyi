@@ -321,13 +321,14 @@ class Table:
             Bytes that its segments and indexes may have: a number, or a size such as ``"2G"``, in powers of 1,024.
         """
 
-    def set_tier(self, tier: Literal["mapped", "fast", "small"], *, after: int = 0) -> None:
+    def set_tier(self, tier: Literal["mapped", "fast", "small", "object"], *, after: int = 0) -> None:
         """Set how rows are kept from an age on. New rows and :meth:`compact` follow it; :meth:`move_to_tiers`, or a server, moves the others.
 
         Parameters
         ----------
         tier
-            ``"mapped"``: uncompressed Arrow, the fastest; ``"fast"``: Parquet in light encodings; ``"small"``: Parquet, compressed.
+            ``"mapped"``: uncompressed Arrow, the fastest; ``"fast"``: Parquet in light encodings; ``"small"``: Parquet, compressed;
+            ``"object"``: the same in the object store of ``splay.toml``.
         after
             Days that a date is older than the table's newest.
         """
@@ -369,7 +370,7 @@ class Table:
     def compact(
         self,
         *,
-        tier: Literal["mapped", "fast", "small"] | None = None,
+        tier: Literal["mapped", "fast", "small", "object"] | None = None,
         before: datetime.date | None = None,
         memory_bytes: int | None = None,
     ) -> CompactReport:

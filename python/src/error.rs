@@ -118,6 +118,10 @@ fn of_store(error: &splay_store::Error, fields: &Bound<'_, PyDict>) -> PyResult<
             fields.set_item("errno", source.raw_os_error())?;
             "StorageError"
         }
+        Error::Object { object, reason, .. } => {
+            keep!(fields, object, reason);
+            "StorageError"
+        }
         Error::Corrupt { path, offset, expected, found } => {
             keep!(fields, path, offset, expected, found);
             "CorruptError"

@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use splay_store::{CapturedRows, CompactOptions, Table, background};
+use splay_store::{CapturedRows, CompactOptions, Table, Tier, background};
 
 use crate::capture::{Capture, Shared, seconds};
 use crate::error::{Error, Result};
@@ -224,11 +224,25 @@ fn move_to_tiers(shared: &Shared, table: &Table) -> Result<()> {
         if shared.disk.is_refusing() || begun.elapsed() > MOVING_MAX {
             break;
         }
+        // Before anybody has to wait for it.
+        if tier == Tier::Object
+            && let Err(error) = shared.database.claim_objects()
+        {
+            tracing::warn!(table = %table.name(), %error, "dates that are to move to the object store stay for now");
+            break;
+        }
         let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
         shared.check()?;
         let options = CompactOptions { date: Some(date), memory_bytes: COMPACT_BYTES, ..CompactOptions::default() };
         let moved = table.compact(&options, &mut |_| std::ops::ControlFlow::Continue(()));
-        let moved = shared.settled(moved)?;
+        let moved = match moved {
+            // The rest of the upkeep doesn't depend on it.
+            Err(error @ splay_store::Error::Object { .. }) => {
+                tracing::warn!(table = %table.name(), %error, "a date that is to move to another tier stays for now");
+                break;
+            }
+            moved => shared.settled(moved)?,
+        };
         let (before, after) = moved.bytes;
         tracing::info!(table = %table.name(), date = %splay_store::date(date), tier = tier.name(), before, after, "date moved to another tier");
     }

@@ -213,6 +213,7 @@ impl From<splay_store::Error> for Problem {
 impl From<&splay_store::Error> for Problem {
     fn from(error: &splay_store::Error) -> Problem {
         use splay_store::Error as E;
+        use splay_store::object::ObjectFault;
         let code = match error {
             E::NoSuchTable { .. } => Code::NotFound,
             E::NoSuchColumn { .. } => Code::Statement,
@@ -222,6 +223,7 @@ impl From<&splay_store::Error> for Problem {
             E::Locked { .. } | E::RowsElsewhere { .. } => Code::Busy,
             E::NoSuchCommit { .. } | E::CannotUndo { .. } | E::Captured { .. } => Code::Statement,
             E::Refused { .. } => Code::Execution,
+            E::Object { fault: ObjectFault::Passing, .. } => Code::Busy,
             _ => Code::Internal,
         };
         // Where files lie is nobody's business but the operator's.
@@ -233,6 +235,10 @@ impl From<&splay_store::Error> for Problem {
             E::Io { .. } => {
                 tracing::error!(%error, "a file can't be read or written");
                 "a file can't be read or written; the server's log says which".to_owned()
+            }
+            E::Object { .. } => {
+                tracing::error!(%error, "an object can't be read or written");
+                "an object can't be read or written; the server's log says which".to_owned()
             }
             other => other.to_string(),
         };

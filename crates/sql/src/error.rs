@@ -96,6 +96,10 @@ impl Error {
                         found: found.clone(),
                     })
                 }
+                Some(splay_store::Error::Object { act, object, fault, reason }) => {
+                    let (object, reason) = (object.clone(), reason.clone());
+                    Error::Store(splay_store::Error::Object { act, object, fault: *fault, reason })
+                }
                 _ => Error::Execution { message: source.to_string() },
             },
             DataFusionError::ResourcesExhausted(message) => Error::of_memory(message, limit_bytes),

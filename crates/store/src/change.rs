@@ -165,9 +165,13 @@ impl Table {
     /// # Errors
     /// Those of [`Table::set_retention`].
     pub fn change_lifecycle(&self, change: impl FnOnce(&mut Lifecycle)) -> Result<()> {
+        let objects = self.database().objects().map(drop).map_err(|error| error.to_string());
         self.change_spec(|spec| {
             let mut lifecycle = spec.lifecycle();
             change(&mut lifecycle);
+            if lifecycle.tiers.iter().any(|rule| rule.tier == Tier::Object) {
+                objects?;
+            }
             if lifecycle.retention.days == Some(0) {
                 return Err("a retention of 0 days keeps nothing: delete the rows instead".to_owned());
             }
@@ -191,7 +195,7 @@ impl Table {
         if stored.spec().partition == period {
             return Ok(LoadReport { epoch: stored.epoch(), ..LoadReport::default() });
         }
-        let tier = stored.entries().next().map(|entry| entry.tier).filter(|_| stored.spec().tiers.is_empty());
+        let tier = stored.entries().next().map(|entry| entry.tier.written()).filter(|_| stored.spec().tiers.is_empty());
         let LoadOptions { memory_bytes, threads, tier: wanted, .. } = options;
         let options = LoadOptions { memory_bytes, threads, tier: wanted.or(tier), ..LoadOptions::default() };
         let mut load = Load::begin(self.database(), stored.spec(), options)?;

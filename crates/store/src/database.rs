@@ -15,6 +15,7 @@ use crate::live::{CapturedRows, Followed, LiveRows};
 use crate::load::{Load, LoadOptions, follow_each_other};
 use crate::manifest::{self, Captured, FileEntry, Head, HeadFile, Source, TableState, Tier};
 use crate::names::Place;
+use crate::object::{ObjectPlace, ObjectTier};
 use crate::schema::{TableSpec, refuse_quarantine_name};
 use crate::segment::Segment;
 use crate::settings::{self, Settings};
@@ -35,6 +36,7 @@ pub struct Database {
 struct Shared {
     storage: Arc<dyn Storage>,
     settings: Settings,
+    objects: Arc<ObjectPlace>,
     poisoned: AtomicBool,
     /// By folder.
     tables: Mutex<HashMap<String, Arc<TableCache>>>,
@@ -213,6 +215,14 @@ impl Database {
     /// # Errors
     /// As [`Database::open`].
     pub fn open_on(storage: Arc<dyn Storage>) -> Result<Database> {
+        Database::open_with(storage, None)
+    }
+
+    /// Opens a database on any storage, with an object store in the place of the one that its settings name.
+    ///
+    /// # Errors
+    /// As [`Database::open`].
+    pub fn open_with(storage: Arc<dyn Storage>, objects: Option<Arc<ObjectTier>>) -> Result<Database> {
         let settings = match storage.read(settings::FILE) {
             Ok(bytes) => Settings::parse(&bytes, &storage.display_path(settings::FILE))?,
             Err(error) if error.is_not_found() => {
@@ -220,9 +230,14 @@ impl Database {
             }
             Err(error) => return Err(error),
         };
+        let objects = match objects {
+            Some(tier) => ObjectPlace::on(tier),
+            None => ObjectPlace::of(settings.tier.object.as_ref()),
+        };
         let shared = Shared {
             storage,
             settings,
+            objects: Arc::new(objects),
             poisoned: AtomicBool::new(false),
             tables: Mutex::default(),
             lease: Mutex::default(),
@@ -239,6 +254,44 @@ impl Database {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
+    }
+
+    /// Its object store.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the settings name none, or one that this build can't open.
+    pub fn objects(&self) -> Result<&Arc<ObjectTier>> {
+        self.shared.objects.get()
+    }
+
+    /// The same for segments, of which few need it.
+    pub(crate) fn object_place(&self) -> &Arc<ObjectPlace> {
+        &self.shared.objects
+    }
+
+    /// Makes sure that the object store answers, and that this database may write there.
+    ///
+    /// # Errors
+    /// [`Error::Setting`], [`Error::Object`]; [`Error::Refused`] where another database writes; the first time [`Error::Locked`] while this one
+    /// is written.
+    pub fn claim_objects(&self) -> Result<()> {
+        let (tier, storage) = (self.objects()?, self.storage().as_ref());
+        if tier.has_claimed(storage)? {
+            return tier.check_owner(storage);
+        }
+        // Two processes of one database must not make two marks.
+        let _lock = crate::write::lock(self)?;
+        tier.claim(storage)
+    }
+
+    /// Takes the object store from the database that writes there, which is refused from then on. For a follower that was promoted and a
+    /// backup that was restored, once the other database is stopped for good.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] while this one is written; others as [`Database::claim_objects`].
+    pub fn take_over_objects(&self) -> Result<()> {
+        let _lock = crate::write::lock(self)?;
+        self.objects()?.take_over(self.storage().as_ref())
     }
 
     /// Its folder, for messages.
@@ -562,7 +615,8 @@ impl Table {
 
     fn segment(&self, folder: &str, entry: &FileEntry) -> Segment {
         let checks = self.database.settings().verify_on_read;
-        Segment::new(Arc::clone(self.database.storage()), folder.to_owned(), entry.clone(), checks)
+        let (storage, objects) = (Arc::clone(self.database.storage()), self.database.object_place());
+        Segment::new(storage, objects, folder.to_owned(), entry.clone(), checks)
     }
 
     pub(crate) fn settle(&self) -> Result<()> {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::manifest::Captured;
+use crate::object::ObjectFault;
 
 /// Result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -36,6 +37,20 @@ pub enum Error {
         expected: String,
         /// What this file has.
         found: String,
+    },
+
+    /// An object store didn't do what it was asked for, though failures that pass were tried again. Look at the store, its keys and the
+    /// network; a missing object is one that was removed by others.
+    #[error("{act} {object}: {reason}")]
+    Object {
+        /// What was being done, as a verb.
+        act: &'static str,
+        /// The object, by its URL without secrets.
+        object: String,
+        /// What kind of failure it is.
+        fault: ObjectFault,
+        /// The store's words.
+        reason: String,
     },
 
     /// The file was written by a newer release. Upgrade SplayDB.
@@ -294,6 +309,9 @@ impl Error {
                     None => std::io::Error::new(source.kind(), source.to_string()),
                 },
             },
+            Error::Object { act, object, fault, reason } => {
+                Error::Object { act, object: object.clone(), fault: *fault, reason: reason.clone() }
+            }
             other => Error::Setting { setting: "damage", reason: other.to_string() },
         }
     }

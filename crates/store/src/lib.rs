@@ -62,6 +62,7 @@ mod load;
 mod maintain;
 mod manifest;
 mod names;
+pub mod object;
 mod partition;
 mod reference;
 mod rename;
@@ -107,6 +108,6 @@ pub use schema::{
 };
 pub use segment::{ColumnReader, ColumnStorage, FileFormat, RowList, Segment, SegmentBatches};
 pub use select::{BlocksRead, Bounds, ColumnBounds, Kept, Piece, Selection, SelectionStats, blocks_of};
-pub use settings::Settings;
+pub use settings::{ObjectSettings, Settings, TierSettings};
 pub use view_rows::{ViewPart, ViewPartitions};
 pub use views::View;

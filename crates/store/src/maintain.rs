@@ -42,6 +42,22 @@ pub struct CompactReport {
     pub bytes: (u64, u64),
 }
 
+impl CompactOptions {
+    /// Whether they are about the partition of a date, in days since 1970-01-01.
+    fn wants(&self, spec: &TableSpec, first: i32) -> bool {
+        self.before.is_none_or(|before| spec.partition.last(first) < before)
+            && self.date.is_none_or(|date| spec.partition.first(date) == first)
+    }
+}
+
+impl CompactReport {
+    fn add(&mut self, other: CompactReport) {
+        self.partitions += other.partitions;
+        self.segments = (self.segments.0 + other.segments.0, self.segments.1 + other.segments.1);
+        self.bytes = (self.bytes.0 + other.bytes.0, self.bytes.1 + other.bytes.1);
+    }
+}
+
 /// Something that verification found.
 #[derive(Debug)]
 pub struct Problem {
@@ -56,9 +72,36 @@ impl Table {
     /// Partitions that are so already stay untouched. Readers go on with what they see.
     ///
     /// # Errors
-    /// As a load; the table is as before, or after the commit as wanted. [`Error::Stopped`] if `observer` ends it: what was
+    /// As a load; the table is as before, or after the commit as wanted. Of dates that go to the object store each has a commit of its own. [`Error::Stopped`] if `observer` ends it: what was
     /// written is removed.
     pub fn compact(&self, options: &CompactOptions, observer: Observer<'_>) -> Result<CompactReport> {
+        let mut report = CompactReport::default();
+        // Each date that goes to the object store has a commit of its own, so that little has to be done again after a failure.
+        for date in self.dates_to_upload(options)? {
+            self.database().claim_objects()?;
+            let of_date = CompactOptions { date: Some(date), ..options.clone() };
+            report.add(self.compact_dates(&of_date, observer)?);
+        }
+        report.add(self.compact_dates(options, observer)?);
+        Ok(report)
+    }
+
+    /// The dates that have segments which the options, or the table's tiers, want in the object store.
+    fn dates_to_upload(&self, options: &CompactOptions) -> Result<Vec<i32>> {
+        let stored = self.stored()?;
+        let (spec, newest) = (stored.spec(), stored.entries().map(|entry| entry.date).max().unwrap_or_default());
+        let is_due = |entry: &&FileEntry| {
+            entry.tier != Tier::Object
+                && options.wants(spec, entry.date)
+                && options.tier.or_else(|| spec.tier_of(entry.date, newest)) == Some(Tier::Object)
+        };
+        let mut dates: Vec<i32> = stored.entries().filter(is_due).map(|entry| entry.date).collect();
+        dates.sort_unstable();
+        dates.dedup();
+        Ok(dates)
+    }
+
+    fn compact_dates(&self, options: &CompactOptions, observer: Observer<'_>) -> Result<CompactReport> {
         let writer = Writer::begin(self.database(), self.name())?;
         let Some(state) = writer.table() else { return Ok(CompactReport::default()) };
         let spec = state.spec.clone();
@@ -68,20 +111,29 @@ impl Table {
         let memory = if options.memory_bytes == 0 { 1 << 30 } else { options.memory_bytes };
         let (mut change, mut report) = (Change::new(Operation::Compact), CompactReport::default());
         let newest = dates.last().copied().unwrap_or_default();
-        let is_of = |first: i32, date: i32| spec.partition.first(date) == first;
-        let is_wanted = |first: &i32| {
-            options.before.is_none_or(|before| spec.partition.last(*first) < before)
-                && options.date.is_none_or(|date| is_of(*first, date))
-        };
-        for date in dates.into_iter().filter(is_wanted) {
+        let mut uploads = false;
+        for date in dates.into_iter().filter(|date| options.wants(&spec, *date)) {
             let files = writer.partition(date);
             let by_age = || spec.tier_of(date, newest);
             let Some(tier) = options.tier.or_else(by_age).or(files.first().map(|file| file.tier)) else { continue };
-            let rows_max = crate::load::rows_max(&writer, &spec, &files, memory)?;
-            if files.iter().all(|file| file.tier == tier) && !is_fragmented(&spec, &files, rows_max) {
+            let is_there = files.iter().all(|file| file.tier == tier);
+            // One can't be fewer, and objects would have to be read.
+            if is_there && (files.len() == 1 || tier == Tier::Object && follow_each_other(&spec, files.iter())) {
                 continue;
             }
-            let added = rewrite(&writer, &spec, date, &files, tier, memory, observer)?;
+            let rows_max = crate::load::rows_max(&writer, &spec, &files, memory)?;
+            if is_there && !is_fragmented(&spec, &files, rows_max) {
+                continue;
+            }
+            if tier == Tier::Object {
+                self.database().objects()?.claim(writer.storage().as_ref())?;
+            }
+            let mut added = rewrite(&writer, &spec, date, &files, tier, memory, observer)?;
+            if tier == Tier::Object {
+                let objects = self.database().objects()?;
+                added = added.into_iter().map(|entry| writer.upload(objects, entry)).collect::<Result<_>>()?;
+                uploads = true;
+            }
             let bytes = |files: &[FileEntry]| files.iter().map(|file| file.bytes + file.index_bytes).sum::<u64>();
             report.partitions += 1;
             report.segments = (report.segments.0 + files.len(), report.segments.1 + added.len());
@@ -90,6 +142,9 @@ impl Table {
             change.remove.extend(files.into_iter().map(|file| file.path));
         }
         if report.partitions > 0 {
+            if uploads {
+                self.database().objects()?.check_owner(writer.storage().as_ref())?;
+            }
             writer.commit(change)?;
         }
         Ok(report)
@@ -211,8 +266,13 @@ impl Table {
         let mut problems = Vec::new();
         for segment in snapshot.partitions().iter().flat_map(|partition| partition.segments.iter()) {
             if let Err(error) = segment.verify(snapshot.spec()) {
-                let path = format!("{}/{}", snapshot.folder(), segment.entry().path);
-                problems.push(Problem { path: self.database().storage().display_path(&path), error });
+                let entry = segment.entry();
+                let path = format!("{}/{}", snapshot.folder(), entry.path);
+                let path = match (&entry.object, self.database().objects()) {
+                    (Some(key), Ok(tier)) => tier.shown(key),
+                    _ => self.database().storage().display_path(&path),
+                };
+                problems.push(Problem { path, error });
             }
             go_on(observer, segment.entry().bytes + segment.entry().index_bytes)?;
         }

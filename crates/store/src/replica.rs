@@ -53,12 +53,22 @@ pub struct TableHead {
     pub dropped: bool,
     /// Number of the last captured batch that the commit considers.
     pub sequence: u64,
+    /// Whether it has segments in the object store.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub objects: bool,
 }
 
 impl TableHead {
     fn head(&self) -> Head {
         let name = self.name.as_deref().map(Arc::from);
-        Head { log: self.log, length: self.length, epoch: self.epoch, dropped: self.dropped, name }
+        Head {
+            log: self.log,
+            length: self.length,
+            epoch: self.epoch,
+            dropped: self.dropped,
+            name,
+            objects: self.objects,
+        }
     }
 
     /// Refuses what can be no table's, before any path is made of it.
@@ -139,6 +149,7 @@ impl Database {
                 epoch: head.epoch,
                 dropped: head.dropped,
                 sequence: snapshot.captured().sequence,
+                objects: head.objects,
             });
         }
         Err(Error::Locked { path: storage.display_path(&place.folder) })
@@ -284,11 +295,15 @@ pub struct NewSegment {
 }
 
 impl NewSegment {
-    /// Path and length of the index, then of the segment: to be fetched in this order.
+    /// Path and length of the index, then of the segment unless an object has its bytes: to be fetched in this order.
     #[must_use]
-    pub fn files(&self) -> [(String, u64); 2] {
+    pub fn files(&self) -> Vec<(String, u64)> {
         let of = |path: &str| format!("{}/{path}", self.folder);
-        [(of(&self.entry.index_path()), self.entry.index_bytes), (of(&self.entry.path), self.entry.bytes)]
+        let mut files = vec![(of(&self.entry.index_path()), self.entry.index_bytes)];
+        if self.entry.object.is_none() {
+            files.push((of(&self.entry.path), self.entry.bytes));
+        }
+        files
     }
 }
 
@@ -413,11 +428,17 @@ impl ReplicaWriter {
                 Err(error) => return Err(error),
             }
         }
-        Ok(!all || self.segment(segment).verify_bytes().is_ok())
+        // Objects are the leader's, and checked when they are read.
+        Ok(!all
+            || match segment.entry.object {
+                Some(_) => self.segment(segment).verify_sidecar().is_ok(),
+                None => self.segment(segment).verify_bytes().is_ok(),
+            })
     }
 
     fn segment(&self, segment: &NewSegment) -> Segment {
-        Segment::new(Arc::clone(self.database.storage()), segment.folder.clone(), segment.entry.clone(), true)
+        let (storage, objects) = (Arc::clone(self.database.storage()), self.database.object_place());
+        Segment::new(storage, objects, segment.folder.clone(), segment.entry.clone(), true)
     }
 
     /// Fetches a segment and its index by `fetch`, which gives the bytes of a path behind an offset, at least one. Checks all of them.
@@ -429,12 +450,18 @@ impl ReplicaWriter {
         segment: &NewSegment,
         fetch: &mut dyn FnMut(&str, u64) -> std::result::Result<Vec<u8>, E>,
     ) -> std::result::Result<(), E> {
-        let [(index, index_bytes), (data, bytes)] = segment.files();
+        let of = |path: &str| format!("{}/{path}", segment.folder);
+        let (index, index_bytes) = (of(&segment.entry.index_path()), segment.entry.index_bytes);
+        let (data, bytes) = (of(&segment.entry.path), segment.entry.bytes);
         let folder = parent(&data).to_owned();
         self.storage().create_dir(&segment.folder)?;
         self.storage().create_dir(&folder)?;
         self.fetch(&index, index_bytes, &mut |_| {}, fetch)?;
         self.storage().rename(&temporary(&index), &index)?;
+        if segment.entry.object.is_some() {
+            self.segment(segment).verify_sidecar()?;
+            return Ok(self.sync_folders(&folder, segment)?);
+        }
         let mut sums = BlockChecksums::default();
         self.fetch(&data, bytes, &mut |part| sums.observe(part), fetch)?;
         let (sums, _) = sums.finish();
@@ -445,10 +472,11 @@ impl ReplicaWriter {
         }
         self.segment(segment).verify_index(&sums)?;
         self.storage().rename(&temporary(&data), &data)?;
-        for folder in [folder.as_str(), &segment.folder, ""] {
-            self.storage().sync_dir(folder)?;
-        }
-        Ok(())
+        Ok(self.sync_folders(&folder, segment)?)
+    }
+
+    fn sync_folders(&self, folder: &str, segment: &NewSegment) -> Result<()> {
+        [folder, &segment.folder, ""].into_iter().try_for_each(|folder| self.storage().sync_dir(folder))
     }
 
     fn fetch<E: From<Error>>(

@@ -18,6 +18,7 @@ use crate::database::{Database, READERS_LOCK, Table, WRITER_LOCK};
 use crate::error::{Error, Result};
 use crate::load::SPILL_FOLDER;
 use crate::manifest::{self, Captured, Commit, FileEntry, Head, Operation, Source, TableState, Tier};
+use crate::object::OWNER_FILE;
 use crate::partition;
 use crate::schema::TableSpec;
 use crate::segment::{self, Segment, SegmentTarget};
@@ -160,7 +161,8 @@ impl Writer {
     }
 
     pub(crate) fn segment(&self, entry: &FileEntry) -> Segment {
-        Segment::new(Arc::clone(self.storage()), self.folder.clone(), entry.clone(), true)
+        let objects = self.database.object_place();
+        Segment::new(Arc::clone(self.storage()), objects, self.folder.clone(), entry.clone(), true)
     }
 
     /// A new path in a partition, whose folder is made if need be. Later paths sort behind earlier ones.
@@ -196,11 +198,12 @@ impl Writer {
             written.push(format!("{index}.index"));
             written.push(path.clone());
         }
+        let tier = tier.written();
         let target = SegmentTarget { storage: self.storage().as_ref(), table: &self.folder, path, tier, date };
         segment::write(&target, spec, rows)
     }
 
-    fn next_epoch(&self) -> u64 {
+    pub(crate) fn next_epoch(&self) -> u64 {
         self.state().map_or(0, |state| state.epoch) + 1
     }
 
@@ -219,6 +222,10 @@ impl Writer {
         let mut forget = change.forget;
         forget.extend(self.outdated(at).into_iter().filter(|path| !forget.contains(path)).collect::<Vec<_>>());
         let any_gone = !forget.is_empty() || !change.remove.is_empty() && !keep;
+        let moves = self.adds_objects(&change.add);
+        let removed = if keep { &[][..] } else { &change.remove[..] };
+        let objects_go =
+            self.state().is_some_and(|state| forget.iter().chain(removed).any(|path| state.is_object(path)));
         let commit = Commit {
             epoch,
             at,
@@ -253,6 +260,9 @@ impl Writer {
             // What can't be removed now is swept by a later writer.
             let _ = self.sweep();
         }
+        if moves || objects_go {
+            self.sweep_objects();
+        }
         Ok(epoch)
     }
 
@@ -264,6 +274,16 @@ impl Writer {
         let own = self.state().map_or_else(Captured::default, |state| state.captured);
         let all = change.captured.into_iter().fold(own.max(former), Captured::max);
         Ok(Some(all).filter(|all| *all != own).or(change.captured))
+    }
+
+    /// Whether there are objects among new files that the table hasn't had.
+    fn adds_objects(&self, files: &[FileEntry]) -> bool {
+        let mut keys = files.iter().filter_map(|entry| entry.object.as_deref()).peekable();
+        if keys.peek().is_none() {
+            return false;
+        }
+        let known: BTreeSet<&str> = self.state().into_iter().flat_map(TableState::object_keys).collect();
+        keys.any(|key| !known.contains(key))
     }
 
     /// Whether files that a commit of this kind removes are kept for a while. Those that captured rows replace are not: one row that
@@ -283,12 +303,16 @@ impl Writer {
     pub(crate) fn link(&self, entry: &FileEntry) -> Result<FileEntry> {
         let path = self.next_path(entry.date, entry.tier)?;
         let linked = FileEntry { path, ..entry.clone() };
+        let mut files = vec![(entry.index_path(), linked.index_path())];
+        // An object keeps its key, unless there is a file in its place.
+        if entry.object.is_none() || self.has_file(&entry.path)? {
+            files.push((entry.path.clone(), linked.path.clone()));
+        }
         {
             let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-            written.push(linked.index_path());
-            written.push(linked.path.clone());
+            written.extend(files.iter().map(|(_, to)| to.clone()));
         }
-        for (from, to) in [(entry.index_path(), linked.index_path()), (entry.path.clone(), linked.path.clone())] {
+        for (from, to) in files {
             let (from, to) = (format!("{}/{from}", self.folder), format!("{}/{to}.tmp", self.folder));
             match self.storage().link(&from, &to) {
                 Ok(()) => {}
@@ -297,6 +321,22 @@ impl Writer {
             }
         }
         Ok(linked)
+    }
+
+    /// Whether there is a file of the table.
+    fn has_file(&self, path: &str) -> Result<bool> {
+        match self.storage().identity(&format!("{}/{path}", self.folder)) {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes a written file out, which has become an object.
+    pub(crate) fn discard(&self, path: &str) -> Result<()> {
+        self.storage().remove(&format!("{}/{path}.tmp", self.folder))?;
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).retain(|written| written != path);
+        Ok(())
     }
 
     /// Stops all writing if the failure leaves it unknown what is on disk; says whether it does.
@@ -335,9 +375,10 @@ impl Writer {
     /// Removes files that no commit names: what an interrupted writer left, and, if nobody reads, what was replaced.
     fn sweep(&self) -> Result<()> {
         let storage = self.storage();
-        let settings = format!("{}.tmp", settings::FILE);
-        if storage.list("")?.iter().any(|entry| entry.name == settings) {
-            storage.remove(&settings)?;
+        for entry in storage.list("")? {
+            if [settings::FILE, OWNER_FILE].iter().any(|file| entry.name.strip_suffix(".tmp") == Some(file)) {
+                storage.remove(&entry.name)?;
+            }
         }
         self.sweep_spill()?;
         self.sweep_manifest()?;
@@ -397,7 +438,7 @@ impl Writer {
 }
 
 /// The lock of the one writer.
-fn lock(database: &Database) -> Result<Box<dyn std::fmt::Debug + Send + Sync>> {
+pub(crate) fn lock(database: &Database) -> Result<Box<dyn std::fmt::Debug + Send + Sync>> {
     if database.is_poisoned() {
         return Err(Error::Poisoned);
     }

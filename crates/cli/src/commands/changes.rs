@@ -162,6 +162,10 @@ pub fn delete(arguments: &DeleteArguments) -> Result<()> {
 
 pub fn maintain(arguments: &MaintainArguments) -> Result<()> {
     let database = changeable(&arguments.database)?;
+    if arguments.take_over_objects {
+        database.take_over_objects()?;
+        say!("this database writes to {} from now on", database.objects()?.url())?;
+    }
     let names = match &arguments.table {
         Some(name) => vec![name.clone()],
         None => database.tables()?,

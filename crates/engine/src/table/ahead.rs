@@ -50,6 +50,7 @@ impl<'a> Ahead<'a> {
     ) -> Ahead<'a> {
         let ahead = Ahead { snapshot, covers, columns, reads, next: 0, rows: 0 };
         ahead.count();
+        covers.iter().take(OPENERS).for_each(|cover| cover.segment.open_ahead());
         ahead
     }
 
@@ -84,6 +85,9 @@ impl<'a> Ahead<'a> {
             }
             self.rows += cover.wanted();
             self.next += 1;
+            if let Some(later) = self.covers.get(self.next + OPENERS) {
+                later.segment.open_ahead();
+            }
         }
         Ok(())
     }

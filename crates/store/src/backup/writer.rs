@@ -9,8 +9,11 @@ use super::{
 use crate::access;
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::manifest::FileEntry;
+use crate::object::ObjectTier;
+use crate::segment::{BlockChecksums, digest};
 use crate::settings;
-use crate::storage::{self, LockMode, Storage, StorageFile, remove_all};
+use crate::storage::{self, ByteObserver, LockMode, Storage, StorageFile, remove_all};
 use crate::views;
 
 /// What was copied.
@@ -133,6 +136,28 @@ impl BackupWriter {
         Ok(())
     }
 
+    /// Adds the file that an object was made of, which a restored database reads in the place of the object.
+    fn put_object(&mut self, tier: &ObjectTier, key: &str, path: &str, entry: &FileEntry) -> Result<()> {
+        let is_same =
+            |before: &BackupFile| before.bytes == entry.bytes && before.digest.as_ref() == Some(&entry.digest);
+        if self.before.get(path).is_some_and(is_same) {
+            return self.link(path);
+        }
+        let mut copy = self.create(path)?;
+        let (mut hasher, mut checksums) = (blake3::Hasher::new(), BlockChecksums::default());
+        tier.read_through(key, entry.bytes, &mut |part| {
+            hasher.update(part);
+            checksums.observe(part);
+            copy.write(part)
+        })?;
+        if digest(&checksums.finish().0) != entry.digest {
+            return Err(Error::corrupt(tier.shown(key), 0, "the digest in the manifest", "another"));
+        }
+        copy.sync()?;
+        self.note(path, entry.bytes, hasher.finalize().to_hex().to_string(), Some(entry.digest.clone()));
+        Ok(())
+    }
+
     /// Takes a file out that was added.
     ///
     /// # Errors
@@ -164,7 +189,12 @@ impl BackupWriter {
         for table in tables {
             for entry in &table.files {
                 let (folder, index) = (&table.folder, entry.index_path());
-                self.put_file(source, &format!("{folder}/{}", entry.path), entry.bytes, &entry.digest)?;
+                let path = format!("{folder}/{}", entry.path);
+                let has_file = || source.identity(&path).map_or_else(|error| !error.is_not_found(), |_| true);
+                match &entry.object {
+                    Some(key) if !has_file() => self.put_object(database.objects()?, key, &path, entry)?,
+                    _ => self.put_file(source, &path, entry.bytes, &entry.digest)?,
+                }
                 self.put_file(source, &format!("{folder}/{index}"), entry.index_bytes, &entry.index_digest)?;
             }
             for (path, bytes) in &table.manifest {

@@ -153,6 +153,11 @@ impl Load {
             let reason = format!("a load needs at least {} MiB", MEMORY_BYTES_MIN >> 20);
             return Err(Error::Setting { setting: "memory_bytes", reason });
         }
+        if options.tier == Some(Tier::Object) {
+            let reason =
+                "rows are loaded into a tier of this machine, and moved to the object store by compact or maintain";
+            return Err(Error::Setting { setting: "tier", reason: reason.to_owned() });
+        }
         let writer = Writer::begin(database, &spec.name)?;
         let spec = match (writer.table(), options.partition) {
             (Some(state), Some(wanted)) if wanted != state.spec.partition => {

@@ -11,8 +11,11 @@ use crate::words::{u32_at, u64_at};
 
 /// Newest version of HEAD and log. 1: symbols of a partition were never spread over its segments, and nothing was captured. 2: removed
 /// files weren't kept, and no commit could be undone. 3: there was no tier `fast`. 4: dates began at midnight, each had a partition, and
-/// there were no reference tables. 5: a table was called as its folder.
-pub(crate) const VERSION: u32 = 6;
+/// there were no reference tables. 5: a table was called as its folder. 6: all files of a table were in its folder.
+pub(crate) const VERSION: u32 = 7;
+
+/// Version of a HEAD that says a name, of a table whose files are all in its folder.
+const VERSION_WITHOUT_OBJECTS: u32 = 6;
 
 /// Version of logs, and of a HEAD that says no name: the last one that hadn't any.
 const VERSION_WITHOUT_NAME: u32 = 5;
@@ -39,6 +42,8 @@ pub(crate) struct Head {
     pub(crate) dropped: bool,
     /// What the table is called, if that isn't the name of its folder, or it had another name before.
     pub(crate) name: Option<Arc<str>>,
+    /// Whether it has segments in the object store, or keeps some.
+    pub(crate) objects: bool,
 }
 
 /// Bit of HEAD's version for a table that was dropped.
@@ -48,7 +53,11 @@ impl Head {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEAD_BYTES);
         bytes.extend_from_slice(HEAD_MAGIC);
-        let version = if self.name.is_some() { VERSION } else { VERSION_WITHOUT_NAME };
+        let version = match (self.objects, &self.name) {
+            (true, _) => VERSION,
+            (false, Some(_)) => VERSION_WITHOUT_OBJECTS,
+            (false, None) => VERSION_WITHOUT_NAME,
+        };
         let version = if self.dropped { version | DROPPED } else { version };
         bytes.extend_from_slice(&version.to_le_bytes());
         bytes.extend_from_slice(&self.log.to_le_bytes());
@@ -58,6 +67,8 @@ impl Head {
             // A name has at most 128 bytes.
             bytes.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
             bytes.extend_from_slice(name.as_bytes());
+        } else if self.objects {
+            bytes.push(0);
         }
         bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
         bytes
@@ -90,7 +101,8 @@ impl Head {
                 return Err(bad(36, "a name of the length before it, or none", format!("{} bytes", rest.len())));
             }
         };
-        Ok(Head { log: u64_at(bytes, 12), length: u64_at(bytes, 20), epoch: u64_at(bytes, 28), dropped, name })
+        let objects = version > VERSION_WITHOUT_OBJECTS;
+        Ok(Head { log: u64_at(bytes, 12), length: u64_at(bytes, 20), epoch: u64_at(bytes, 28), dropped, name, objects })
     }
 }
 
@@ -184,18 +196,27 @@ pub enum Tier {
     /// Parquet, compressed as well.
     #[serde(rename = "parquet")]
     Small,
+    /// As the small one, in an object store and read from there.
+    #[serde(rename = "object")]
+    Object,
 }
 
 impl Tier {
-    /// All, from the fastest to the smallest.
-    pub const ALL: [Tier; 3] = [Tier::Mapped, Tier::Fast, Tier::Small];
+    /// Those of files in the database's folder, from the fastest to the smallest.
+    pub const LOCAL: [Tier; 3] = [Tier::Mapped, Tier::Fast, Tier::Small];
+
+    /// How rows are written that come to a date of the tier. What belongs in the object store is moved there later, by itself, so that no load
+    /// waits for it.
+    pub(crate) fn written(self) -> Tier {
+        if self == Tier::Object { Tier::Small } else { self }
+    }
 
     /// Extension of the file's name.
     #[must_use]
     pub fn extension(self) -> &'static str {
         match self {
             Tier::Mapped => "arrow",
-            Tier::Fast | Tier::Small => "parquet",
+            Tier::Fast | Tier::Small | Tier::Object => "parquet",
         }
     }
 
@@ -206,6 +227,7 @@ impl Tier {
             Tier::Mapped => "mapped",
             Tier::Fast => "fast",
             Tier::Small => "small",
+            Tier::Object => "object",
         }
     }
 
@@ -225,7 +247,8 @@ impl std::str::FromStr for Tier {
             "mapped" | "arrow" => Ok(Tier::Mapped),
             "fast" => Ok(Tier::Fast),
             "small" | "parquet" => Ok(Tier::Small),
-            _ => Err(format!("{text:?} is not a tier; there are mapped, fast, small")),
+            "object" => Ok(Tier::Object),
+            _ => Err(format!("{text:?} is not a tier; there are mapped, fast, small, object")),
         }
     }
 }
@@ -256,6 +279,9 @@ pub struct FileEntry {
     pub time_max: i64,
     /// Symbol of the first and of the last row; null symbols and tables without one have none.
     pub symbols: Option<(String, String)>,
+    /// Key of the object that has the segment's bytes; `None` where the file does. The index is a file in any case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
 }
 
 impl FileEntry {

@@ -76,6 +76,9 @@ impl TableState {
             if !is_segment_path(&entry.path) {
                 return Err(inconsistent(format!("the path {:?}", entry.path)));
             }
+            if let Some(key) = entry.object.as_deref().filter(|key| !is_object_key(key)) {
+                return Err(inconsistent(format!("the object {key:?}")));
+            }
             if let Some(twice) = self.files.insert(entry.path.clone(), entry) {
                 return Err(inconsistent(format!("{} twice", twice.path)));
             }
@@ -98,7 +101,20 @@ impl TableState {
     pub(crate) fn head(&self, folder: &str, log: u64, length: u64) -> Head {
         let is_named = self.spec.name != folder || self.history.has_former_names();
         let name = is_named.then(|| self.spec.name.as_str().into());
-        Head { log, length, epoch: self.epoch, dropped: self.dropped, name }
+        Head {
+            log,
+            length,
+            epoch: self.epoch,
+            dropped: self.dropped,
+            name,
+            objects: self.object_keys().next().is_some(),
+        }
+    }
+
+    /// Keys of the objects that the table has, or keeps.
+    pub(crate) fn object_keys(&self) -> impl Iterator<Item = &str> {
+        let retired = self.history.retired().values().map(|retired| &retired.entry);
+        self.files.values().chain(retired).filter_map(|entry| entry.object.as_deref())
     }
 
     /// Whether there is a table of this name, as far as case is left aside.
@@ -133,6 +149,12 @@ impl TableState {
             dropped: self.dropped,
             history: Some(self.history.shortened()),
         }
+    }
+
+    /// Whether the segment of a path, which the table has or keeps, is an object.
+    pub(crate) fn is_object(&self, path: &str) -> bool {
+        let retired = || self.history.retired().get(path).map(|retired| &retired.entry);
+        self.files.get(path).or_else(retired).is_some_and(|entry| entry.object.is_some())
     }
 
     /// Whether a path names a file of the table, or one that is kept.
@@ -188,6 +210,13 @@ impl TableState {
             dropped: false,
         }))
     }
+}
+
+/// Whether a key has the form `table/date=.../name`, so that no record can lead to other objects.
+fn is_object_key(key: &str) -> bool {
+    let parts: Vec<&str> = key.split('/').collect();
+    parts.len() == 3
+        && parts.iter().all(|part| !part.is_empty() && !part.starts_with('.') && !part.contains(['\0', '\\']))
 }
 
 /// Whether a path has the form `date=.../name`, so that no record can lead out of the table's folder.

@@ -5,6 +5,7 @@
 //!   the dictionary) when it is first read; from then on slices are made without that work.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::{ArrayData, ArrayRef, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
@@ -27,7 +28,8 @@ const MAGIC: &[u8; 6] = b"ARROW1";
 /// An opened file.
 #[derive(Debug)]
 pub(crate) struct ArrowFile {
-    file: CheckedFile,
+    file: Arc<CheckedFile>,
+    bytes: Mapped,
     schema: SchemaRef,
     rows: usize,
     columns: Vec<Column>,
@@ -50,8 +52,17 @@ struct Layout {
 }
 
 impl ArrowFile {
-    pub(crate) fn open(file: CheckedFile, rows: u64) -> Result<ArrowFile> {
-        Opener { file: &file }.open(rows).map(|(schema, rows, columns)| ArrowFile { file, schema, rows, columns })
+    pub(crate) fn open(file: Arc<CheckedFile>, rows: u64) -> Result<ArrowFile> {
+        let Some(bytes) = file.mapped().cloned() else {
+            return Err(Error::corrupt(
+                &file.path,
+                0,
+                "a Parquet file, as all in the object store",
+                "an Arrow IPC file",
+            ));
+        };
+        let (schema, rows, columns) = Opener { file: &file, bytes: &bytes }.open(rows)?;
+        Ok(ArrowFile { file, bytes, schema, rows, columns })
     }
 
     /// Bytes of a column, its dictionary left out.
@@ -68,7 +79,7 @@ impl ArrowFile {
     }
 
     pub(crate) fn mapped(&self) -> &Mapped {
-        &self.file.bytes
+        &self.bytes
     }
 
     /// A range of a column.
@@ -95,13 +106,13 @@ impl ArrowFile {
         let mut values = MutableBuffer::with_capacity(total * width);
         let place = |rows: &Range<usize>| buffer.start + rows.start * width..buffer.start + rows.end * width;
         for (number, rows) in pieces.iter().enumerate() {
-            if let Some(later) = pieces.get(number + PIECES_AHEAD).and_then(|rows| self.file.bytes.get(place(rows))) {
+            if let Some(later) = pieces.get(number + PIECES_AHEAD).and_then(|rows| self.bytes.get(place(rows))) {
                 prefetch::begin_of(later);
             }
             self.check_chunks(column, rows)?;
             let bytes = place(rows);
             self.within(buffer, &bytes)?;
-            let stored = self.file.bytes.get(bytes);
+            let stored = self.bytes.get(bytes);
             values.extend_from_slice(stored.ok_or_else(|| self.short_of(buffer))?);
         }
         let mut builder = ArrayData::builder(layout.data_type.clone()).len(total).add_buffer(values.into());
@@ -251,6 +262,7 @@ fn chunks(rows: &Range<usize>) -> Range<usize> {
 /// Reads the file's messages.
 struct Opener<'a> {
     file: &'a CheckedFile,
+    bytes: &'a Mapped,
 }
 
 impl Opener<'_> {
@@ -259,7 +271,7 @@ impl Opener<'_> {
     }
 
     fn open(&self, rows: u64) -> Result<(SchemaRef, usize, Vec<Column>)> {
-        let bytes = &self.file.bytes;
+        let bytes = self.bytes;
         let Some(trailer) = bytes.len().checked_sub(10) else {
             return Err(self.bad(0, "an Arrow IPC file", "a shorter one"));
         };
@@ -273,7 +285,7 @@ impl Opener<'_> {
         let footer = ipc::root_as_footer(&bytes[start..trailer]).map_err(|e| self.bad(start, "a footer", e))?;
         let Some(schema) = footer.schema() else { return Err(self.bad(start, "a schema", "none")) };
         // Its bytes were checked above; if they aren't what our writer wrote, the conversion may panic.
-        let schema = guarded(&self.file.path, || Ok(std::sync::Arc::new(ipc::convert::fb_to_schema(schema))))?;
+        let schema = guarded(&self.file.path, || Ok(Arc::new(ipc::convert::fb_to_schema(schema))))?;
         let mut dictionaries = Vec::new();
         for block in footer.dictionaries().into_iter().flatten() {
             dictionaries.push(self.dictionary(block)?);
@@ -312,14 +324,14 @@ impl Opener<'_> {
             let start = usize::try_from(block.offset()).ok()?;
             let body = start.checked_add(usize::try_from(block.metaDataLength()).ok()?)?;
             let end = body.checked_add(usize::try_from(block.bodyLength()).ok()?)?;
-            (end <= self.file.bytes.len() && body >= start + 8).then_some((start, body, end))
+            (end <= self.bytes.len() && body >= start + 8).then_some((start, body, end))
         };
         let Some((start, body, end)) = place() else {
             return Err(self.bad(0, "a block within the file", "one that leaves it"));
         };
         self.file.check(start..body)?;
         // Continuation marker and length of the metadata stand before it.
-        let message = ipc::root_as_message(&self.file.bytes[start + 8..body]);
+        let message = ipc::root_as_message(&self.bytes[start + 8..body]);
         Ok((message.map_err(|e| self.bad(start, "a message", e))?, body..end))
     }
 

@@ -2,12 +2,15 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::buffer::{Buffer, ScalarBuffer};
+use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::index::CRC_BLOCK_BYTES;
+use crate::object::{self, RemoteFile};
 use crate::storage::{ByteObserver, Mapped};
 
 /// Collects the checksum of each block of a file as it is written.
@@ -84,10 +87,17 @@ impl OnceBits {
     }
 }
 
-/// A mapped file whose blocks are checked when they are first touched.
+/// Where a file's bytes are.
+#[derive(Debug)]
+enum Source {
+    Mapped(Mapped),
+    Remote(RemoteFile),
+}
+
+/// A file whose blocks are checked when they are first touched: of a mapped one once, of one in the object store each time that it is fetched.
 #[derive(Debug)]
 pub(crate) struct CheckedFile {
-    pub(crate) bytes: Mapped,
+    source: Source,
     pub(crate) path: PathBuf,
     checksums: ScalarBuffer<u32>,
     checked: OnceBits,
@@ -102,64 +112,138 @@ impl CheckedFile {
         checksums: ScalarBuffer<u32>,
         checks_data: bool,
     ) -> Result<CheckedFile> {
-        if checksums.len() != bytes.len().div_ceil(CRC_BLOCK_BYTES) {
+        CheckedFile::of(Source::Mapped(bytes), path, checksums, checks_data)
+    }
+
+    /// A file in the object store. All that comes from there is checked.
+    pub(crate) fn remote(file: RemoteFile, path: PathBuf, checksums: ScalarBuffer<u32>) -> Result<CheckedFile> {
+        CheckedFile::of(Source::Remote(file), path, checksums, true)
+    }
+
+    fn of(source: Source, path: PathBuf, checksums: ScalarBuffer<u32>, checks_data: bool) -> Result<CheckedFile> {
+        let length = match &source {
+            Source::Mapped(bytes) => bytes.len(),
+            Source::Remote(file) => file.length(),
+        };
+        if checksums.len() != length.div_ceil(CRC_BLOCK_BYTES) {
             let expected = format!("{} blocks", checksums.len());
-            return Err(Error::corrupt(path, bytes.len() as u64, expected, format!("{} bytes", bytes.len())));
+            return Err(Error::corrupt(path, length as u64, expected, format!("{length} bytes")));
         }
         let checked = OnceBits::new(checksums.len());
-        Ok(CheckedFile { bytes, path, checksums, checked, checks_data })
+        Ok(CheckedFile { source, path, checksums, checked, checks_data })
+    }
+
+    /// Bytes of the file.
+    pub(crate) fn len(&self) -> usize {
+        match &self.source {
+            Source::Mapped(bytes) => bytes.len(),
+            Source::Remote(file) => file.length(),
+        }
+    }
+
+    /// The mapped bytes, unless the file is in the object store.
+    pub(crate) fn mapped(&self) -> Option<&Mapped> {
+        match &self.source {
+            Source::Mapped(bytes) => Some(bytes),
+            Source::Remote(_) => None,
+        }
+    }
+
+    /// The file in the object store, if it is there.
+    pub(crate) fn as_remote(&self) -> Option<&RemoteFile> {
+        match &self.source {
+            Source::Mapped(_) => None,
+            Source::Remote(file) => Some(file),
+        }
     }
 
     /// Asks for the blocks that hold these bytes, without waiting for them.
-    pub(crate) fn read_ahead(&self, range: Range<usize>) {
-        let start = range.start / CRC_BLOCK_BYTES * CRC_BLOCK_BYTES;
-        self.bytes.read_ahead(start..range.end.next_multiple_of(CRC_BLOCK_BYTES));
+    pub(crate) fn read_ahead(self: &Arc<CheckedFile>, range: Range<usize>) {
+        match &self.source {
+            Source::Mapped(_) => self.read_mapped_ahead(range),
+            Source::Remote(file) if range.end <= file.length() && !file.is_here(&range) => {
+                let file = Arc::clone(self);
+                // What fails here fails again for whoever reads it.
+                object::later(move || drop(file.bytes(range)));
+            }
+            Source::Remote(_) => {}
+        }
     }
 
-    /// Checks the blocks that hold these bytes, unless that was done before.
+    fn read_mapped_ahead(&self, range: Range<usize>) {
+        let start = range.start / CRC_BLOCK_BYTES * CRC_BLOCK_BYTES;
+        if let Source::Mapped(bytes) = &self.source {
+            bytes.read_ahead(start..range.end.next_multiple_of(CRC_BLOCK_BYTES));
+        }
+    }
+
+    /// Checks the blocks that hold these bytes, unless that was done before. Those in the object store are when they come.
     pub(crate) fn check(&self, range: Range<usize>) -> Result<()> {
         self.check_bounds(&range)?;
+        match &self.source {
+            Source::Mapped(mapped) => self.check_mapped(mapped, range),
+            Source::Remote(_) => Ok(()),
+        }
+    }
+
+    fn check_mapped(&self, mapped: &Mapped, range: Range<usize>) -> Result<()> {
         if range.is_empty() {
             return Ok(());
         }
         let blocks = range.start / CRC_BLOCK_BYTES..(range.end - 1) / CRC_BLOCK_BYTES + 1;
         let mut unchecked = blocks.filter(|block| !self.checked.get(*block)).peekable();
         if unchecked.peek().is_some() && range.len() > CRC_BLOCK_BYTES {
-            self.read_ahead(range);
+            self.read_mapped_ahead(range);
         }
         for block in unchecked {
             let start = block * CRC_BLOCK_BYTES;
-            let content = &self.bytes[start..(start + CRC_BLOCK_BYTES).min(self.bytes.len())];
-            let (expected, found) = (self.checksums[block], crc32c::crc32c(content));
-            if found != expected {
-                let expected = format!("checksum {expected:08x}");
-                return Err(Error::corrupt(&self.path, start as u64, expected, format!("{found:08x}")));
-            }
+            self.check_block(block, &mapped[start..(start + CRC_BLOCK_BYTES).min(mapped.len())])?;
             self.checked.set(block);
         }
         Ok(())
     }
 
-    /// Bytes that describe data, checked, without a copy. The buffer counts as long as the range, not as the whole file.
-    pub(crate) fn slice(&self, range: Range<usize>) -> Result<Buffer> {
-        self.check(range.clone())?;
-        Ok(Buffer::from(self.bytes.bytes().slice(range)))
+    fn check_block(&self, block: usize, content: &[u8]) -> Result<()> {
+        let (expected, found) = (self.checksums[block], crc32c::crc32c(content));
+        if found == expected {
+            return Ok(());
+        }
+        let expected = format!("checksum {expected:08x}");
+        Err(Error::corrupt(&self.path, (block * CRC_BLOCK_BYTES) as u64, expected, format!("{found:08x}")))
     }
 
-    /// Bytes of the data itself, without a copy; checked unless that is turned off.
+    /// Bytes that describe data, checked; of a mapped file without a copy.
+    pub(crate) fn bytes(&self, range: Range<usize>) -> Result<Bytes> {
+        self.read(range, true)
+    }
+
+    /// The same as a buffer. It counts as long as the range, not as the whole file.
+    pub(crate) fn slice(&self, range: Range<usize>) -> Result<Buffer> {
+        self.bytes(range).map(Buffer::from)
+    }
+
+    /// Bytes of the data itself; checked unless that is turned off.
     pub(crate) fn data(&self, range: Range<usize>) -> Result<Buffer> {
-        if self.checks_data {
-            self.check(range.clone())?
-        } else {
-            self.check_bounds(&range)?
+        self.read(range, self.checks_data).map(Buffer::from)
+    }
+
+    fn read(&self, range: Range<usize>, checks: bool) -> Result<Bytes> {
+        self.check_bounds(&range)?;
+        match &self.source {
+            Source::Mapped(mapped) => {
+                if checks {
+                    self.check_mapped(mapped, range.clone())?;
+                }
+                Ok(mapped.bytes().slice(range))
+            }
+            Source::Remote(file) => file.read(range, &|block, content| self.check_block(block, content)),
         }
-        Ok(Buffer::from(self.bytes.bytes().slice(range)))
     }
 
     fn check_bounds(&self, range: &Range<usize>) -> Result<()> {
-        if range.start > range.end || range.end > self.bytes.len() {
+        if range.start > range.end || range.end > self.len() {
             let found = format!("bytes {} to {}", range.start, range.end);
-            return Err(Error::corrupt(&self.path, range.start as u64, format!("{} bytes", self.bytes.len()), found));
+            return Err(Error::corrupt(&self.path, range.start as u64, format!("{} bytes", self.len()), found));
         }
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! Opens segments and reads ranges of their rows as record batches of the table's schema.
 //!
-//! A segment is a file, or rows in memory that aren't in a file yet; to who reads it they are the same.
+//! A segment is a file, an object (`object.rs`), or rows in memory that aren't in a file yet; to who reads it they are the same.
+
+mod object;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -19,8 +21,11 @@ use crate::error::{Error, Result};
 use crate::index::{self, SegmentIndex};
 use crate::load::in_order;
 use crate::manifest::{FileEntry, Tier};
+use crate::object::ObjectPlace;
 use crate::schema::{ColumnSpec, TableSpec};
 use crate::storage::{Mapped, Storage, unreadable};
+
+pub(crate) use object::checksums_of_object;
 
 /// Bytes of an index that are read ahead when it is opened: its directory, and the summaries of a table that isn't wide.
 const INDEX_BYTES_AHEAD: usize = 256 << 10;
@@ -39,6 +44,8 @@ pub struct Segment {
     storage: Option<Arc<dyn Storage>>,
     table: String,
     entry: FileEntry,
+    /// Where its bytes are, if that is the object store.
+    objects: Option<Arc<ObjectPlace>>,
     checks_data: bool,
     /// Rows that don't count.
     hidden: u64,
@@ -62,9 +69,23 @@ pub struct ColumnStorage {
 #[derive(Debug)]
 struct Open {
     index: SegmentIndex,
-    file: Arc<Opened>,
+    file: Arc<DataFile>,
     /// The index's file, as far as it is used.
     index_bytes: Option<Mapped>,
+}
+
+/// The rows' file. One in the object store is opened when a column is first asked for, which is behind all that its index rules out.
+#[derive(Debug)]
+struct DataFile {
+    opened: OnceLock<Opened>,
+    /// What is to be opened.
+    remote: Option<Arc<CheckedFile>>,
+}
+
+impl From<Opened> for DataFile {
+    fn from(opened: Opened) -> DataFile {
+        DataFile { opened: OnceLock::from(opened), remote: None }
+    }
 }
 
 #[derive(Debug)]
@@ -75,8 +96,15 @@ enum Opened {
 }
 
 impl Segment {
-    pub(crate) fn new(storage: Arc<dyn Storage>, table: String, entry: FileEntry, checks_data: bool) -> Segment {
-        Segment { storage: Some(storage), table, entry, checks_data, hidden: 0, opened: OnceLock::new() }
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        objects: &Arc<ObjectPlace>,
+        table: String,
+        entry: FileEntry,
+        checks_data: bool,
+    ) -> Segment {
+        let objects = entry.object.is_some().then(|| Arc::clone(objects));
+        Segment { storage: Some(storage), table, entry, objects, checks_data, hidden: 0, opened: OnceLock::new() }
     }
 
     /// Rows in memory, put into the table's order: those of equal symbol and time stay in the order of the batches. Batches have
@@ -108,10 +136,11 @@ impl Segment {
             time_min: times.iter().copied().min().unwrap_or_default(),
             time_max: times.iter().copied().max().unwrap_or_default(),
             symbols: end_symbols(spec, &rows),
+            object: None,
         };
-        let opened = OnceLock::from(Open { index, file: Arc::new(Opened::Memory(rows)), index_bytes: None });
+        let opened = OnceLock::from(Open { index, file: Arc::new(Opened::Memory(rows).into()), index_bytes: None });
         let table = spec.name.clone();
-        Ok(Some(Segment { storage: None, table, entry, checks_data: false, hidden: 0, opened }))
+        Ok(Some(Segment { storage: None, table, entry, objects: None, checks_data: false, hidden: 0, opened }))
     }
 
     /// The same segment without the last rows of some runs of equal symbols: `ends` has the number of a run, ascending, and the
@@ -136,7 +165,15 @@ impl Segment {
             index_bytes: opened.index_bytes.clone(),
         });
         let (storage, table, entry) = (self.storage.clone(), self.table.clone(), self.entry.clone());
-        Ok(Segment { storage, table, entry, checks_data: self.checks_data, hidden, opened })
+        Ok(Segment {
+            storage,
+            table,
+            entry,
+            objects: self.objects.clone(),
+            checks_data: self.checks_data,
+            hidden,
+            opened,
+        })
     }
 
     /// Whether its rows are in no file.
@@ -211,7 +248,7 @@ impl Segment {
     ) -> Result<SegmentBatches<'_>> {
         let to_usize = |row: u64| usize::try_from(row.min(self.entry.rows)).unwrap_or(usize::MAX);
         let rows = to_usize(rows.start)..to_usize(rows.end.max(rows.start));
-        let opened = self.opened()?.file.as_ref();
+        let opened = self.file()?;
         let stored = opened.schema();
         let positions: Vec<Option<usize>> =
             columns.iter().map(|column| spec.columns[*column].position_in(stored)).collect();
@@ -247,7 +284,7 @@ impl Segment {
     /// # Errors
     /// As [`Segment::batches`].
     pub fn column(&self, spec: &TableSpec, column: usize) -> Result<ColumnReader<'_>> {
-        Ok(self.opened()?.file.column(spec, column, self.entry.rows))
+        Ok(self.file()?.column(spec, column, self.entry.rows))
     }
 
     /// Whether a range of a column costs what its rows cost, or few rows more: not so for lists in Parquet, of which a reader has to be
@@ -256,7 +293,7 @@ impl Segment {
     /// # Errors
     /// As [`Segment::batches`].
     pub fn reads_by_range(&self, spec: &TableSpec, column: usize) -> Result<bool> {
-        match self.opened()?.file.as_ref() {
+        match self.file()? {
             Opened::Arrow(_) | Opened::Memory(_) => Ok(true),
             Opened::Parquet(file) => match spec.columns[column].position_in(file.schema()) {
                 Some(position) => file.decodes(position),
@@ -301,7 +338,7 @@ impl Segment {
     /// # Errors
     /// As [`Segment::batches`].
     pub fn storage(&self, spec: &TableSpec) -> Result<Vec<ColumnStorage>> {
-        let file = self.opened()?.file.as_ref();
+        let file = self.file()?;
         let rows = self.entry.rows;
         let of = |column: &ColumnSpec| {
             let position = column.position_in(file.schema())?;
@@ -352,6 +389,9 @@ impl Segment {
     /// Checks every byte of the segment and of its index against the manifest.
     pub(crate) fn verify_bytes(&self) -> Result<()> {
         let Some(storage) = &self.storage else { return Ok(()) };
+        if let Some((tier, key)) = self.object(storage.as_ref())? {
+            return self.verify_object(tier, key);
+        }
         let path = self.path();
         let bytes = storage.map(&path)?;
         let shown = storage.display_path(&path);
@@ -405,7 +445,7 @@ impl Segment {
     fn refuse_unreadable(&self, opened: &Open) -> Result<()> {
         let Some(storage) = &self.storage else { return Ok(()) };
         let refuse = |path: &str, offset| Err(unreadable(&storage.display_path(path), offset));
-        if let Some(offset) = opened.file.mapped().and_then(Mapped::unreadable_at) {
+        if let Some(offset) = opened.file.opened.get().and_then(Opened::mapped).and_then(Mapped::unreadable_at) {
             return refuse(&self.path(), offset);
         }
         match opened.index_bytes.as_ref().and_then(Mapped::unreadable_at) {
@@ -422,6 +462,10 @@ impl Segment {
         // Rows in memory are open from the beginning.
         let Some(storage) = &self.storage else { return Err(Error::Poisoned) };
         let storage = storage.as_ref();
+        if let Some((tier, key)) = self.object(storage)? {
+            let opened = self.open_object(storage, tier, key)?;
+            return Ok(self.opened.get_or_init(|| opened));
+        }
         let bytes = storage.map(&self.path())?;
         // What describes the columns stands at both ends.
         bytes.read_ahead(0..ENDS_BYTES_AHEAD);
@@ -431,19 +475,19 @@ impl Segment {
             let expected = format!("{} bytes", self.entry.bytes);
             return Err(Error::corrupt(shown, bytes.len() as u64, expected, format!("{} bytes", bytes.len())));
         }
-        let (index, checksums, index_bytes) = self.sound_index(storage, &bytes)?;
+        let (index, checksums, index_bytes) = self.sound_index(storage, &|| Ok(bytes.clone()))?;
         let file = CheckedFile::new(bytes, shown, checksums, self.checks_data)?;
-        let opened = Open { index, file: Arc::new(self.open_file(file)?), index_bytes };
+        let opened = Open { index, file: Arc::new(self.open_file(file)?.into()), index_bytes };
         let opened = self.opened.get_or_init(|| opened);
         self.refuse_unreadable(opened)?;
         Ok(opened)
     }
 
-    /// The index, with the checksums in it. One that is lost, damaged or can't be read is made anew in memory.
+    /// The index, with the checksums in it. One that is lost, damaged or can't be read is made anew in memory, of the segment's bytes.
     fn sound_index(
         &self,
         storage: &dyn Storage,
-        bytes: &Mapped,
+        bytes: &dyn Fn() -> Result<Mapped>,
     ) -> Result<(SegmentIndex, ScalarBuffer<u32>, Option<Mapped>)> {
         let found = self.open_index(storage).and_then(|(index, mapped)| {
             // Of what isn't looked at here, summaries, answers can do without.
@@ -457,7 +501,7 @@ impl Segment {
         match found {
             Err(error) if error.is_not_found() || error.is_damage() => {
                 tracing::warn!(%error, "index is unusable; made anew in memory");
-                let index = self.rebuild_index(storage, bytes)?;
+                let index = self.rebuild_index(storage, &bytes()?)?;
                 let checksums = index.checksums()?;
                 Ok((index, checksums, None))
             }
@@ -466,9 +510,10 @@ impl Segment {
     }
 
     fn open_file(&self, file: CheckedFile) -> Result<Opened> {
+        let file = Arc::new(file);
         Ok(match self.entry.tier {
             Tier::Mapped => Opened::Arrow(ArrowFile::open(file, self.entry.rows)?),
-            Tier::Fast | Tier::Small => Opened::Parquet(ParquetFile::open(file, self.entry.rows)?),
+            Tier::Fast | Tier::Small | Tier::Object => Opened::Parquet(ParquetFile::open(file, self.entry.rows)?),
         })
     }
 
@@ -514,7 +559,7 @@ impl Opened {
     fn mapped(&self) -> Option<&Mapped> {
         match self {
             Opened::Arrow(file) => Some(file.mapped()),
-            Opened::Parquet(file) => Some(file.mapped()),
+            Opened::Parquet(file) => file.mapped(),
             Opened::Memory(_) => None,
         }
     }

@@ -56,7 +56,9 @@ pub(crate) fn write(target: &SegmentTarget<'_>, spec: &TableSpec, rows: &RecordB
         write_file(target.storage, &path, file.as_mut(), spec, rows, |file, checksums, rows| match target.tier {
             Tier::Mapped => write_arrow(file, checksums, rows),
             Tier::Fast => parquet::write(CountingWrite { file, observer: checksums }, spec, rows, Strength::Fast),
-            Tier::Small => parquet::write(CountingWrite { file, observer: checksums }, spec, rows, Strength::Small),
+            Tier::Small | Tier::Object => {
+                parquet::write(CountingWrite { file, observer: checksums }, spec, rows, Strength::Small)
+            }
         })?;
     let (index, index_digest) = index::build(spec, rows, &checksums);
     file.sync()?;
@@ -75,6 +77,7 @@ pub(crate) fn write(target: &SegmentTarget<'_>, spec: &TableSpec, rows: &RecordB
         time_min: time.values().iter().copied().min().unwrap_or_default(),
         time_max: time.values().iter().copied().max().unwrap_or_default(),
         symbols: None,
+        object: None,
     };
     entry.symbols = end_symbols(spec, rows);
     let mut file = target.storage.create(&format!("{}/{}.tmp", target.table, entry.index_path()))?;

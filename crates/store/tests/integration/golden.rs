@@ -1,7 +1,7 @@
 //! Files of every format version stay readable: `testdata/golden/v<format>_<case>`, written once, never edited.
 //!
 //! To add a case, write it with `SPLAY_GOLDEN_OUT=<an empty folder> cargo test --release -p splay-store golden`, and copy the
-//! folder's `v1_basic`, `v3_changes`, `v4_tiers`, `v5_day_start`, `v5_partitions`, `v5_reference` or `v6_renamed` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
+//! folder's `v1_basic`, `v3_changes`, `v4_tiers`, `v5_day_start`, `v5_partitions`, `v5_reference`, `v6_renamed` or `v7_objects` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
 //! numbers are part of the format.
 
 use std::path::{Path, PathBuf};
@@ -12,6 +12,8 @@ use arrow::array::{
 };
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Field, Float64Type};
+use splay_store::object::{FolderStore, ObjectTier, Retry};
+use splay_store::storage::LocalStorage;
 use splay_store::{
     Captured, ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, OnConflict, Period, Reference, Replace,
     Retention, Selection, Source, TableSpec, Tier,
@@ -362,6 +364,44 @@ fn golden_v6_renamed_is_read() {
     assert_reads_renamed(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v6_renamed"));
 }
 
+/// A database in a folder of its own, and its objects beside it.
+fn with_objects(folder: &Path) -> Database {
+    let tier = ObjectTier::new(
+        Arc::new(FolderStore::new(folder.join("objects"))),
+        "file:///objects",
+        16 << 20,
+        Retry::default(),
+    );
+    Database::open_with(Arc::new(LocalStorage::new(folder.join("database"))), Some(Arc::new(tier))).unwrap()
+}
+
+/// What version 7 added: dates in an object store.
+fn write_objects(folder: &Path) {
+    std::fs::create_dir_all(folder.join("objects")).unwrap();
+    Database::create(folder.join("database")).unwrap();
+    let database = with_objects(folder);
+    load(&database, &trades(0, 1200), LoadOptions::default()).unwrap();
+    let trade = database.table("trade").unwrap();
+    let cold = CompactOptions { tier: Some(Tier::Object), before: Some(1), ..CompactOptions::default() };
+    trade.compact(&cold, &mut go_on).unwrap();
+    trade.forget(true).unwrap();
+}
+
+fn assert_reads_objects(folder: &Path) {
+    let database = with_objects(folder);
+    assert_eq!(read_table(&database, "trade").unwrap(), Model::new(trades(0, 1200)).batch());
+    let trade = database.table("trade").unwrap();
+    let snapshot = trade.stored().unwrap();
+    let tiers: Vec<Tier> = snapshot.partitions().iter().map(|partition| partition.segments[0].entry().tier).collect();
+    assert_eq!(tiers, [Tier::Object, Tier::Mapped]);
+    assert!(trade.verify(&mut go_on).unwrap().is_empty());
+}
+
+#[test]
+fn golden_v7_objects_is_read() {
+    assert_reads_objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v7_objects"));
+}
+
 #[test]
 fn the_golden_cases_can_be_written_today() {
     let temporary = tempfile::tempdir().unwrap();
@@ -381,4 +421,6 @@ fn the_golden_cases_can_be_written_today() {
     assert_reads_reference(&folder("v5_reference"));
     write_renamed(&folder("v6_renamed"));
     assert_reads_renamed(&folder("v6_renamed"));
+    write_objects(&folder("v7_objects"));
+    assert_reads_objects(&folder("v7_objects"));
 }

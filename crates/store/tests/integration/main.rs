@@ -16,6 +16,7 @@ mod hostile;
 mod life;
 mod locks;
 mod model;
+mod objects;
 mod order;
 mod partitions;
 mod random;

@@ -229,13 +229,15 @@ pub(crate) fn expected_paths(storage: &FaultStorage) -> Vec<String> {
         let folder = snapshot.folder();
         let segments = snapshot.partitions().iter().flat_map(|partition| partition.segments.iter());
         for entry in segments.map(|segment| segment.entry()).chain(snapshot.kept_files()) {
-            paths.push(format!("{folder}/{}", entry.path));
+            paths.extend(entry.object.is_none().then(|| format!("{folder}/{}", entry.path)));
             paths.push(format!("{folder}/{}", entry.index_path()));
         }
         let head = storage.read(&format!("{folder}/manifest/HEAD")).unwrap();
         let log = u64::from_le_bytes(head[12..20].try_into().unwrap());
         paths.extend(["HEAD", "CREATED", &format!("{log:06}.log")].map(|file| format!("{folder}/manifest/{file}")));
     }
+    // Of databases that have written objects.
+    paths.extend(storage.paths().into_iter().filter(|path| path == "objects.json"));
     paths.sort();
     paths
 }

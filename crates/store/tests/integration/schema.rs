@@ -67,7 +67,7 @@ fn a_wider_column_has_equal_values_and_a_lossy_one_is_refused() {
             // Depends on the values.
             continue;
         }
-        for format in Tier::ALL {
+        for format in Tier::LOCAL {
             let database = new_database();
             let values =
                 if from.widens_to(&to) { samples(&from) } else { arrow::array::new_null_array(&from.arrow(), 3) };
@@ -105,7 +105,7 @@ fn whole_numbers_become_floats_and_texts_symbols_if_nothing_is_lost() {
         (large, ColumnType::Int64, ColumnType::Float64, false),
         (unsigned, ColumnType::UInt64, ColumnType::Float64, false),
     ] {
-        for tier in Tier::ALL {
+        for tier in Tier::LOCAL {
             let database = new_database();
             three_rows(&database, &table_of(&from), Arc::clone(&values), tier);
             three_rows(&database, &table_of(&from), Arc::clone(&values), tier);
@@ -162,7 +162,7 @@ fn bounds_on_a_wider_column_leave_out_no_row() {
 
 #[test]
 fn a_new_column_is_null_in_old_rows() {
-    for format in Tier::ALL {
+    for format in Tier::LOCAL {
         for added in types() {
             let database = new_database();
             load(&database, &model::rows(1, 50, 0..2, 4), LoadOptions { tier: Some(format), ..LoadOptions::default() })

@@ -17,7 +17,7 @@ pub struct InTier {
 /// All tiers.
 pub fn all(sources: &[PathBuf]) -> Vec<Box<dyn Target>> {
     let tier = |tier| Box::new(InTier { tier, sources: sources.to_vec() }) as Box<dyn Target>;
-    Tier::ALL.into_iter().map(tier).collect()
+    Tier::LOCAL.into_iter().map(tier).collect()
 }
 
 impl Target for InTier {

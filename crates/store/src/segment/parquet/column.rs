@@ -27,6 +27,9 @@ const DICTIONARY_BYTES_MAX: usize = 64 << 20;
 /// Most bytes of a page of texts, before compression.
 const TEXT_BYTES_MAX: usize = 1 << 30;
 
+/// A dictionary that is as near to pages is asked for with them.
+const NEAR_BYTES: usize = 1 << 20;
+
 /// Kinds of pages in their headers.
 const DATA_PAGE: i64 = 0;
 const DICTIONARY_PAGE: i64 = 2;
@@ -163,13 +166,16 @@ impl Column {
     }
 
     /// Asks for the bytes of the pages that hold these rows, without waiting for them.
-    pub(super) fn read_ahead(&self, file: &CheckedFile, rows: &Range<usize>) {
+    pub(super) fn read_ahead(&self, file: &Arc<CheckedFile>, rows: &Range<usize>) {
         let first = self.pages.partition_point(|page| page.rows.end <= rows.start);
         let behind = self.pages.partition_point(|page| page.rows.start < rows.end);
         if let Some((first, last)) = self.pages.get(first..behind).and_then(|pages| pages.first().zip(pages.last())) {
             // Those of a row group stand behind each other.
             if first.group == last.group {
-                file.read_ahead(first.bytes.start..last.bytes.end);
+                let dictionary = self.groups[first.group].dictionary.as_ref();
+                let near = dictionary
+                    .filter(|bytes| bytes.end <= first.bytes.start && first.bytes.start - bytes.start < NEAR_BYTES);
+                file.read_ahead(near.map_or(first.bytes.start, |bytes| bytes.start)..last.bytes.end);
             }
         }
     }

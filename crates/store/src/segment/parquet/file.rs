@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, SchemaRef};
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection,
@@ -22,7 +22,7 @@ use super::super::guarded;
 use super::column::Column;
 use super::recent::{self, PageKey};
 use crate::error::{Error, Result};
-use crate::storage::Mapped;
+use crate::storage::{Mapped, out_of_io};
 
 /// Files that the process has opened.
 static OPENED: AtomicU64 = AtomicU64::new(0);
@@ -42,12 +42,14 @@ pub(crate) struct ParquetFile {
 }
 
 impl ParquetFile {
-    pub(crate) fn open(file: CheckedFile, rows: u64) -> Result<ParquetFile> {
-        let file = Arc::new(file);
+    pub(crate) fn open(file: Arc<CheckedFile>, rows: u64) -> Result<ParquetFile> {
         let metadata = load(&file, PageIndexPolicy::Skip)?;
         let found = metadata.metadata().file_metadata().num_rows();
         if u64::try_from(found).ok() != Some(rows) {
             return Err(Error::corrupt(&file.path, 0, format!("{rows} rows"), format!("{found} rows")));
+        }
+        if let Some(remote) = file.as_remote() {
+            remote.set_stretches(chunks(&metadata));
         }
         let columns = metadata.schema().fields().iter().map(|_| OnceLock::new()).collect();
         Ok(ParquetFile {
@@ -59,8 +61,8 @@ impl ParquetFile {
         })
     }
 
-    pub(crate) fn mapped(&self) -> &Mapped {
-        &self.file.bytes
+    pub(crate) fn mapped(&self) -> Option<&Mapped> {
+        self.file.mapped()
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {
@@ -185,6 +187,17 @@ impl ParquetFile {
     }
 }
 
+/// Where the pages of each column in each row group are, as the footer says.
+fn chunks(metadata: &ArrowReaderMetadata) -> impl Iterator<Item = Range<usize>> {
+    let chunks = metadata.metadata().row_groups().iter().flat_map(|group| group.columns());
+    chunks.map(|chunk| {
+        let place = |offset: i64| usize::try_from(offset).unwrap_or(usize::MAX);
+        let dictionary = chunk.dictionary_page_offset().unwrap_or(i64::MAX);
+        let start = place(chunk.data_page_offset().min(dictionary));
+        start..start.saturating_add(place(chunk.compressed_size()))
+    })
+}
+
 /// The file's footer, with or without its lists of pages.
 fn load(file: &Arc<CheckedFile>, lists: PageIndexPolicy) -> Result<ArrowReaderMetadata> {
     let options =
@@ -220,27 +233,40 @@ impl Iterator for ParquetBatches {
 /// Parquet's view of a checked file.
 struct Chunks(Arc<CheckedFile>);
 
+/// Bytes from a place on, checked and fetched as far as they are read: how far that is, isn't known before.
+struct From {
+    file: Arc<CheckedFile>,
+    at: usize,
+}
+
+impl std::io::Read for From {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let end = self.at.saturating_add(buffer.len()).min(self.file.len());
+        let bytes = self.file.bytes(self.at.min(end)..end).map_err(std::io::Error::other)?;
+        buffer[..bytes.len()].copy_from_slice(&bytes);
+        self.at = end;
+        Ok(bytes.len())
+    }
+}
+
 impl Length for Chunks {
     fn len(&self) -> u64 {
-        self.0.bytes.len() as u64
+        self.0.len() as u64
     }
 }
 
 impl ChunkReader for Chunks {
-    type T = bytes::buf::Reader<Bytes>;
+    type T = std::io::BufReader<From>;
 
     fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
-        let start = usize::try_from(start).map_err(|e| ParquetError::External(Box::new(e)))?;
-        // How far the caller reads isn't known: the rest of the file is checked only where pages say their length.
-        let bytes = self.get_bytes(start as u64, self.0.bytes.len().saturating_sub(start))?;
-        Ok(bytes.reader())
+        let at = usize::try_from(start).map_err(|e| ParquetError::External(Box::new(e)))?;
+        Ok(std::io::BufReader::new(From { file: Arc::clone(&self.0), at }))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
         let start = usize::try_from(start).map_err(|e| ParquetError::External(Box::new(e)))?;
         let end = start.checked_add(length).ok_or_else(|| ParquetError::EOF("a length beyond the file".to_owned()))?;
-        self.0.check(start..end).map_err(|e| ParquetError::External(Box::new(e)))?;
-        Ok(self.0.bytes.bytes().slice(start..end))
+        self.0.bytes(start..end).map_err(|e| ParquetError::External(Box::new(e)))
     }
 }
 
@@ -248,7 +274,11 @@ fn unpack(error: ParquetError, file: &CheckedFile) -> Error {
     match error {
         ParquetError::External(source) => match source.downcast::<Error>() {
             Ok(ours) => *ours,
-            Err(other) => Error::corrupt(&file.path, 0, "a Parquet file", other.to_string()),
+            Err(other) => match other.downcast::<std::io::Error>() {
+                // What went wrong while bytes were read one after the other.
+                Ok(io) => out_of_io("read", &file.path)(*io),
+                Err(other) => Error::corrupt(&file.path, 0, "a Parquet file", other.to_string()),
+            },
         },
         other => Error::corrupt(&file.path, 0, "a Parquet file", other.to_string()),
     }

@@ -1,0 +1,121 @@
+//! Object storage: where segments of the tier `object` are kept, and how parts of them are read.
+//!
+//! - An [`ObjectStore`] keeps objects: bytes under a key that are written once, whole, and never changed. A store of a kind is opened by
+//!   the scheme of its URL ([`register`]); folders and NFS mounts (`file:///…`) are built in.
+//! - An [`ObjectTier`] is a store as a database uses it: failures that pass are tried again, and blocks that were read are kept in memory,
+//!   up to a bound.
+//! - Nothing that was read counts before it agrees with the checksums of the segment's index, which stays on the local disk.
+//! - One database writes to a URL: it is the one whose mark was put there first ([`owner`]).
+//!
+//! Reasons: docs/adr/0072-cold-dates-are-objects.md. Names of objects: docs/format/objects.md.
+
+mod ahead;
+mod blocks;
+pub mod fault;
+mod folder;
+mod owner;
+mod registry;
+mod remote;
+mod retry;
+mod tier;
+mod transfer;
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+pub(crate) use ahead::later;
+pub use folder::FolderStore;
+pub(crate) use owner::FILE as OWNER_FILE;
+pub use registry::{OpenStore, register};
+pub(crate) use registry::{open, shown, validate_url};
+pub(crate) use remote::RemoteFile;
+pub use retry::Retry;
+pub(crate) use tier::ObjectPlace;
+pub use tier::{ObjectTier, ObjectTraffic};
+
+/// Why a store didn't do what it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectFault {
+    /// There is no such object.
+    Absent,
+    /// There is an object of this key.
+    Exists,
+    /// The store doesn't let us: look at keys and rights.
+    Denied,
+    /// It may go well when it is tried again: a time-out, a broken connection, a busy server.
+    Passing,
+    /// Something else, which stays.
+    Lasting,
+}
+
+/// A failure of a store.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct ObjectError {
+    /// What kind it is of.
+    pub fault: ObjectFault,
+    /// The store's words, without secrets.
+    pub reason: String,
+}
+
+impl ObjectError {
+    /// A failure with the store's words.
+    pub fn new(fault: ObjectFault, reason: impl Into<String>) -> ObjectError {
+        ObjectError { fault, reason: reason.into() }
+    }
+}
+
+/// Result of a store's call.
+pub type ObjectResult<T> = Result<T, ObjectError>;
+
+/// An object as a list has it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectEntry {
+    /// Its key.
+    pub key: String,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// A store of objects.
+///
+/// - Keys are relative, of parts with `/` between them; no part is empty, `.` or `..`.
+/// - Calls block, and may be made by many threads at a time. Each makes one attempt; who calls decides whether it is worth another one.
+/// - An object is there whole or not at all, and stays when the machine loses power once [`ObjectStore::put_if_absent`] has returned.
+/// - A failure's words say nothing that is secret.
+///
+/// Two implementations are here: [`FolderStore`], and [`FaultStore`](fault::FaultStore) for tests; S3, Google Cloud Storage and Azure are in
+/// the workspace `stores/`.
+pub trait ObjectStore: Debug + Send + Sync {
+    /// Makes an object, unless there is one of the key. Of several who try at once, one succeeds.
+    ///
+    /// # Errors
+    /// [`ObjectFault::Exists`], with which nothing has changed. After another failure the object may be there.
+    fn put_if_absent(&self, key: &str, bytes: Bytes) -> ObjectResult<()>;
+
+    /// A part of an object. Who calls checks the length of what comes.
+    ///
+    /// # Errors
+    /// [`ObjectFault::Absent`].
+    fn read(&self, key: &str, range: Range<u64>) -> ObjectResult<Bytes>;
+
+    /// The length of an object.
+    ///
+    /// # Errors
+    /// [`ObjectFault::Absent`].
+    fn length(&self, key: &str) -> ObjectResult<u64>;
+
+    /// The objects whose keys begin with a prefix, which ends with `/`; also what is left of attempts to make some.
+    ///
+    /// # Errors
+    /// As the store says. A prefix that nothing has gives an empty list.
+    fn list(&self, prefix: &str) -> ObjectResult<Vec<ObjectEntry>>;
+
+    /// Removes an object. One that isn't there is no failure.
+    ///
+    /// # Errors
+    /// As the store says.
+    fn delete(&self, key: &str) -> ObjectResult<()>;
+}

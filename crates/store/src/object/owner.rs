@@ -1,0 +1,129 @@
+//! Which database writes to a URL: the one whose mark is there.
+//!
+//! - The mark is an object that is made only if there is none, so that of two databases that begin at once one wins. Its content is a random
+//!   number, which the winner has in `objects.json` in its folder. Copies of the folder that a backup or a follower makes don't have the file.
+//! - The mark is looked at before objects are written, again right before the commit that names them, and before objects are removed. Who has
+//!   lost it is refused.
+//! - A mark that was there and is gone is a store that isn't the one that it was, such as a folder that isn't mounted: nothing is written.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::ObjectTier;
+use crate::error::{Error, Result};
+use crate::storage::{self, Storage};
+
+/// The database's own half of the mark.
+pub(crate) const FILE: &str = "objects.json";
+
+/// Key of the mark. No table's folder begins with a dot.
+const MARK: &str = ".splay/owner.json";
+
+/// Most bytes of a mark.
+const MARK_BYTES_MAX: u64 = 4096;
+
+/// What a database knows of its mark.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Own {
+    owner: String,
+    /// Whether the mark was put, or seen to be there.
+    #[serde(default)]
+    claimed: bool,
+}
+
+/// The mark's content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Mark {
+    owner: String,
+}
+
+impl ObjectTier {
+    /// Makes sure that the database may write here: it has the mark, or puts it where nobody has.
+    pub(crate) fn claim(&self, storage: &dyn Storage) -> Result<()> {
+        let own = match self.own(storage)? {
+            Some(own) if own.claimed => return self.check_owner(storage),
+            Some(own) => own,
+            None => {
+                let own = Own { owner: random()?, claimed: false };
+                put_own(storage, &own)?;
+                own
+            }
+        };
+        let mark = Bytes::from(serde_json::to_vec(&Mark { owner: own.owner.clone() }).unwrap_or_default());
+        self.put(MARK, &mark)?;
+        // The answer may have been lost, or another database was first.
+        self.length_of_new(MARK)?;
+        self.refuse_other(&own)?;
+        if self.put(MARK, &mark)? {
+            // It has taken a second mark over the first, and would take that of another database.
+            return Err(self.refused(
+                "it puts objects over those that are there, though it was told not to: no two databases are safe there",
+            ));
+        }
+        put_own(storage, &Own { claimed: true, ..own })
+    }
+
+    /// Refuses a database that hasn't the mark.
+    pub(crate) fn check_owner(&self, storage: &dyn Storage) -> Result<()> {
+        match self.own(storage)? {
+            Some(own) => self.refuse_other(&own),
+            None => Err(self.refused("this database hasn't written there yet, or is a copy of the one that has")),
+        }
+    }
+
+    /// Whether this database has ever written here.
+    pub(crate) fn has_claimed(&self, storage: &dyn Storage) -> Result<bool> {
+        Ok(self.own(storage)?.is_some_and(|own| own.claimed))
+    }
+
+    /// Takes the mark from whoever has it, who is refused from then on.
+    pub(crate) fn take_over(&self, storage: &dyn Storage) -> Result<()> {
+        self.delete(MARK)?;
+        put_own(storage, &Own { owner: random()?, claimed: false })?;
+        self.claim(storage)
+    }
+
+    fn refuse_other(&self, own: &Own) -> Result<()> {
+        match self.mark()? {
+            Some(mark) if mark.owner == own.owner => Ok(()),
+            Some(_) => Err(self.refused(
+                "another database writes there: give this one a url of its own, or let it take over once the other is stopped for good",
+            )),
+            None => Err(self.refused("the mark of this database is gone from it: is it mounted, and the same that it was?")),
+        }
+    }
+
+    fn mark(&self) -> Result<Option<Mark>> {
+        let Some(length) = self.length(MARK)? else { return Ok(None) };
+        let told = |found: String| Error::corrupt(self.shown(MARK), 0, "the mark of a database", found);
+        if length > MARK_BYTES_MAX {
+            return Err(told(format!("{length} bytes")));
+        }
+        let bytes = self.read(MARK, 0..length)?;
+        serde_json::from_slice(&bytes).map(Some).map_err(|error| told(error.to_string()))
+    }
+
+    fn own(&self, storage: &dyn Storage) -> Result<Option<Own>> {
+        match storage.read(FILE) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+                Error::corrupt(storage.display_path(FILE), 0, "who writes objects", error.to_string())
+            }),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn refused(&self, why: &str) -> Error {
+        Error::Refused { reason: format!("object store {}: {why}", self.url()) }
+    }
+}
+
+fn put_own(storage: &dyn Storage, own: &Own) -> Result<()> {
+    storage::replace(storage, FILE, &serde_json::to_vec(own).unwrap_or_default())
+}
+
+fn random() -> Result<String> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|error| Error::io("name", MARK)(std::io::Error::other(error)))?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
