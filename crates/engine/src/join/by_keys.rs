@@ -15,7 +15,7 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 
-use super::key_range::{KeyRange, numbers};
+use super::key_range::{Bounds, KeyRange, numbers};
 use super::{evaluate_over, with_unmatched};
 use crate::error::{Error, Result};
 use crate::expr::{Expr, holds};
@@ -161,20 +161,25 @@ impl KeyJoin {
             (Some(range), Some(column), Some(_)) => {
                 range.bounds(left, setting.constants[column].data_type(), setting.constants)?
             }
-            _ => Vec::new(),
+            _ => Bounds::default(),
         };
         let mut pass = |places: &mut Vec<u32>, rows: &mut Vec<u32>| {
             setting.stop.check()?;
-            let mask = self.holds_for(left, places, rows, setting.constants)?;
-            passed_places.extend(mask.values().set_indices().map(|pair| places[pair]));
-            passed_rows.extend(mask.values().set_indices().map(|pair| rows[pair]));
-            (places.clear(), rows.clear());
+            if bounds.are_exact {
+                passed_places.append(places);
+                passed_rows.append(rows);
+            } else {
+                let mask = self.holds_for(left, places, rows, setting.constants)?;
+                passed_places.extend(mask.values().set_indices().map(|pair| places[pair]));
+                passed_rows.extend(mask.values().set_indices().map(|pair| rows[pair]));
+                (places.clear(), rows.clear());
+            }
             self.check_pairs(passed_rows.len(), setting.constants, limit)
         };
         for (first, place) in firsts.iter().zip(0..) {
             let alone = std::slice::from_ref(first);
             let of_key = match followers {
-                Some(followers) => followers.within(*first, bounds.get(place as usize)),
+                Some(followers) => followers.within(*first, bounds.of_rows.get(place as usize)),
                 None if *first == MISSING => &[],
                 None => alone,
             };

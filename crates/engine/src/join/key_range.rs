@@ -1,11 +1,14 @@
 //! What a condition of a join by keys says of one column of the smaller side: between which values of the left it lies.
 //!
 //! `q.time BETWEEN t.time - INTERVAL '1 second' AND t.time` is such a one. The rows of a key stand in the order of that column, and those within are
-//! found by search, also where `t` is the smaller side: `q.time >= t.time - x` says `t.time <= q.time + x`. The condition is evaluated on them all the
-//! same, so a range may be a little too wide.
+//! found by search, also where `t` is the smaller side: `q.time >= t.time - x` says `t.time <= q.time + x`. What is moved so may have no place in its
+//! type, so that the condition is evaluated on the rows that are found, unless the range is all that it says.
+
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit};
+use splay_store::in_form;
 
 use crate::aggregate::Ordered;
 use crate::error::Result;
@@ -20,49 +23,71 @@ pub(super) struct KeyRange {
     pub column: usize,
     /// How the column compares with a value of the left.
     comparisons: Vec<(BinaryOp, Expr)>,
+    /// Whether the condition says nothing else.
+    is_all: bool,
+}
+
+/// Between which numbers a column lies for each left row.
+#[derive(Debug, Default)]
+pub(super) struct Bounds {
+    /// The least and the greatest number; the least above the greatest where none passes.
+    pub of_rows: Vec<(i128, i128)>,
+    /// Whether the condition holds of all that lie between, so that it needn't be asked.
+    pub are_exact: bool,
 }
 
 impl KeyRange {
     /// The range of the column of which most is said; `width` is that of the left.
     pub fn of(condition: &Expr, width: usize, constants: &[ArrayRef]) -> Option<KeyRange> {
-        let mut ranges: Vec<KeyRange> = Vec::new();
-        collect(condition, width, constants, &mut ranges);
-        ranges.into_iter().rev().max_by_key(|range| range.comparisons.len())
+        let (mut ranges, mut others) = (Vec::new(), 0);
+        collect(condition, width, constants, &mut ranges, &mut others);
+        let is_all = others == 0 && ranges.len() == 1;
+        let range = ranges.into_iter().rev().max_by_key(|range| range.comparisons.len())?;
+        Some(KeyRange { is_all, ..range })
     }
 
-    /// For each left row the least and the greatest number of the column, whose values are of a type; the least above the greatest where none
-    /// passes.
-    pub fn bounds(&self, left: &Frame, of: &DataType, constants: &[ArrayRef]) -> Result<Vec<(i128, i128)>> {
+    /// Between which numbers the column, whose values are of a type, lies for each left row.
+    pub fn bounds(&self, left: &Frame, of: &DataType, constants: &[ArrayRef]) -> Result<Bounds> {
         let mut bounds = vec![(i128::MIN, i128::MAX); left.len()];
+        let mut are_exact = self.is_all;
         for (op, value) in &self.comparisons {
             // What can't be computed is no range: the condition itself is refused, or never gets to it.
-            let Ok(value) = value.evaluate(left, constants).and_then(|value| value.into_array(left.len())) else {
+            let value = value.evaluate(left, constants).and_then(|value| value.into_array(left.len())).ok();
+            let alike = value.filter(|value| are_alike(value.data_type(), of));
+            let Some(numbers) = alike.and_then(|value| numbers(&value)) else {
+                are_exact = false;
                 continue;
             };
-            let Some(numbers) = numbers(&value).filter(|_| are_alike(value.data_type(), of)) else { continue };
             for ((least, greatest), number) in bounds.iter_mut().zip(numbers) {
                 let Some(number) = number else {
                     (*least, *greatest) = (i128::MAX, i128::MIN);
                     continue;
                 };
-                // Zeros are equal and have two numbers next to each other.
-                if !matches!(op, BinaryOp::Less | BinaryOp::LessOrEqual) {
-                    *least = (*least).max(number.saturating_sub(1));
+                match op {
+                    BinaryOp::Greater => *least = (*least).max(number.saturating_add(1)),
+                    BinaryOp::GreaterOrEqual | BinaryOp::Equal => *least = (*least).max(number),
+                    _ => {}
                 }
-                if !matches!(op, BinaryOp::Greater | BinaryOp::GreaterOrEqual) {
-                    *greatest = (*greatest).min(number.saturating_add(1));
+                match op {
+                    BinaryOp::Less => *greatest = (*greatest).min(number.saturating_sub(1)),
+                    BinaryOp::LessOrEqual | BinaryOp::Equal => *greatest = (*greatest).min(number),
+                    _ => {}
                 }
             }
         }
-        Ok(bounds)
+        Ok(Bounds { of_rows: bounds, are_exact })
     }
 }
 
-fn collect(condition: &Expr, width: usize, constants: &[ArrayRef], ranges: &mut Vec<KeyRange>) {
-    let Expr::Binary(op, left, right) = condition else { return };
+/// Adds the ranges that a condition says, and counts what else it says: comparisons with what is moved among it, which may have no place.
+fn collect(condition: &Expr, width: usize, constants: &[ArrayRef], ranges: &mut Vec<KeyRange>, others: &mut usize) {
+    let Expr::Binary(op, left, right) = condition else {
+        *others += 1;
+        return;
+    };
     if *op == BinaryOp::And {
-        collect(left, width, constants, ranges);
-        collect(right, width, constants, ranges);
+        collect(left, width, constants, ranges, others);
+        collect(right, width, constants, ranges, others);
         return;
     }
     let is_range = op.is_comparison() && *op != BinaryOp::NotEqual;
@@ -77,7 +102,11 @@ fn collect(condition: &Expr, width: usize, constants: &[ArrayRef], ranges: &mut 
         (None, Some(side)) if of_left(left) => Some((side, op.swapped(), left)),
         _ => None,
     };
-    let Some(((column, moved), op, value)) = compared.filter(|_| is_range) else { return };
+    let Some(((column, moved), op, value)) = compared.filter(|_| is_range) else {
+        *others += 1;
+        return;
+    };
+    *others += usize::from(moved.is_some());
     let value = match moved {
         Some((back, by)) => Expr::Binary(back, value.clone(), Box::new(Expr::Constant(by))),
         None => Expr::clone(value),
@@ -85,7 +114,7 @@ fn collect(condition: &Expr, width: usize, constants: &[ArrayRef], ranges: &mut 
     let column = column - width;
     match ranges.iter_mut().find(|range| range.column == column) {
         Some(range) => range.comparisons.push((op, value)),
-        None => ranges.push(KeyRange { column, comparisons: vec![(op, value)] }),
+        None => ranges.push(KeyRange { column, comparisons: vec![(op, value)], is_all: false }),
     }
 }
 
@@ -116,12 +145,13 @@ fn moves_back(by: &ArrayRef) -> bool {
     }
 }
 
-/// Numbers in the order of values, none for null; `None` for types that aren't stored as numbers.
+/// Numbers in the order of values, equal ones where these are equal, none for null; `None` for types that aren't stored as numbers.
 pub(super) fn numbers(array: &ArrayRef) -> Option<Vec<Option<i128>>> {
     fn of<N: Ordered>(values: &[N], array: &ArrayRef) -> Vec<Option<i128>> {
         let number = |(row, value): (usize, &N)| array.is_valid(row).then(|| value.key().into());
         values.iter().enumerate().map(number).collect()
     }
+    let array = &in_form(Arc::clone(array));
     with_native!(array.data_type(), N => Some(of(&natives::<N>(array), array)), _ => None)
 }
 

@@ -15,12 +15,14 @@ use super::convert::{Unknown, unknown};
 use super::recognise::{Recogniser, Stage, instants, types};
 use crate::provider::TickTable;
 
-/// Rows of a table from which on they are found along its order rather than by a table of their keys.
+/// Rows of a table from which on those of a time are found along its order rather than by a hash table of their keys.
 const ROWS_MIN: u64 = 16_384;
 
 /// Of equalities with a table's columns: which is that with its time, and which of the others the search along its order takes for keys.
 struct TimePairs {
     spec: TableSpec,
+    /// Of the table, whatever a filter leaves of them.
+    rows: u64,
     time: (Expr, Expr),
     keys: Vec<(Expr, Expr)>,
     /// What is asked of the rows that are found.
@@ -39,6 +41,9 @@ impl Recogniser<'_> {
     ) -> Result<Option<Stage>, Unknown> {
         let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
         let Some(pairs) = time_pairs(pairs, left_schema, &join.right) else { return Ok(None) };
+        if pairs.rows < ROWS_MIN {
+            return Ok(None);
+        }
         let is_inner = join.join_type == JoinType::Inner;
         if !is_inner && !pairs.compared.is_empty() {
             return Ok(None);
@@ -70,13 +75,11 @@ impl Recogniser<'_> {
         has: bool,
     ) -> Result<Option<AsofJoin>, Unknown> {
         let pairs: Vec<(Expr, Expr)> = pairs.iter().map(|(inner, outer)| (outer.clone(), inner.clone())).collect();
-        let Some(pairs) = time_pairs(&pairs, schema, table).filter(|pairs| pairs.compared.is_empty()) else {
+        let pairs = time_pairs(&pairs, schema, table);
+        let Some(pairs) = pairs.filter(|pairs| pairs.compared.is_empty() && pairs.rows >= ROWS_MIN) else {
             return Ok(None);
         };
         let Ok(asof) = self.at_equal_time(&pairs, schema, table) else { return Ok(None) };
-        if self.snapshot(&asof.scan).rows() < ROWS_MIN {
-            return Ok(None);
-        }
         let time_type = pairs.time.1.get_type(table.schema()).map_err(|error| Unknown(error.to_string()))?;
         // Where there is none, the time of the row that was found is null.
         let time = TickExpr::Column(pairs.spec.time_position());
@@ -130,7 +133,7 @@ impl Recogniser<'_> {
 
 /// The pairs of a left value and one of a table's plan, if its time is among them, and its symbol if it has one.
 fn time_pairs(pairs: &[(Expr, Expr)], left_schema: &DFSchema, table: &LogicalPlan) -> Option<TimePairs> {
-    let (spec, names) = stored(table)?;
+    let Stored { spec, rows, names } = stored(table)?;
     let schema = table.schema();
     let name_of = |key: &Expr| match key {
         Expr::Column(key) => names[schema.index_of_column(key).ok()?].clone(),
@@ -150,28 +153,37 @@ fn time_pairs(pairs: &[(Expr, Expr)], left_schema: &DFSchema, table: &LogicalPla
     let mut others = pairs.to_vec();
     let time = others.remove(time);
     let (keys, compared) = others.into_iter().partition(is_key);
-    Some(TimePairs { spec, time, keys, compared })
+    Some(TimePairs { spec, rows, time, keys, compared })
 }
 
-/// The table whose rows a plan's are, maybe with other names and not all of them, and which column of it each of the plan's is.
-fn stored(plan: &LogicalPlan) -> Option<(TableSpec, Vec<Option<String>>)> {
+/// The table whose rows a plan's are.
+struct Stored {
+    spec: TableSpec,
+    rows: u64,
+    /// Which column of it each of the plan's is.
+    names: Vec<Option<String>>,
+}
+
+/// The table whose rows a plan's are, maybe with other names and not all of them.
+fn stored(plan: &LogicalPlan) -> Option<Stored> {
     match plan {
         LogicalPlan::SubqueryAlias(alias) => stored(&alias.input),
         LogicalPlan::Filter(filter) => stored(&filter.input),
         LogicalPlan::Projection(projection) => {
-            let (spec, names) = stored(&projection.input)?;
+            let table = stored(&projection.input)?;
             let schema = projection.input.schema();
             let name = |expr: &Expr| match expr.clone().unalias() {
-                Expr::Column(column) => names[schema.index_of_column(&column).ok()?].clone(),
+                Expr::Column(column) => table.names[schema.index_of_column(&column).ok()?].clone(),
                 _ => None,
             };
-            Some((spec, projection.expr.iter().map(name).collect()))
+            let names = projection.expr.iter().map(name).collect();
+            Some(Stored { names, ..table })
         }
         LogicalPlan::TableScan(scan) => {
             let provider = source_as_provider(&scan.source).ok()?;
             let table = provider.downcast_ref::<TickTable>()?;
             let names = plan.schema().fields().iter().map(|field| Some(field.name().clone())).collect();
-            Some((table.snapshot().spec().clone(), names))
+            Some(Stored { spec: table.snapshot().spec().clone(), rows: table.snapshot().rows(), names })
         }
         _ => None,
     }

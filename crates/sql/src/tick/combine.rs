@@ -145,7 +145,7 @@ impl Recogniser<'_> {
             left_keys.push(left_key);
             right_keys.push(right_schema.index_of_column(right_key).map_err(said)?);
         }
-        if let (None, Size::Large { .. }) = (&listed, Size::of(&join.right))
+        if listed.is_none()
             && (is_inner || rest.is_none())
             && let Some(stage) = self.by_time(join, left, &pairs, rest.as_ref())?
         {

@@ -16,6 +16,7 @@ use splay_engine::{Expr as TickExpr, Plan};
 use super::combine::{AllRows, Size, equalities, filtered, is_of, listed, said, with_filter};
 use super::convert::{Unknown, unknown};
 use super::recognise::{Recogniser, Stage, types};
+use super::subqueries::has_one_row;
 use crate::joins::asof_parts;
 
 /// The column that says of which side a row is, and what it says.
@@ -95,14 +96,48 @@ impl Recogniser<'_> {
             (None, _, Size::Large { is_filtered: false }) => {
                 return unknown("a join with a large table without an equality");
             }
-            _ => {
-                let stage = self.stage(&join.right)?;
-                self.side(stage, &join.right, &[])?.0
-            }
+            _ => match self.stage(&join.right)? {
+                Stage::Frame(plan) if is_inner && has_one_row(&plan) => {
+                    return self.with_one_row(left, plan, join, condition);
+                }
+                stage => self.side(stage, &join.right, &[])?.0,
+            },
         };
         let stage = self.stage(left)?;
         let side = AllRows { keys: &[], columns, is_inner, condition };
         Ok(Stage::Frame(self.with_all(stage, Vec::new(), side, join.left.schema())))
+    }
+
+    /// Rows with those values that a query of one row has: its columns are constants, which are computed before.
+    fn with_one_row(
+        &mut self,
+        left: &LogicalPlan,
+        one: Plan,
+        join: &Join,
+        condition: Option<TickExpr>,
+    ) -> Result<Stage, Unknown> {
+        let side = self.add_side(one, join.right.schema());
+        let width = join.right.schema().fields().len();
+        let values = (0..width).map(|column| TickExpr::Constant(self.constants.side(side, column)));
+        let values: Vec<TickExpr> = values.collect();
+        Ok(match self.stage(left)? {
+            Stage::Table { mut scan, mut columns } => {
+                columns.extend(values);
+                if let Some(condition) = condition {
+                    self.require(&mut scan, condition.substitute(&columns));
+                }
+                Stage::Table { scan, columns }
+            }
+            Stage::Frame(input) => {
+                let own = (0..join.left.schema().fields().len()).map(TickExpr::Column);
+                let outputs = own.chain(values).collect();
+                let joined = Plan::Project { input: Box::new(input), outputs };
+                Stage::Frame(match condition {
+                    Some(condition) => filtered(joined, condition),
+                    None => joined,
+                })
+            }
+        })
     }
 }
 

@@ -196,7 +196,7 @@ impl Recogniser<'_> {
         matches!(stage, Stage::Table { scan, .. } if self.snapshot(scan).rows() <= SIDE_ROWS_MAX as u64)
     }
 
-    fn add_side(&mut self, plan: Plan, schema: &DFSchema) -> usize {
+    pub(super) fn add_side(&mut self, plan: Plan, schema: &DFSchema) -> usize {
         self.sides.push(Side { plan, schema: Arc::clone(schema.inner()) });
         self.sides.len() - 1
     }
@@ -215,7 +215,7 @@ fn negated(expr: TickExpr, is_negated: bool) -> TickExpr {
 }
 
 /// Whether a plan has one row, of whatever it reads.
-fn has_one_row(plan: &Plan) -> bool {
+pub(super) fn has_one_row(plan: &Plan) -> bool {
     match plan {
         Plan::AggregateTable { keys, .. } => keys.is_empty(),
         Plan::Aggregate { keys, .. } => keys.is_empty(),

@@ -176,6 +176,10 @@ fn joins_that_keep_rows_without_a_partner_and_joins_without_an_equality() {
         "select count(*) from FEW a, FEW b where a.few <> b.few and a.sym = 'A'",
         "select count(*), sum(a.few) from small a, (select max(price) - 1 as most from small) m where a.price > most",
         "select count(*), sum(a.few * b.few) from FEW a cross join FEW b",
+        // A query of one row on the right: its values are constants.
+        "select a.id, m.most - a.price from small a cross join (select max(price) as most, min(few) as few from large) m order by 1",
+        "select count(*), sum(t.few) from (select few, count(*) as n from small group by few) t join (select avg(price) as p from small) m on t.n > m.p - 12",
+        "select a.id from small a join (select max(id) as most from small where few > 5000) m on a.id >= m.most",
         "select a.id, v.name from FEW a join (values (0, 100, 'low'), (50, 400, 'mid')) v(least, most, name) on a.few between v.least and v.most order by 1, 2",
         "select a.id, v.name from FEW a left join (values (0, 100, 'low'), (90, 400, 'mid')) v(least, most, name) on a.few >= v.least and a.few < v.most order by 1, 2",
         // Equalities that stand in WHERE.
