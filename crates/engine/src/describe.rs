@@ -121,6 +121,7 @@ fn write_step(f: &mut Formatter<'_>, plan: &Plan) -> Result {
             Ok(())
         }
         Plan::Union { .. } => write!(f, "Union"),
+        Plan::Unnest { columns, .. } => write!(f, "Unnest: {} columns", columns.len()),
         Plan::Filter { .. } => write!(f, "Filter"),
         Plan::Project { outputs, .. } => write!(f, "Project: {} columns", outputs.len()),
         Plan::Sort { keys, fetch, .. } => {

@@ -91,6 +91,13 @@ pub enum Plan {
         /// Where the rows come from.
         inputs: Vec<Plan>,
     },
+    /// Each row as often as the longest of its lists has values, with these in the places of the lists.
+    Unnest {
+        /// Where the rows come from.
+        input: Box<Plan>,
+        /// Which columns are taken apart.
+        columns: Vec<usize>,
+    },
     /// Rows for which a condition holds.
     Filter {
         /// Where the rows come from.
@@ -138,6 +145,7 @@ impl Plan {
             | Plan::WindowJoin { input, .. }
             | Plan::Join { input, .. }
             | Plan::Window { input, .. }
+            | Plan::Unnest { input, .. }
             | Plan::Filter { input, .. }
             | Plan::Project { input, .. }
             | Plan::Sort { input, .. }

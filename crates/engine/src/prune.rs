@@ -31,7 +31,10 @@ impl Plan {
             Plan::WindowJoin { input, join } => input.width() + join.aggregates.len(),
             Plan::Join { input, join } => input.width() + join.columns.len(),
             Plan::Union { inputs } => inputs.first().map_or(0, Plan::width),
-            Plan::Filter { input, .. } | Plan::Sort { input, .. } | Plan::Limit { input, .. } => input.width(),
+            Plan::Unnest { input, .. }
+            | Plan::Filter { input, .. }
+            | Plan::Sort { input, .. }
+            | Plan::Limit { input, .. } => input.width(),
         }
     }
 
@@ -126,6 +129,11 @@ impl Plan {
                     let place = width + position;
                     *column = column.filter(|_| used.contains(&place) || read.contains(&place));
                 }
+                input.keep(&below, null);
+            }
+            Plan::Unnest { input, columns } => {
+                // Each list says how often its row comes.
+                let below = used.iter().chain(columns.iter()).copied().collect();
                 input.keep(&below, null);
             }
             Plan::Filter { input, predicate } => {

@@ -20,6 +20,7 @@ use crate::reads::Reads;
 use crate::rows::{BLOCK_ROWS_MAX, rows};
 use crate::stop::Stop;
 use crate::table::{Cover, End, Ends, Wanted, count, find, find_by_time, find_end, narrow};
+use crate::unnest::unnest;
 use crate::window::{WindowCall, windows};
 
 /// Most rows at an end of time that are found by the ends of each symbol's.
@@ -121,6 +122,7 @@ fn made_frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
             };
             windows(input, calls, setting)
         }
+        Plan::Unnest { input, columns } => unnest(frames(input, setting)?, columns, setting),
         Plan::Filter { input, predicate } => {
             over_frames(frames(input, setting)?, setting, |frame| frame.filter(predicate, setting.constants))
         }
@@ -149,6 +151,7 @@ fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
         | Plan::Join { .. }
         | Plan::Window { .. }
         | Plan::Union { .. }
+        | Plan::Unnest { .. }
         | Plan::Filter { .. }
         | Plan::Project { .. } => whole(made_frames(plan, setting)?, setting),
         Plan::AggregateTable { scan, keys, key_types, aggregates } => {
@@ -221,7 +224,7 @@ fn check_whole(frames: &[Frame], setting: &Setting<'_>, copies_all: bool) -> Res
 }
 
 /// Frames of no more rows than are evaluated at once.
-fn in_blocks(frames: Vec<Frame>) -> Vec<Frame> {
+pub(crate) fn in_blocks(frames: Vec<Frame>) -> Vec<Frame> {
     let blocks = |frame: Frame| {
         let starts = (0..frame.len().max(1)).step_by(BLOCK_ROWS_MAX);
         starts.map(move |start| frame.slice(start, BLOCK_ROWS_MAX)).collect::<Vec<_>>()

@@ -733,7 +733,8 @@ impl TableSnapshot {
     /// Bytes of all segments and indexes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.known.state.files.values().map(|entry| entry.bytes + entry.index_bytes).sum()
+        let sizes = self.known.state.files.values().flat_map(|entry| [entry.bytes, entry.index_bytes]);
+        sizes.fold(0, u64::saturating_add)
     }
 
     pub(crate) fn state(&self) -> &TableState {

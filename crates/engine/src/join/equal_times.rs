@@ -3,47 +3,20 @@
 //! The rows of a time are the window that begins and ends with it, so that they are found as those of window joins are: by galloping along the
 //! table's order, without a hash table of either side.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use super::chain::Keyed;
 use super::keys::LeftKey;
 use super::windows::List;
 use super::{AsofJoin, Joiner, Symbols, chain_of, row_bytes, runs_of, with_unmatched};
 use crate::asof::WindowRule;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::frame::Frame;
 use crate::gather::NOTHING;
+use crate::row_count::RowCount;
 use crate::table::{instants, times_of};
 
-/// Most pairs of rows that fit so many bytes: of each the number of the left row is held beside what is taken of the right one.
-pub(super) fn pairs_max(join: &AsofJoin, bytes: usize) -> usize {
-    bytes / (row_bytes(join) + 2 * size_of::<u64>())
-}
-
-/// How many pairs a join makes, on all of its threads together.
-#[derive(Debug)]
-pub(super) struct PairCount {
-    made: AtomicUsize,
-    max: usize,
-}
-
-impl PairCount {
-    pub fn new(max: usize) -> PairCount {
-        PairCount { made: AtomicUsize::new(0), max }
-    }
-
-    /// Counts further pairs.
-    ///
-    /// # Errors
-    /// If the join makes more than it may.
-    fn add(&self, pairs: usize) -> Result<()> {
-        let made = self.made.fetch_add(pairs, Ordering::Relaxed).saturating_add(pairs);
-        if made <= self.max {
-            return Ok(());
-        }
-        let pair = size_of::<(u32, u64)>();
-        Err(Error::Memory { needed: made.saturating_mul(pair), limit: self.max.saturating_mul(pair) })
-    }
+/// Counts the pairs that a join makes, which may take so many bytes: of each the number of the left row is held beside what is taken of the right one.
+pub(super) fn pairs_of(join: &AsofJoin, bytes: usize) -> RowCount {
+    RowCount::new(row_bytes(join) + 2 * size_of::<u64>(), bytes)
 }
 
 impl Joiner<'_> {
@@ -82,22 +55,5 @@ impl Joiner<'_> {
             true => (places, positions),
             false => with_unmatched(&places, &positions, left.len(), NOTHING),
         })
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_count_their_pairs_together() {
-        let pairs = PairCount::new(4_000);
-        let failed = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..2).map(|_| scope.spawn(|| (0..3_000).all(|_| pairs.add(1).is_ok()))).collect();
-            threads.into_iter().any(|thread| !thread.join().unwrap())
-        });
-        assert!(failed);
-        assert!(matches!(pairs.add(usize::MAX - 6_000), Err(Error::Memory { .. })));
     }
 }

@@ -29,7 +29,7 @@ use hashbrown::{HashMap, HashSet};
 use splay_store::TableSnapshot;
 
 use self::chain::{Chain, Keyed, Right, Searched};
-use self::equal_times::{PairCount, pairs_max};
+use self::equal_times::pairs_of;
 use self::keys::LeftKey;
 use crate::asof::MatchRule;
 use crate::error::{Error, Result};
@@ -39,6 +39,7 @@ use crate::gather::{Gather, NOTHING};
 use crate::kept::Kept;
 use crate::plan::Scan;
 use crate::reads::column_bytes;
+use crate::row_count::RowCount;
 use crate::run::{Setting, table};
 use crate::table::{count, instants, times_of};
 
@@ -76,7 +77,7 @@ pub(crate) fn join(input: Vec<Frame>, join: &AsofJoin, setting: &Setting<'_>) ->
     let (snapshot, right) = right_of(&join.scan, setting)?;
     let rows: usize = input.iter().map(Frame::len).sum();
     check_memory(rows, join, setting.memory_bytes / 2)?;
-    let pairs = PairCount::new(pairs_max(join, setting.memory_bytes / 2));
+    let pairs = pairs_of(join, setting.memory_bytes / 2);
     let joiner = || Joiner { join, right: &right, constants: setting.constants, chains: HashMap::new(), pairs: &pairs };
     let joined = in_chunks(&input, (CHUNK_ROWS, PARALLEL_ROWS), setting, joiner, Joiner::chunk)?;
     let mut stats = count(snapshot, &[])?;
@@ -193,7 +194,7 @@ struct Joiner<'a> {
     /// The right rows of each symbol that came by.
     chains: HashMap<String, Chain>,
     /// Pairs of rows of equal times, of all joiners together.
-    pairs: &'a PairCount,
+    pairs: &'a RowCount,
 }
 
 impl Joiner<'_> {

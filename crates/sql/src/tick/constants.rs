@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringArray, new_empty_array};
+use arrow::array::{Array, ArrayRef, AsArray, StringArray, new_empty_array, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options, concat};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -33,7 +33,8 @@ pub(super) struct Constants {
 impl Constants {
     /// Adds a literal.
     pub fn fix(&mut self, value: &ScalarValue) -> Option<usize> {
-        let array = value.to_array().ok()?;
+        // A null of a dictionary is one of its keys: libraries read no dictionary with null among its values.
+        let array = if value.is_null() { new_null_array(&value.data_type(), 1) } else { value.to_array().ok()? };
         self.sources.push(Source::Fixed(array));
         Some(self.sources.len() - 1)
     }

@@ -28,6 +28,7 @@ mod recognise;
 mod results;
 mod shape;
 mod subqueries;
+mod unnest;
 mod windows;
 
 use std::collections::{BTreeMap, HashMap};

@@ -249,6 +249,7 @@ impl Recogniser<'_> {
             }
             LogicalPlan::Join(join) => self.join(join, &join.left),
             LogicalPlan::Union(union) => self.union(union),
+            LogicalPlan::Unnest(unnest) => self.unnest(unnest),
             other => unknown(node_name(other)),
         }
     }

@@ -441,6 +441,21 @@ fn expressions_of_all_kinds_are_tick_plans() {
     }
 }
 
+#[test]
+fn lists_as_rows_are_tick_plans() {
+    let (_folder, database) = database(Tier::Mapped);
+    let both = both(&database, 2);
+    for text in [
+        "select count(*), sum(u) from (select unnest([size, seq, null]) as u from quote)",
+        "select seq, unnest(string_to_array(sym, '0')) as part, venue from quote where size > 300 order by 1, 2",
+        "select sym, max(u), count(v) from (select sym, unnest([bid, ask]) as u, unnest([size]) as v from quote) where u > 120 group by sym",
+        "select u, count(*) from (select unnest(list_sort(l)) as u from (select sym, list(distinct venue) as l from quote group by sym)) group by u",
+        "select seq, unnest(make_array(bid, ask)) as price from quote order by price desc, seq limit 9",
+    ] {
+        assert_eq!(both.compare(text), Ok(true), "{text}: {:?}", both.reason(text));
+    }
+}
+
 /// Filters of aggregates and choices that are null otherwise, which keep all rows, most, half, few or none.
 #[test]
 fn filters_and_choices_within_aggregates_keep_the_same_rows() {
