@@ -13,8 +13,9 @@ impl Recogniser<'_> {
         let input_types = types(unnest.input.schema());
         let in_place = unnest.dependency_indices.iter().copied().eq(0..input_types.len());
         let UnnestOptions { null_handling, recursions } = &unnest.options;
-        let is_plain =
-            *null_handling == NullHandling::Drop && recursions.is_empty() && unnest.struct_type_columns.is_empty();
+        let is_plain = *null_handling == NullHandling::Drop
+            && recursions.iter().all(|of_column| of_column.depth == 1)
+            && unnest.struct_type_columns.is_empty();
         if !is_plain || !in_place || unnest.list_type_columns.iter().any(|(_, list)| list.depth != 1) {
             return unknown("an unnest of structs, of lists in lists, or that keeps nulls");
         }
