@@ -108,7 +108,7 @@ pub(crate) struct SomeRows<'a> {
 impl<'a> SomeRows<'a> {
     pub fn new(columns: &'a dyn Columns, mask: BooleanArray) -> SomeRows<'a> {
         let are_asked = columns.are_asked();
-        SomeRows { columns, kept: Kept::new(mask, 2), are_asked }
+        SomeRows { columns, kept: Kept::new(mask), are_asked }
     }
 
     /// Rows that ask for a value, of which choices within it compute no more than is asked for either: were each to try all rows first, one

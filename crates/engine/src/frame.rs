@@ -123,7 +123,7 @@ impl Frame {
 
     pub fn filter(&self, predicate: &Expr, constants: &[ArrayRef]) -> Result<Frame> {
         let mask = condition(predicate, self, constants)?;
-        self.kept(Kept::new(mask, self.columns.len()))
+        self.kept(Kept::new(mask))
     }
 
     /// The rows that a mask keeps.

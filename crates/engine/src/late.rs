@@ -12,6 +12,7 @@ use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, UInt32Type};
 
+use crate::compact::{KeptPart, kept_rows};
 use crate::error::Result;
 use crate::frame::{joined, one_dictionary};
 use crate::gather::interleaved_codes;
@@ -124,8 +125,8 @@ pub(crate) struct RowChoice {
 #[derive(Debug)]
 enum Chosen {
     All,
-    /// Of the only part.
-    Kept(Arc<Kept>),
+    /// Those that masks keep of the parts; without one all of a part.
+    Kept(Vec<Option<Arc<Kept>>>),
     Numbers,
 }
 
@@ -156,7 +157,7 @@ impl RowChoice {
     /// The rows of one part that a mask keeps.
     pub fn kept(kept: Arc<Kept>) -> Option<RowChoice> {
         let rows = u32::try_from(kept.mask().len()).ok()?;
-        Some(RowChoice::new(vec![0, rows], Chosen::Kept(kept)))
+        Some(RowChoice::new(vec![0, rows], Chosen::Kept(vec![Some(kept)])))
     }
 
     fn all_rows(&self) -> u32 {
@@ -167,8 +168,14 @@ impl RowChoice {
     fn numbers(&self) -> &UInt32Array {
         self.numbers.get_or_init(|| match &self.chosen {
             Chosen::Kept(kept) => {
-                let rows = kept.mask().values().set_indices();
-                rows.map(|row| u32::try_from(row).unwrap_or(u32::MAX)).collect::<Vec<u32>>().into()
+                let mut numbers = Vec::new();
+                for (kept, part) in kept.iter().zip(self.starts.windows(2)) {
+                    match kept {
+                        Some(kept) => numbers.extend(kept.mask().values().set_indices_u32().map(|row| part[0] + row)),
+                        None => numbers.extend(part[0]..part[1]),
+                    }
+                }
+                numbers.into()
             }
             Chosen::All | Chosen::Numbers => (0..self.all_rows()).collect::<Vec<u32>>().into(),
         })
@@ -178,7 +185,7 @@ impl RowChoice {
     fn masked(&self, kept: &Arc<Kept>) -> Result<RowChoice> {
         match self.chosen {
             Chosen::All if self.starts.len() == 2 => {
-                Ok(RowChoice::new(self.starts.clone(), Chosen::Kept(Arc::clone(kept))))
+                Ok(RowChoice::new(self.starts.clone(), Chosen::Kept(vec![Some(Arc::clone(kept))])))
             }
             _ => {
                 let numbers: ArrayRef = Arc::new(self.numbers().clone());
@@ -215,6 +222,14 @@ impl RowChoice {
         if choices.iter().all(|choice| matches!(choice.chosen, Chosen::All)) {
             return Some(RowChoice::new(starts, Chosen::All));
         }
+        let masks = |choice: &&RowChoice| match &choice.chosen {
+            Chosen::All => Some(vec![None; choice.starts.len() - 1]),
+            Chosen::Kept(kept) => Some(kept.clone()),
+            Chosen::Numbers => None,
+        };
+        if let Some(masks) = choices.iter().map(masks).collect::<Option<Vec<_>>>() {
+            return Some(RowChoice::new(starts, Chosen::Kept(masks.concat())));
+        }
         let numbers = choices.iter().zip(&begins);
         let numbers = numbers.flat_map(|(choice, begin)| choice.numbers().values().iter().map(move |row| row + begin));
         Some(RowChoice::of_numbers(starts, numbers.collect::<Vec<u32>>().into()))
@@ -225,7 +240,10 @@ impl RowChoice {
         match (&self.chosen, parts) {
             (Chosen::All, [one]) => Ok(Arc::clone(one)),
             (Chosen::All, parts) => joined(parts.to_vec(), parts[0].data_type()),
-            (Chosen::Kept(kept), [one]) => kept.filter(one),
+            (Chosen::Kept(kept), parts) => {
+                let parts: Vec<KeptPart<'_>> = parts.iter().zip(kept.iter().map(Option::as_deref)).collect();
+                kept_rows(&parts)
+            }
             (_, [one]) => Ok(take(one, self.numbers(), None)?),
             (_, parts) => self.of_several(parts),
         }

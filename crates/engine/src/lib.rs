@@ -8,6 +8,7 @@ pub mod asof;
 mod choice;
 mod choose;
 mod codes;
+mod compact;
 mod compare;
 mod describe;
 mod error;

@@ -198,7 +198,7 @@ impl RowReader<'_> {
         self.stop.check()?;
         let kept = match self.predicate {
             None => None,
-            Some(predicate) => Some(Kept::new(condition(predicate, all, self.constants)?, self.outputs.len())),
+            Some(predicate) => Some(Kept::new(condition(predicate, all, self.constants)?)),
         };
         self.stop.add_rows(all.rows());
         let kept = kept.filter(|kept| kept.rows() < all.rows()).map(Arc::new);

@@ -120,7 +120,7 @@ impl KeyJoin {
             }
             None if self.inner => {
                 let found = BooleanBuffer::collect_bool(firsts.len(), |row| firsts[row] != MISSING);
-                let kept = Kept::new(BooleanArray::new(found, None), left.columns().len());
+                let kept = Kept::new(BooleanArray::new(found, None));
                 let rows = firsts.iter().copied().filter(|first| *first != MISSING).collect::<Vec<u32>>();
                 (left.kept(kept)?, UInt32Array::from(rows))
             }

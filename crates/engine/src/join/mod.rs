@@ -208,7 +208,7 @@ impl Joiner<'_> {
         let (joined, gather) = if self.join.inner && positions.contains(&NOTHING) {
             let found: Vec<u64> = positions.iter().copied().filter(|position| *position != NOTHING).collect();
             let mask: BooleanArray = positions.iter().map(|position| Some(*position != NOTHING)).collect();
-            (left.kept(Kept::new(mask, left.columns().len()))?, Gather::new(&found))
+            (left.kept(Kept::new(mask))?, Gather::new(&found))
         } else {
             (left.clone(), Gather::new(&positions))
         };

@@ -55,7 +55,7 @@ fn after(frame: Frame, step: &Step) -> Frame {
     match step {
         Step::Keep(bits) => {
             let mask: BooleanArray = (0..rows).map(|row| Some(bits[row % bits.len()])).collect();
-            frame.kept(Kept::new(mask, 3)).unwrap()
+            frame.kept(Kept::new(mask)).unwrap()
         }
         Step::Take(_) if rows == 0 => frame,
         Step::Take(places) => {

@@ -21,8 +21,6 @@ const ROWS_MIN: u64 = 16_384;
 /// Of equalities with a table's columns: which is that with its time, and which of the others the search along its order takes for keys.
 struct TimePairs {
     spec: TableSpec,
-    /// Of the table, whatever a filter leaves of them.
-    rows: u64,
     time: (Expr, Expr),
     keys: Vec<(Expr, Expr)>,
     /// What is asked of the rows that are found.
@@ -40,15 +38,11 @@ impl Recogniser<'_> {
         rest: Option<&TickExpr>,
     ) -> Result<Option<Stage>, Unknown> {
         let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
-        let Some(pairs) = time_pairs(pairs, left_schema, &join.right) else { return Ok(None) };
-        if pairs.rows < ROWS_MIN {
-            return Ok(None);
-        }
         let is_inner = join.join_type == JoinType::Inner;
-        if !is_inner && !pairs.compared.is_empty() {
-            return Ok(None);
-        }
-        let asof = self.at_equal_time(&pairs, left_schema, &join.right)?;
+        let pairs = time_pairs(pairs, left_schema, &join.right);
+        let Some(pairs) = pairs.filter(|pairs| is_inner || pairs.compared.is_empty()) else { return Ok(None) };
+        // What can't be searched for along the order may still be looked up.
+        let Ok(asof) = self.at_equal_time(&pairs, left_schema, &join.right) else { return Ok(None) };
         let asof = AsofJoin { all_of_time: true, inner: is_inner, ..asof };
         let input = Box::new(self.stage(left)?.into_plan(left_schema));
         let mut joined = Plan::Asof { input, asof: Box::new(asof) };
@@ -76,9 +70,7 @@ impl Recogniser<'_> {
     ) -> Result<Option<AsofJoin>, Unknown> {
         let pairs: Vec<(Expr, Expr)> = pairs.iter().map(|(inner, outer)| (outer.clone(), inner.clone())).collect();
         let pairs = time_pairs(&pairs, schema, table);
-        let Some(pairs) = pairs.filter(|pairs| pairs.compared.is_empty() && pairs.rows >= ROWS_MIN) else {
-            return Ok(None);
-        };
+        let Some(pairs) = pairs.filter(|pairs| pairs.compared.is_empty()) else { return Ok(None) };
         let Ok(asof) = self.at_equal_time(&pairs, schema, table) else { return Ok(None) };
         let time_type = pairs.time.1.get_type(table.schema()).map_err(|error| Unknown(error.to_string()))?;
         // Where there is none, the time of the row that was found is null.
@@ -131,9 +123,13 @@ impl Recogniser<'_> {
     }
 }
 
-/// The pairs of a left value and one of a table's plan, if its time is among them, and its symbol if it has one.
+/// The pairs of a left value and one of a table's plan, if its time is among them, its symbol if it has one, and the table has enough rows.
 fn time_pairs(pairs: &[(Expr, Expr)], left_schema: &DFSchema, table: &LogicalPlan) -> Option<TimePairs> {
     let Stored { spec, rows, names } = stored(table)?;
+    // Whatever a filter leaves of them.
+    if rows < ROWS_MIN {
+        return None;
+    }
     let schema = table.schema();
     let name_of = |key: &Expr| match key {
         Expr::Column(key) => names[schema.index_of_column(key).ok()?].clone(),
@@ -153,7 +149,7 @@ fn time_pairs(pairs: &[(Expr, Expr)], left_schema: &DFSchema, table: &LogicalPla
     let mut others = pairs.to_vec();
     let time = others.remove(time);
     let (keys, compared) = others.into_iter().partition(is_key);
-    Some(TimePairs { spec, rows, time, keys, compared })
+    Some(TimePairs { spec, time, keys, compared })
 }
 
 /// The table whose rows a plan's are.

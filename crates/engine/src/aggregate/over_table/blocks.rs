@@ -44,7 +44,7 @@ impl State<'_> {
         let mut chunk = BlockColumns::new(columns, block);
         if let Some(predicate) = self.asked.predicate {
             let mask = self.conditions.hold(predicate, &chunk, self.asked.constants)?;
-            let kept = Kept::new(mask, self.asked.aggregates.len() + self.asked.keys.len());
+            let kept = Kept::new(mask);
             if kept.rows() == 0 {
                 return Ok(());
             }

@@ -159,7 +159,7 @@ impl Dealing<'_> {
         let mut rows_of_block: Option<Vec<u32>> = None;
         if let Some(predicate) = asked.predicate {
             let mask = conditions.hold(predicate, &chunk, constants)?;
-            let kept = Kept::new(mask, asked.aggregates.len() + asked.keys.len());
+            let kept = Kept::new(mask);
             if kept.rows() == 0 {
                 return Ok(None);
             }

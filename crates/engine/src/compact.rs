@@ -1,0 +1,411 @@
+//! The rows that masks keep of the parts of a column, one behind the other, each value copied once.
+//!
+//! A mask is read 64 rows at a time. A word that keeps no row costs one look and one that keeps all a copy. Of others the values are written one
+//! behind the other without a branch, as long as many are kept: how kept rows and others take turns doesn't matter.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, DictionaryArray, PrimitiveArray, StringArray,
+    downcast_primitive_array,
+};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
+use arrow::datatypes::Int32Type;
+use arrow::error::ArrowError;
+
+use crate::error::Result;
+use crate::frame::joined;
+use crate::kept::Kept;
+
+/// Kept rows of 64 from which on all 64 values are written, rather than the kept ones looked for.
+const DENSE: u32 = 12;
+
+/// A part of a column and what keeps its rows; without that all are kept.
+pub(crate) type KeptPart<'a> = (&'a ArrayRef, Option<&'a Kept>);
+
+/// The kept rows of at least one part.
+pub(crate) fn kept_rows(parts: &[KeptPart<'_>]) -> Result<ArrayRef> {
+    let first: &dyn Array = parts[0].0.as_ref();
+    if let Some(found) = first.as_any_dictionary_opt().and_then(|_| codes(parts)) {
+        return Ok(found);
+    }
+    if first.as_boolean_opt().is_some() {
+        return Ok(Arc::new(truth_values(&typed(parts, |array| array.as_boolean_opt())?)));
+    }
+    if first.as_string_opt::<i32>().is_some() {
+        return Ok(Arc::new(texts(&typed(parts, |array| array.as_string_opt::<i32>())?)?));
+    }
+    Ok(downcast_primitive_array!(
+        first => Arc::new(numbers_like(first, parts)?),
+        _ => of_any_type(parts)?,
+    ))
+}
+
+/// By Arrow's kernels: lists, structures and dictionaries of different values.
+fn of_any_type(parts: &[KeptPart<'_>]) -> Result<ArrayRef> {
+    let kept = parts.iter().map(|(values, kept)| match kept {
+        Some(kept) => Ok(kept.arrow().filter(values)?),
+        None => Ok(Arc::clone(values)),
+    });
+    joined(kept.collect::<Result<_>>()?, parts[0].0.data_type())
+}
+
+type Typed<'a, A> = (&'a A, Option<&'a Kept>);
+
+/// The parts as arrays of one type.
+fn typed<'a, A>(
+    parts: &[KeptPart<'a>],
+    cast: impl Fn(&'a dyn Array) -> Option<&'a A>,
+) -> Result<Vec<Typed<'a, A>>, ArrowError> {
+    let other = |array: &dyn Array| ArrowError::CastError(format!("a part of another type: {}", array.data_type()));
+    let parts = parts.iter().map(|&(array, kept)| match cast(array.as_ref()) {
+        Some(typed) => Ok((typed, kept)),
+        None => Err(other(array)),
+    });
+    parts.collect()
+}
+
+/// How many rows of parts are kept.
+fn rows_of<A: Array>(parts: &[Typed<'_, A>]) -> usize {
+    parts.iter().map(|(array, kept)| kept.map_or(array.len(), |kept| kept.rows())).sum()
+}
+
+/// Codes of parts that share their values; `None` for others.
+fn codes(parts: &[KeptPart<'_>]) -> Option<ArrayRef> {
+    let coded = typed(parts, |array| array.as_dictionary_opt::<Int32Type>()).ok()?;
+    let values = coded[0].0.values();
+    let is_same = |other: &ArrayRef| Arc::ptr_eq(other, values) || other.to_data().ptr_eq(&values.to_data());
+    if !coded[1..].iter().all(|(part, _)| is_same(part.values())) {
+        return None;
+    }
+    let keys = numbers(&coded.iter().map(|(part, kept)| (part.keys(), *kept)).collect::<Vec<_>>());
+    // SAFETY: each key is that of a dictionary array with these values.
+    Some(Arc::new(unsafe { DictionaryArray::new_unchecked(keys, Arc::clone(values)) }))
+}
+
+fn numbers_like<T: ArrowPrimitiveType>(
+    first: &PrimitiveArray<T>,
+    parts: &[KeptPart<'_>],
+) -> Result<PrimitiveArray<T>, ArrowError> {
+    let parts = typed(parts, |array| array.as_primitive_opt::<T>())?;
+    Ok(numbers(&parts).with_data_type(first.data_type().clone()))
+}
+
+fn numbers<T: ArrowPrimitiveType>(parts: &[Typed<'_, PrimitiveArray<T>>]) -> PrimitiveArray<T> {
+    let mut values = Vec::with_capacity(rows_of(parts));
+    for (part, kept) in parts {
+        match kept {
+            Some(kept) => append(&mut values, part.values(), kept.words()),
+            None => values.extend_from_slice(part.values()),
+        }
+    }
+    let nulls = validity(parts);
+    PrimitiveArray::new(values.into(), nulls)
+}
+
+/// Adds the values that a mask keeps.
+fn append<T: Copy + Default>(out: &mut Vec<T>, values: &[T], words: &[u64]) {
+    let (chunks, rest) = values.as_chunks::<64>();
+    let mut together = [T::default(); 64];
+    for (chunk, word) in chunks.iter().zip(words) {
+        match word.count_ones() {
+            0 => {}
+            64 => out.extend_from_slice(chunk),
+            DENSE.. => {
+                let mut found = 0;
+                for (row, value) in chunk.iter().enumerate() {
+                    // At most as many were kept as there are rows before this one.
+                    together[found & 63] = *value;
+                    found += (word >> row & 1) as usize;
+                }
+                out.extend_from_slice(&together[..found]);
+            }
+            _ => out.extend(ones(*word).map(|row| chunk[row & 63])),
+        }
+    }
+    if let Some(word) = words.get(chunks.len()) {
+        out.extend(ones(*word).filter_map(|row| rest.get(row)));
+    }
+}
+
+/// The places of a word's bits that are set, ascending.
+fn ones(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = (word != 0).then(|| word.trailing_zeros() as usize);
+        word &= word.wrapping_sub(1);
+        place
+    })
+}
+
+fn truth_values(parts: &[Typed<'_, BooleanArray>]) -> BooleanArray {
+    let mut bits = BitWriter::with_capacity(rows_of(parts));
+    for (part, kept) in parts {
+        bits.append(part.values(), *kept);
+    }
+    BooleanArray::new(bits.finish(), validity(parts))
+}
+
+/// Which of the kept rows are null, if some are.
+fn validity<A: Array>(parts: &[Typed<'_, A>]) -> Option<NullBuffer> {
+    if parts.iter().all(|(part, _)| part.null_count() == 0) {
+        return None;
+    }
+    let mut bits = BitWriter::with_capacity(rows_of(parts));
+    for (part, kept) in parts {
+        match part.nulls() {
+            Some(nulls) => bits.append(nulls.inner(), *kept),
+            None => bits.append_ones(kept.map_or(part.len(), |kept| kept.rows())),
+        }
+    }
+    Some(NullBuffer::new(bits.finish())).filter(|nulls| nulls.null_count() > 0)
+}
+
+fn texts(parts: &[Typed<'_, StringArray>]) -> Result<StringArray, ArrowError> {
+    let mut offsets: Vec<i32> = Vec::with_capacity(rows_of(parts) + 1);
+    offsets.push(0);
+    let mut bytes: Vec<u8> = Vec::new();
+    for (part, kept) in parts {
+        let (starts, data) = (part.value_offsets(), part.value_data());
+        let place = |row: usize| usize::try_from(starts[row]).unwrap_or(0);
+        let share = kept.map_or(1.0, |kept| kept.rows() as f64 / part.len().max(1) as f64);
+        bytes.reserve(((place(part.len()) - place(0)) as f64 * share) as usize);
+        let mut copy = |rows: Range<usize>| {
+            let (from, to) = (bytes.len(), place(rows.start));
+            bytes.extend_from_slice(&data[to..place(rows.end)]);
+            let end = i32::try_from(bytes.len()).map_err(|_| ArrowError::OffsetOverflowError(bytes.len()))?;
+            // What the end of all fits, fits each end before it.
+            let shift = end - starts[rows.end];
+            debug_assert_eq!(i64::from(shift), from as i64 - to as i64);
+            offsets.extend(starts[rows.start + 1..=rows.end].iter().map(|start| start + shift));
+            Ok::<(), ArrowError>(())
+        };
+        match kept {
+            Some(kept) => {
+                for (number, word) in kept.words().iter().enumerate() {
+                    runs(*word).try_for_each(|run| copy(number * 64 + run.start..number * 64 + run.end))?;
+                }
+            }
+            None => copy(0..part.len())?,
+        }
+    }
+    let offsets = OffsetBuffer::new(offsets.into());
+    // SAFETY: each text is that of an array of texts, and stands where its offsets say.
+    Ok(unsafe { StringArray::new_unchecked(offsets, bytes.into(), validity(parts)) })
+}
+
+/// Runs of a word's bits that are set, ascending.
+fn runs(mut word: u64) -> impl Iterator<Item = Range<usize>> {
+    std::iter::from_fn(move || {
+        if word == 0 {
+            return None;
+        }
+        let start = word.trailing_zeros();
+        let length = (!(word >> start)).trailing_zeros().min(64 - start);
+        word = if start + length == 64 { 0 } else { word >> (start + length) << (start + length) };
+        Some(start as usize..(start + length) as usize)
+    })
+}
+
+/// Bits one behind the other.
+struct BitWriter {
+    words: Vec<u64>,
+    bits: usize,
+}
+
+impl BitWriter {
+    fn with_capacity(bits: usize) -> BitWriter {
+        BitWriter { words: Vec::with_capacity(bits.div_ceil(64) + 1), bits: 0 }
+    }
+
+    /// Adds the lowest bits of a word whose others are zero.
+    fn push(&mut self, word: u64, count: u32) {
+        let filled = self.bits % 64;
+        match self.words.last_mut() {
+            Some(last) if filled > 0 => {
+                *last |= word << filled;
+                if filled + count as usize > 64 {
+                    self.words.push(word >> (64 - filled));
+                }
+            }
+            _ if count > 0 => self.words.push(word),
+            _ => {}
+        }
+        self.bits += count as usize;
+    }
+
+    fn append_ones(&mut self, mut count: usize) {
+        while count > 0 {
+            let some = count.min(64);
+            self.push(u64::MAX >> (64 - some), some as u32);
+            count -= some;
+        }
+    }
+
+    fn append(&mut self, bits: &BooleanBuffer, kept: Option<&Kept>) {
+        let chunks = bits.bit_chunks();
+        match kept {
+            Some(kept) => {
+                for (bits, mask) in chunks.iter_padded().zip(kept.words()) {
+                    self.push(compressed(bits, *mask), mask.count_ones());
+                }
+            }
+            None => {
+                chunks.iter().for_each(|word| self.push(word, 64));
+                self.push(chunks.remainder_bits(), (bits.len() % 64) as u32);
+            }
+        }
+    }
+
+    fn finish(self) -> BooleanBuffer {
+        BooleanBuffer::new(Buffer::from_vec(self.words), 0, self.bits)
+    }
+}
+
+/// The bits that a mask keeps, moved together at the low end (Hacker's Delight, 7-4).
+fn compressed(bits: u64, mut mask: u64) -> u64 {
+    let mut kept = bits & mask;
+    if kept == 0 || mask == u64::MAX {
+        return kept;
+    }
+    if kept == mask {
+        return u64::MAX >> (64 - mask.count_ones());
+    }
+    // Each step moves the bits with an odd number of zeros, counted in powers of two, to their right.
+    let mut zeros = !mask << 1;
+    for step in 0..6 {
+        let mut odd = zeros ^ (zeros << 1);
+        for shift in [2, 4, 8, 16, 32] {
+            odd ^= odd << shift;
+        }
+        let moved = odd & mask;
+        mask = (mask ^ moved) | (moved >> (1 << step));
+        let bits = kept & moved;
+        kept = (kept ^ bits) | (bits >> (1 << step));
+        zeros &= !odd;
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Float64Array, ListArray, TimestampNanosecondArray};
+    use arrow::compute::{concat, filter};
+    use arrow::datatypes::Int64Type;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn columns(first: usize, rows: usize, shared: &ArrayRef) -> Vec<ArrayRef> {
+        let rows = first..first + rows;
+        let text = |row: usize| (row % 7 > 0).then(|| ["", "N", "Quote", "µ€"][row % 4]);
+        let own: DictionaryArray<Int32Type> = rows.clone().map(text).collect();
+        let keys = rows.clone().map(|row| (row % 5 > 0).then_some((row % 3) as i32)).collect();
+        vec![
+            Arc::new(rows.clone().map(|row| (row % 5 > 0).then_some(row as f64)).collect::<Float64Array>()),
+            Arc::new(
+                TimestampNanosecondArray::from_iter_values(rows.clone().map(|row| row as i64)).with_timezone("UTC"),
+            ),
+            Arc::new(own),
+            Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::clone(shared))),
+            Arc::new(rows.clone().map(text).collect::<StringArray>()),
+            Arc::new(StringArray::from_iter_values(rows.clone().map(|row| row.to_string()))),
+            Arc::new(rows.clone().map(|row| (row % 3 > 0).then_some(row % 2 > 0)).collect::<BooleanArray>()),
+            Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(
+                rows.map(|row| (row % 4 > 0).then(|| vec![Some(row as i64); row % 3])),
+            )),
+        ]
+    }
+
+    /// Masks of parts, or none for one of which all rows are kept.
+    fn check(masks: &[Result<Vec<bool>, usize>]) {
+        let shared: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c"]));
+        let rows = |mask: &Result<Vec<bool>, usize>| mask.as_ref().map_or_else(|rows| *rows, |mask| mask.len());
+        let mut first = 0;
+        let parts: Vec<Vec<ArrayRef>> = masks
+            .iter()
+            .map(|mask| {
+                first += rows(mask) + 1;
+                // Slices that begin within a word.
+                columns(first, rows(mask) + 3, &shared).iter().map(|column| column.slice(3, rows(mask))).collect()
+            })
+            .collect();
+        let kept: Vec<Option<Kept>> = masks
+            .iter()
+            .map(|mask| {
+                // A mask that begins within a word, too.
+                let mask = mask.as_ref().ok()?;
+                let longer: BooleanArray = [false; 5].iter().chain(mask).map(|bit| Some(*bit)).collect();
+                Some(Kept::new(longer.slice(5, mask.len())))
+            })
+            .collect();
+        for column in 0..parts[0].len() {
+            let given: Vec<KeptPart<'_>> =
+                parts.iter().zip(&kept).map(|(part, kept)| (&part[column], kept.as_ref())).collect();
+            let expected: Vec<ArrayRef> = given
+                .iter()
+                .map(|(part, kept)| match kept {
+                    Some(kept) => filter(part, kept.mask()).unwrap(),
+                    None => Arc::clone(part),
+                })
+                .collect();
+            let expected: Vec<&dyn Array> = expected.iter().map(AsRef::as_ref).collect();
+            let (found, expected) = (kept_rows(&given).unwrap(), concat(&expected).unwrap());
+            assert_eq!(found.data_type(), expected.data_type());
+            found.to_data().validate_full().unwrap();
+            let plain = |array: &ArrayRef| match array.as_dictionary_opt::<Int32Type>() {
+                Some(coded) => arrow::compute::cast(coded, coded.values().data_type()).unwrap(),
+                None => Arc::clone(array),
+            };
+            assert_eq!(&plain(&found), &plain(&expected), "column {column}");
+        }
+    }
+
+    #[test]
+    fn all_rows_none_and_no_rows_at_all() {
+        for masks in [
+            vec![Ok(vec![true; 300])],
+            vec![Ok(vec![false; 300])],
+            vec![Ok(vec![])],
+            vec![Err(0)],
+            vec![Err(130), Err(1)],
+        ] {
+            check(&masks);
+        }
+        check(&[Ok(vec![true; 128]), Err(64), Ok(vec![false; 64]), Ok([vec![true; 63], vec![false]].concat())]);
+    }
+
+    #[test]
+    fn bits_are_moved_together() {
+        assert_eq!(compressed(0b1010_1100, 0b1111_0000), 0b1010);
+        assert_eq!(compressed(u64::MAX, 1 << 63 | 1), 0b11);
+        assert_eq!(compressed(1 << 63, 1 << 63 | 1), 0b10);
+        assert_eq!(runs(u64::MAX).collect::<Vec<_>>(), [0..64]);
+        assert_eq!(runs(1 << 63 | 0b110).collect::<Vec<_>>(), [1..3, 63..64]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_is_what_arrow_keeps(parts in prop::collection::vec((prop::collection::vec(0usize..90, 0..12), 1usize..9, prop::bool::weighted(0.2)), 1..5)) {
+            // Runs of kept rows and of others in turns; now and then rows in turns.
+            let masks: Vec<Result<Vec<bool>, usize>> = parts.iter().map(|(lengths, every, is_whole)| {
+                let bits: Vec<bool> = lengths.iter().enumerate().flat_map(|(number, length)| {
+                    (0..*length).map(move |row| if number % every == 1 { row % 2 == 0 } else { number % 2 == 0 })
+                }).collect();
+                if *is_whole { Err(bits.len()) } else { Ok(bits) }
+            }).collect();
+            check(&masks);
+        }
+
+        #[test]
+        fn a_bit_is_moved_behind_those_that_are_kept_before_it(bits in any::<u64>(), mask in any::<u64>(), sparse in any::<u64>()) {
+            for mask in [mask, mask & sparse, mask | sparse] {
+                let mut expected = 0;
+                for (place, bit) in ones(mask).enumerate() {
+                    expected |= (bits >> bit & 1) << place;
+                }
+                prop_assert_eq!(compressed(bits, mask), expected);
+            }
+        }
+    }
+}
