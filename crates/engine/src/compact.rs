@@ -1,7 +1,7 @@
 //! The rows that masks keep of the parts of a column, one behind the other, each value copied once.
 //!
-//! A mask is read 64 rows at a time. A word that keeps no row costs one look and one that keeps all a copy. Of others the values are written one
-//! behind the other without a branch, as long as many are kept: how kept rows and others take turns doesn't matter.
+//! Few rows are copied by their numbers. Otherwise the mask is read 64 rows at a time: a word that keeps no row costs a look and one that keeps all
+//! a copy, and of another the values are written one behind the other without a branch. So it doesn't matter how kept rows and others take turns.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -96,7 +96,10 @@ fn numbers<T: ArrowPrimitiveType>(parts: &[Typed<'_, PrimitiveArray<T>>]) -> Pri
     let mut values = Vec::with_capacity(rows_of(parts));
     for (part, kept) in parts {
         match kept {
-            Some(kept) => append(&mut values, part.values(), kept.words()),
+            Some(kept) => match kept.numbers() {
+                Some(rows) => values.extend(rows.iter().map(|row| part.values()[*row as usize])),
+                None => append(&mut values, part.values(), kept.words()),
+            },
             None => values.extend_from_slice(part.values()),
         }
     }
@@ -121,7 +124,7 @@ fn append<T: Copy + Default>(out: &mut Vec<T>, values: &[T], words: &[u64]) {
                 }
                 out.extend_from_slice(&together[..found]);
             }
-            _ => out.extend(ones(*word).map(|row| chunk[row & 63])),
+            _ => ones(*word).for_each(|row| out.push(chunk[row & 63])),
         }
     }
     if let Some(word) = words.get(chunks.len()) {
@@ -181,6 +184,10 @@ fn texts(parts: &[Typed<'_, StringArray>]) -> Result<StringArray, ArrowError> {
             Ok::<(), ArrowError>(())
         };
         match kept {
+            Some(kept) if kept.numbers().is_some() => {
+                let mut rows = kept.numbers().unwrap_or_default().iter().map(|row| *row as usize);
+                rows.try_for_each(|row| copy(row..row + 1))?;
+            }
             Some(kept) => {
                 for (number, word) in kept.words().iter().enumerate() {
                     runs(*word).try_for_each(|run| copy(number * 64 + run.start..number * 64 + run.end))?;
@@ -245,6 +252,12 @@ impl BitWriter {
     fn append(&mut self, bits: &BooleanBuffer, kept: Option<&Kept>) {
         let chunks = bits.bit_chunks();
         match kept {
+            Some(kept) if kept.numbers().is_some() => {
+                for rows in kept.numbers().unwrap_or_default().chunks(64) {
+                    let bit = |(place, row): (usize, &u32)| u64::from(bits.value(*row as usize)) << place;
+                    self.push(rows.iter().enumerate().map(bit).fold(0, |word, bit| word | bit), rows.len() as u32);
+                }
+            }
             Some(kept) => {
                 for (bits, mask) in chunks.iter_padded().zip(kept.words()) {
                     self.push(compressed(bits, *mask), mask.count_ones());

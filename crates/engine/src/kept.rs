@@ -18,16 +18,21 @@ pub(crate) struct Kept {
     rows: usize,
     /// The mask, 64 rows a word; what is behind its end is zero.
     words: Vec<u64>,
+    /// The numbers of the rows, where they are few.
+    numbers: OnceLock<Vec<u32>>,
     /// For columns whose rows Arrow filters.
     arrow: OnceLock<FilterPredicate>,
 }
+
+/// Rows of a mask for each kept one, from which on kept rows are found by their numbers rather than by a look at each word.
+const SPARSE: usize = 6;
 
 impl Kept {
     /// What keeps the rows where `mask` is true. A mask has no nulls.
     pub fn new(mask: BooleanArray) -> Kept {
         let words: Vec<u64> = mask.values().bit_chunks().iter_padded().collect();
         let rows = words.iter().map(|word| word.count_ones() as usize).sum();
-        Kept { mask, rows, words, arrow: OnceLock::new() }
+        Kept { mask, rows, words, numbers: OnceLock::new(), arrow: OnceLock::new() }
     }
 
     /// How many rows are kept.
@@ -41,6 +46,12 @@ impl Kept {
 
     pub fn words(&self) -> &[u64] {
         &self.words
+    }
+
+    /// The numbers of the kept rows, if they are few.
+    pub fn numbers(&self) -> Option<&[u32]> {
+        let find = || self.mask.values().set_indices_u32().collect();
+        (self.rows <= self.mask.len() / SPARSE).then(|| self.numbers.get_or_init(find).as_slice())
     }
 
     /// The same for Arrow's kernel.

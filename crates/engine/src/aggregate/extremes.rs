@@ -1,24 +1,23 @@
 //! Least and greatest values: of numbers of any kind, booleans and texts.
 
 use std::any::Any;
-use std::cmp::Ordering;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::{ArrowNativeType, DataType};
 use splay_store::{Summary, ValueKind};
 
 use super::accumulate::{Accumulator, Assigned, present, same};
 use super::kernels::{self, Ordered};
+use super::text_extremes::TextExtreme;
 use crate::error::Result;
 use crate::natives::{array_of, natives, with_native};
 
 /// The accumulator of the least or the greatest value of a type; `None` for types without one.
 pub(super) fn extreme(data_type: &DataType, greatest: bool) -> Option<Box<dyn Accumulator>> {
     Some(match data_type {
-        DataType::Boolean => Box::new(ItemExtreme::<Truth>::new(greatest)),
-        DataType::Utf8 => Box::new(ItemExtreme::<Text>::new(greatest)),
+        DataType::Boolean => Box::new(TruthExtreme { values: Vec::new(), greatest }),
+        DataType::Utf8 => Box::new(TextExtreme::new(greatest)),
         data_type => {
             with_native!(data_type, N => Box::new(Extreme::<N>::new(greatest, data_type.clone())), _ => return None)
         }
@@ -138,79 +137,43 @@ from_summary!(
     f64: f64::from_bits
 );
 
-/// Least or greatest value of a type that is no number.
+/// Least or greatest truth value: false is the least.
 #[derive(Debug)]
-struct ItemExtreme<I: Item> {
-    values: Vec<Option<I::Owned>>,
+struct TruthExtreme {
+    values: Vec<Option<bool>>,
     greatest: bool,
-    bytes: usize,
-    of: PhantomData<fn() -> I>,
 }
 
-/// A type with an order whose values aren't numbers.
-trait Item: 'static {
-    type Owned: Send + Ord + Clone;
-
-    /// How the value of a row compares with another one.
-    fn compare(array: &ArrayRef, row: usize, other: &Self::Owned) -> Ordering;
-    fn value(array: &ArrayRef, row: usize) -> Self::Owned;
-    fn bytes(value: &Self::Owned) -> usize;
-    fn array(values: Vec<Option<Self::Owned>>) -> ArrayRef;
-}
-
-impl<I: Item> ItemExtreme<I> {
-    fn new(greatest: bool) -> Self {
-        ItemExtreme { values: Vec::new(), greatest, bytes: 0, of: PhantomData }
-    }
-
-    fn wanted(&self) -> Ordering {
-        if self.greatest { Ordering::Greater } else { Ordering::Less }
-    }
-
-    fn set(&mut self, group: usize, value: I::Owned) {
-        self.bytes += I::bytes(&value);
-        if let Some(before) = self.values[group].replace(value) {
-            self.bytes -= I::bytes(&before);
-        }
+impl TruthExtreme {
+    fn take(&mut self, group: usize, value: bool) {
+        let known = &mut self.values[group];
+        *known = Some(known.map_or(value, |known| if self.greatest { known | value } else { known & value }));
     }
 }
 
-impl<I: Item> Accumulator for ItemExtreme<I> {
+impl Accumulator for TruthExtreme {
     fn grow(&mut self, groups: usize) {
         self.values.resize(groups, None);
     }
 
     fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
-        let (array, wanted) = (&arguments[0], self.wanted());
-        assigned.each(array.nulls(), |group, row| {
-            let replaces = self.values[group].as_ref().is_none_or(|known| I::compare(array, row, known) == wanted);
-            if replaces {
-                self.set(group, I::value(array, row));
-            }
-        });
+        let values = arguments[0].as_boolean();
+        assigned.each(values.nulls(), |group, row| self.take(group, values.value(row)));
         Ok(())
     }
 
-    fn held_bytes(&self) -> usize {
-        self.bytes
-    }
-
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
-        let other = same::<ItemExtreme<I>>(other)?;
-        let wanted = self.wanted();
+        let other = same::<TruthExtreme>(other)?;
         for (group, value) in groups.iter().zip(other.values) {
-            let group = *group as usize;
-            if let Some(value) = value
-                && self.values[group].as_ref().is_none_or(|known| value.cmp(known) == wanted)
-            {
-                self.set(group, value);
+            if let Some(value) = value {
+                self.take(*group as usize, value);
             }
         }
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<ArrayRef> {
-        Ok(I::array(self.values))
+        Ok(Arc::new(BooleanArray::from(self.values)))
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -218,57 +181,9 @@ impl<I: Item> Accumulator for ItemExtreme<I> {
     }
 }
 
-/// Booleans: false is the least.
-#[derive(Debug)]
-struct Truth;
-
-impl Item for Truth {
-    type Owned = bool;
-
-    fn compare(array: &ArrayRef, row: usize, other: &bool) -> Ordering {
-        array.as_boolean().value(row).cmp(other)
-    }
-
-    fn value(array: &ArrayRef, row: usize) -> bool {
-        array.as_boolean().value(row)
-    }
-
-    fn bytes(_value: &bool) -> usize {
-        0
-    }
-
-    fn array(values: Vec<Option<bool>>) -> ArrayRef {
-        Arc::new(BooleanArray::from(values))
-    }
-}
-
-/// Texts in the order of their bytes.
-#[derive(Debug)]
-struct Text;
-
-impl Item for Text {
-    type Owned = Box<str>;
-
-    fn compare(array: &ArrayRef, row: usize, other: &Box<str>) -> Ordering {
-        array.as_string::<i32>().value(row).cmp(other)
-    }
-
-    fn value(array: &ArrayRef, row: usize) -> Box<str> {
-        array.as_string::<i32>().value(row).into()
-    }
-
-    fn bytes(value: &Box<str>) -> usize {
-        value.len()
-    }
-
-    fn array(values: Vec<Option<Box<str>>>) -> ArrayRef {
-        Arc::new(values.iter().map(|value| value.as_deref()).collect::<StringArray>())
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Date32Array, DurationMillisecondArray};
+    use arrow::array::{Date32Array, DurationMillisecondArray, StringArray};
 
     use super::*;
     use crate::aggregate::Run;

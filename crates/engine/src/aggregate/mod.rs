@@ -17,6 +17,7 @@ mod picks;
 mod pivot;
 mod row_numbers;
 mod spread;
+mod text_extremes;
 
 use std::fmt::Debug;
 use std::sync::Arc;

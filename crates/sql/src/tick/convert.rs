@@ -143,8 +143,8 @@ impl Converter<'_> {
         Ok(both(op, left, right))
     }
 
-    /// A side of a comparison. A dictionary is compared as it is: the kernel looks at each of its texts once.
-    fn side(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+    /// A side of a comparison, or what has a least value. A dictionary is compared as it is: the kernel looks at each of its texts once.
+    pub(super) fn side(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
         if let Expr::Cast(cast) = expr
             && *cast.field.data_type() == DataType::Utf8
             && let Ok(DataType::Dictionary(_, values)) = cast.expr.get_type(schema)

@@ -167,6 +167,12 @@ impl Recogniser<'_> {
         for key in order_by {
             aggregate.arguments.push(self.convert(&key.expr, schema)?);
         }
+        if let (AggregateFunction::Min | AggregateFunction::Max, [value]) =
+            (&aggregate.function, params.args.as_slice())
+        {
+            // The kernel compares the texts of a dictionary once.
+            aggregate.arguments = vec![self.side(value, schema)?];
+        }
         aggregate.filter = match &params.filter {
             Some(filter) => Some(self.convert(&with_equalities(filter), schema)?),
             None => None,
