@@ -93,14 +93,18 @@ impl NumbersByHash {
 
 /// A hash of a few words: each is multiplied in, and the halves of the product are folded, as in foldhash and wyhash.
 pub(crate) fn hash(seed: u64, words: &[u64]) -> u64 {
+    words.iter().fold(seed, |hash, word| mixed(hash, *word))
+}
+
+/// A hash that a further word contributes to.
+#[inline]
+pub(crate) fn mixed(hash: u64, word: u64) -> u64 {
     // The digits of the golden ratio: bits without a pattern.
     const FACTOR: u128 = 0x9e37_79b9_7f4a_7c15;
-    words.iter().fold(seed, |hash, word| {
-        let product = u128::from(hash ^ word) * FACTOR;
-        #[expect(clippy::cast_possible_truncation, reason = "the halves are folded")]
-        let folded = (product >> 64) as u64 ^ product as u64;
-        folded.rotate_left(23)
-    })
+    let product = u128::from(hash ^ word) * FACTOR;
+    #[expect(clippy::cast_possible_truncation, reason = "the halves are folded")]
+    let folded = (product >> 64) as u64 ^ product as u64;
+    folded.rotate_left(23)
 }
 
 /// Half of the bits of a hash, to which all contribute.

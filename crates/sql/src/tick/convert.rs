@@ -30,6 +30,19 @@ pub(super) fn unknown<T>(what: impl Into<String>) -> Result<T, Unknown> {
     Err(Unknown(what.into()))
 }
 
+/// What gives the codes of the texts that an expression gives, where that only decodes them.
+pub(super) fn coded<'e>(expr: &'e Expr, schema: &DFSchema) -> &'e Expr {
+    match expr {
+        Expr::Cast(cast)
+            if *cast.field.data_type() == DataType::Utf8
+                && matches!(cast.expr.get_type(schema), Ok(DataType::Dictionary(_, texts)) if *texts == DataType::Utf8) =>
+        {
+            &cast.expr
+        }
+        _ => expr,
+    }
+}
+
 /// Converts expressions over one schema.
 pub(super) struct Converter<'a> {
     pub constants: &'a mut Constants,
@@ -143,16 +156,9 @@ impl Converter<'_> {
         Ok(both(op, left, right))
     }
 
-    /// A side of a comparison, or what has a least value. A dictionary is compared as it is: the kernel looks at each of its texts once.
-    pub(super) fn side(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
-        if let Expr::Cast(cast) = expr
-            && *cast.field.data_type() == DataType::Utf8
-            && let Ok(DataType::Dictionary(_, values)) = cast.expr.get_type(schema)
-            && *values == DataType::Utf8
-        {
-            return self.convert(&cast.expr, schema);
-        }
-        self.convert(expr, schema)
+    /// A side of a comparison. A dictionary is compared as it is: the kernel looks at each of its texts once.
+    fn side(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+        self.convert(coded(expr, schema), schema)
     }
 
     fn list(&mut self, list: &InList, schema: &DFSchema) -> Result<TickExpr, Unknown> {

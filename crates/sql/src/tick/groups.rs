@@ -11,7 +11,7 @@ use splay_engine::{Aggregate, AggregateFunction, BinaryOp, Expr as TickExpr, Ext
 use splay_store::TableSpec;
 
 use super::aggregates::AggregateOf;
-use super::convert::{Unknown, unknown};
+use super::convert::{Unknown, coded, unknown};
 use super::recognise::{KEYS_MAX, Recogniser, Stage};
 use crate::joins::asof_parts;
 
@@ -171,7 +171,7 @@ impl Recogniser<'_> {
             (&aggregate.function, params.args.as_slice())
         {
             // The kernel compares the texts of a dictionary once.
-            aggregate.arguments = vec![self.side(value, schema)?];
+            aggregate.arguments = vec![self.convert(coded(value, schema), schema)?];
         }
         aggregate.filter = match &params.filter {
             Some(filter) => Some(self.convert(&with_equalities(filter), schema)?),

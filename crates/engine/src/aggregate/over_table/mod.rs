@@ -116,6 +116,7 @@ fn over_covers(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<Arr
     let states = parallel::each(tasks.len(), asked.threads, |task| {
         let mut state = State::new(asked)?;
         state.many = may_be_many.then_some(&many);
+        state.rows = tasks[task].iter().map(Cover::wanted).sum();
         let mut ahead = Ahead::new(asked.snapshot, &tasks[task], state.columns(), asked.reads);
         for (number, cover) in (firsts[task]..).zip(&tasks[task]) {
             ahead.before(number - firsts[task])?;
@@ -194,6 +195,9 @@ struct State<'a> {
     cuts: Cuts<'a>,
     /// Rows whose groups were found by hash.
     hashed: usize,
+    /// Rows of its covers, and those of them that were looked at.
+    rows: usize,
+    seen: usize,
     /// Where it is said that groups are so many that the work begins anew, if it may.
     many: Option<&'a AtomicBool>,
     conditions: Conditions<'a>,
@@ -221,6 +225,8 @@ impl<'a> State<'a> {
             gains_by_order: gains_by_order(asked.aggregates),
             cuts: Cuts::new(asked),
             hashed: 0,
+            rows: 0,
+            seen: 0,
             many: None,
             conditions: Conditions::default(),
             words: vec![0; keys + 1],
@@ -283,6 +289,7 @@ impl<'a> State<'a> {
         for block in columns.cover().blocks_with_gaps(BLOCK_ROWS_MAX) {
             self.asked.stop.check()?;
             self.block(columns, number, &block)?;
+            self.seen += block.wanted();
             if self.are_many() {
                 return Ok(());
             }
@@ -296,9 +303,13 @@ impl<'a> State<'a> {
     fn are_many(&self) -> bool {
         let Some(many) = self.many else { return false };
         let groups = self.groups.len();
-        let is_slow = groups >= GROUPS_MIN && !self.groups.are_ascending() && self.hashed >= GROUPS_MIN;
+        let by_hash = |least: usize| groups >= least && self.hashed >= least && !self.groups.are_ascending();
+        // As many as there will be where nearly each row is one, if it goes on so.
+        let will_be = groups.saturating_mul(self.rows) / self.seen.max(1) >= GROUPS_MIN;
+        let is_slow = by_hash(GROUPS_MIN) && self.hashed <= groups * ROWS_OF_GROUP_MAX
+            || by_hash(GROUPS_MIN / 8) && self.hashed <= groups + groups / 4 && will_be;
         // Relaxed: whoever hears of it late does some more work in vain.
-        if is_slow && self.hashed <= groups * ROWS_OF_GROUP_MAX {
+        if is_slow {
             many.store(true, Ordering::Relaxed);
         }
         many.load(Ordering::Relaxed)

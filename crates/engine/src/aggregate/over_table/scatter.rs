@@ -11,6 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt32Array};
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Int32Type};
 use hashbrown::DefaultHashBuilder;
+use splay_store::canonical;
 
 use super::blocks::starts_of;
 use super::columns::BlockColumns;
@@ -21,7 +22,7 @@ use crate::aggregate::groups::words_of;
 use crate::codes::Conditions;
 use crate::error::{Error, Result};
 use crate::expr::{Columns, Expr};
-use crate::hashed::hash;
+use crate::hashed::mixed;
 use crate::kept::Kept;
 use crate::parallel;
 use crate::reads::Reads;
@@ -63,23 +64,21 @@ pub(super) struct Dealing<'a> {
     pub same_filters: Vec<usize>,
     hasher: DefaultHashBuilder,
     seed: u64,
-    /// Whether first and last ask where rows stand, and when they were.
-    needs_positions: bool,
+    /// Whether first and last ask when rows were.
     needs_times: bool,
 }
 
 /// Keys and results, a row for each group.
 pub(super) fn scattered(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<ArrayRef>> {
     let hasher = DefaultHashBuilder::default();
-    let picks = || asked.aggregates.iter().filter_map(|aggregate| aggregate.function.picks());
+    let mut picks = asked.aggregates.iter().filter_map(|aggregate| aggregate.function.picks());
     let dealing = Dealing {
         asked,
         same: same_arguments(asked),
         same_filters: same_filters(asked),
         seed: hasher.hash_one(asked.keys.len()),
         hasher,
-        needs_positions: picks().next().is_some(),
-        needs_times: picks().any(|(_, by_time)| by_time),
+        needs_times: picks.any(|(_, by_time)| by_time),
     };
     let rows: usize = covers.iter().map(Cover::wanted).sum();
     let round_rows = (asked.memory_bytes / DEALT_OF_MEMORY / dealing.row_bytes()).max(ROUND_ROWS_MIN);
@@ -87,12 +86,11 @@ pub(super) fn scattered(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Resul
     let tasks = deal(covers, rows.div_ceil(threads).min(round_rows.div_ceil(threads)).max(1));
     let columns = State::new(asked)?.columns();
     let mut parts = (0..PARTS).map(|_| PartState::new(asked)).collect::<Result<Vec<_>>>()?;
-    let (mut first_row, mut first_cover) = (0, 0);
+    let mut first_cover = 0;
     for round in tasks.chunks(threads) {
         let mut begins = Vec::with_capacity(round.len());
         for covers in round {
-            begins.push((first_row, first_cover));
-            first_row += covers.iter().map(Cover::wanted).sum::<usize>() as u64;
+            begins.push(first_cover);
             first_cover += covers.len();
         }
         let dealt = parallel::each(round.len(), threads, |task| dealing.task(&round[task], begins[task], &columns))?;
@@ -111,7 +109,7 @@ pub(super) fn scattered(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Resul
         }
     }
     let covers: Vec<&Cover> = tasks.iter().flatten().collect();
-    put_together(asked, parts, &covers, rows)
+    put_together(asked, parts, &covers)
 }
 
 impl Dealing<'_> {
@@ -121,11 +119,11 @@ impl Dealing<'_> {
         8 * (self.asked.keys.len() + 1) + 16 * arguments + 40
     }
 
-    /// Deals out the rows of some covers, of which the first row and the first cover have these numbers.
+    /// Deals out the rows of some covers, of which the first one has this number.
     fn task(
         &self,
         covers: &[Cover],
-        (mut first_row, first_cover): (u64, usize),
+        first_cover: usize,
         columns: &[(usize, crate::table::Part)],
     ) -> Result<Vec<DealtBlock>> {
         let (snapshot, uncounted) = (self.asked.snapshot, Reads::default());
@@ -137,8 +135,7 @@ impl Dealing<'_> {
             for block in cover.blocks_with_gaps(BLOCK_ROWS) {
                 self.asked.stop.check()?;
                 let number = u32::try_from(first_cover + number).unwrap_or(u32::MAX);
-                dealt.extend(self.block(&columns, number, &block, first_row, &mut conditions)?);
-                first_row += block.wanted() as u64;
+                dealt.extend(self.block(&columns, number, &block, &mut conditions)?);
                 self.asked.stop.add_rows(block.wanted());
             }
         }
@@ -151,12 +148,10 @@ impl Dealing<'_> {
         columns: &CoverColumns<'_>,
         number: u32,
         block: &Block,
-        first_row: u64,
         conditions: &mut Conditions<'s>,
     ) -> Result<Option<DealtBlock>> {
         let (asked, constants) = (self.asked, self.asked.constants);
         let mut chunk = BlockColumns::new(columns, block);
-        let mut rows_of_block: Option<Vec<u32>> = None;
         if let Some(predicate) = asked.predicate {
             let mask = conditions.hold(predicate, &chunk, constants)?;
             let kept = Kept::new(mask);
@@ -164,30 +159,32 @@ impl Dealing<'_> {
                 return Ok(None);
             }
             if kept.rows() < chunk.wanted() {
-                let rows = kept.mask().values().set_indices();
-                rows_of_block = Some(rows.map(|row| u32::try_from(row).unwrap_or(u32::MAX)).collect());
                 chunk.kept = Some(kept);
             }
         }
         let rows = chunk.rows();
-        let (mut words, stride) = (vec![0; rows * (asked.keys.len() + 1)], asked.keys.len() + 1);
-        let mut texts = Vec::new();
+        // By key, and last which keys are null.
+        let mut words: Vec<Vec<u64>> = Vec::with_capacity(asked.keys.len() + 1);
+        let (mut nulls, mut texts) = (vec![0; rows], Vec::new());
         for key in 0..asked.keys.len() {
-            texts.extend(self.key(key, &chunk, &mut words)?.map(|array| (key, array)));
+            let (of_key, text) = self.key(key, &chunk, &mut nulls)?;
+            words.push(of_key);
+            texts.extend(text.map(|array| (key, array)));
         }
-        let parts: Vec<u8> =
-            words.chunks_exact(stride).map(|words| (hash(self.seed, words) >> 58).to_le_bytes()[0]).collect();
+        words.push(nulls);
+        let mut hashes = vec![self.seed; rows];
+        for of_key in &words {
+            hashes.iter_mut().zip(of_key).for_each(|(hash, word)| *hash = mixed(*hash, *word));
+        }
+        let parts: Vec<u8> = hashes.iter().map(|hash| (hash >> 58).to_le_bytes()[0]).collect();
         let (starts, order) = by_part(&parts);
         let order = UInt32Array::from(order);
         let in_order = |array: &ArrayRef| Ok::<ArrayRef, Error>(take(array, &order, None)?);
-        let mut ordered = Vec::with_capacity(words.len());
-        for row in order.values() {
-            let start = *row as usize * stride;
-            ordered.extend_from_slice(&words[start..start + stride]);
-        }
         // What stood for a text only told its part.
-        for (key, _) in &texts {
-            ordered.chunks_exact_mut(stride).for_each(|words| words[*key] = 0);
+        texts.iter().for_each(|(key, _)| words[*key].fill(0));
+        let mut ordered = Vec::with_capacity(rows * words.len());
+        for row in order.values() {
+            ordered.extend(words.iter().map(|of_key| of_key[*row as usize]));
         }
         let texts = texts.into_iter().map(|(key, array)| Ok((key, in_order(&array)?))).collect::<Result<Vec<_>>>()?;
         let mut arguments: Vec<Option<ArrayRef>> = vec![None; self.same.iter().map(Vec::len).sum()];
@@ -206,13 +203,10 @@ impl Dealing<'_> {
                 masks[*filter] = Some(in_order(&mask)?.as_boolean().clone());
             }
         }
-        let row_of = |row: &u32| rows_of_block.as_ref().map_or(*row, |rows| rows[*row as usize]);
-        let sequence: Vec<u64> = order.values().iter().map(|row| first_row + u64::from(row_of(row))).collect();
         let first = chunk.first_position(number);
-        let positions = match self.needs_positions.then(|| chunk.positions(number)) {
-            None => Vec::new(),
-            Some(Some(positions)) => order.values().iter().map(|row| positions[*row as usize]).collect(),
-            Some(None) => order.values().iter().map(|row| first + u64::from(*row)).collect(),
+        let positions = match chunk.positions(number) {
+            Some(positions) => order.values().iter().map(|row| positions[*row as usize]).collect(),
+            None => order.values().iter().map(|row| first + u64::from(*row)).collect(),
         };
         let times = match self.needs_times {
             true => {
@@ -222,31 +216,21 @@ impl Dealing<'_> {
             }
             false => Vec::new(),
         };
-        Ok(Some(DealtBlock { starts, words: ordered, texts, arguments, masks, sequence, positions, times }))
+        Ok(Some(DealtBlock { starts, words: ordered, texts, arguments, masks, positions, times }))
     }
 
-    /// Writes the words of a key, or of a text its hash; then the texts.
-    fn key(&self, key: usize, chunk: &BlockColumns<'_>, words: &mut [u64]) -> Result<Option<ArrayRef>> {
-        let (spec, stride) = (self.asked.snapshot.spec(), self.asked.keys.len() + 1);
-        let rows = words.chunks_exact_mut(stride);
+    /// The words of a key, or of a text its hash; then the texts, too. Where it is null its bit is set.
+    fn key(&self, key: usize, chunk: &BlockColumns<'_>, null_keys: &mut [u64]) -> Result<(Vec<u64>, Option<ArrayRef>)> {
+        let spec = self.asked.snapshot.spec();
         let array = match &self.asked.keys[key] {
-            Key::Date => {
-                let date = chunk.columns.cover().date as u64;
-                rows.for_each(|words| words[key] = date);
-                return Ok(None);
-            }
+            Key::Date => return Ok((vec![chunk.columns.cover().date as u64; chunk.rows()], None)),
             Key::Bucket(buckets) => {
                 let times = chunk.column(spec.time_position())?.into_array(chunk.rows())?;
                 let starts = starts_of(buckets.as_ref(), times_of(&times)?)?;
-                rows.zip(starts.values()).for_each(|(words, start)| words[key] = start.cast_unsigned());
-                return Ok(None);
+                return Ok((starts.values().iter().map(|start| start.cast_unsigned()).collect(), None));
             }
-            Key::Symbol => {
-                let symbol = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
-                let symbol = symbol.ok_or_else(|| Error::Unsupported("a table without symbols".to_owned()))?;
-                chunk.column(symbol)?.into_array(chunk.rows())?
-            }
-            Key::Value(expr) => self.values(expr, chunk)?,
+            Key::Symbol => chunk.column(symbol_position(self.asked)?)?.into_array(chunk.rows())?,
+            Key::Value(expr) => values(expr, chunk, self.asked.constants)?,
         };
         let array = match array.data_type() {
             DataType::Dictionary(_, of) => {
@@ -257,37 +241,49 @@ impl Dealing<'_> {
             }
             _ => array,
         };
-        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        if let Some(nulls) = &nulls {
-            for (row, words) in words.chunks_exact_mut(stride).enumerate() {
-                words[stride - 1] |= u64::from(nulls.is_null(row)) << key;
-            }
-        }
-        let is_valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
-        let rows = words.chunks_exact_mut(stride).enumerate().filter(|(row, _)| is_valid(*row));
         let of_text = |text: &str| self.hasher.hash_one(text);
-        if let Some(coded) = array.as_dictionary_opt::<Int32Type>() {
+        let (mut words, is_text) = if let Some(coded) = array.as_dictionary_opt::<Int32Type>() {
             let of_codes: Vec<u64> =
                 coded.values().as_string::<i32>().iter().map(|text| text.map_or(0, of_text)).collect();
-            let codes = coded.keys().values();
-            rows.for_each(|(row, words)| words[key] = usize::try_from(codes[row]).map_or(0, |code| of_codes[code]));
-            return Ok(Some(array));
+            let word = |code: &i32| usize::try_from(*code).ok().and_then(|code| of_codes.get(code)).copied();
+            (coded.keys().values().iter().map(|code| word(code).unwrap_or(0)).collect(), true)
+        } else if let Some(values) = array.as_string_opt::<i32>() {
+            ((0..values.len()).map(|row| of_text(values.value(row))).collect(), true)
+        } else {
+            (words_of(&array)?, false)
+        };
+        if let Some(nulls) = array.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
+            for row in (0..nulls.len()).filter(|row| nulls.is_null(*row)) {
+                (words[row], null_keys[row]) = (0, null_keys[row] | 1 << key);
+            }
         }
-        if let Some(values) = array.as_string_opt::<i32>() {
-            rows.for_each(|(row, words)| words[key] = of_text(values.value(row)));
-            return Ok(Some(array));
-        }
-        let own = words_of(&array)?;
-        rows.for_each(|(row, words)| words[key] = own[row]);
-        Ok(None)
+        Ok((words, is_text.then_some(array)))
     }
+}
 
-    fn values(&self, expr: &Expr, chunk: &BlockColumns<'_>) -> Result<ArrayRef> {
-        match expr.evaluate_coded(chunk, self.asked.constants)? {
-            Some(coded) => Ok(coded),
-            None => expr.evaluate(chunk, self.asked.constants)?.into_array(chunk.rows()),
-        }
+/// The position of the table's symbol column.
+fn symbol_position(asked: &TableAggregate<'_>) -> Result<usize> {
+    let spec = asked.snapshot.spec();
+    let symbol = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
+    symbol.ok_or_else(|| Error::Unsupported("a table without symbols".to_owned()))
+}
+
+/// The values of a key in some rows.
+fn values(expr: &Expr, rows: &dyn Columns, constants: &[ArrayRef]) -> Result<ArrayRef> {
+    match expr.evaluate_coded(rows, constants)? {
+        Some(coded) => Ok(coded),
+        None => expr.evaluate(rows, constants)?.into_array(rows.rows()),
     }
+}
+
+/// The values of a key in rows of a cover; `None` if they follow from the words of the groups as well.
+pub(super) fn key_values(asked: &TableAggregate<'_>, key: usize, rows: &dyn Columns) -> Result<Option<ArrayRef>> {
+    let found = match &asked.keys[key] {
+        Key::Symbol => rows.column(symbol_position(asked)?)?.into_array(rows.rows())?,
+        Key::Value(expr) => values(expr, rows, asked.constants)?,
+        Key::Date | Key::Bucket(_) => return Ok(None),
+    };
+    Ok(Some(canonical(&found).unwrap_or(found)))
 }
 
 /// Where the rows of each part begin, and the rows in the order of their parts, those of a part as they came.

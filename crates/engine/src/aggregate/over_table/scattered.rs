@@ -4,8 +4,9 @@ use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 
-use super::scatter::{Dealing, in_order};
+use super::scatter::{Dealing, in_order, key_values};
 use super::{Slot, TableAggregate, slot};
+use crate::aggregate::Key;
 use crate::aggregate::accumulate::{Assigned, NO_GROUP};
 use crate::aggregate::groups::{Groups, Texts, key_column};
 use crate::aggregate::keys::{TextWords, ValueKey};
@@ -13,6 +14,8 @@ use crate::aggregate::picks::Positions;
 use crate::aggregate::pivot::{self, check_cells};
 use crate::error::{Error, Result};
 use crate::expr::Columns;
+use crate::frame::joined;
+use crate::gather::place;
 use crate::parallel;
 use crate::table::{Cover, CoverColumns, PickedColumns};
 
@@ -31,10 +34,9 @@ pub(super) struct DealtBlock {
     pub arguments: Vec<Option<ArrayRef>>,
     /// By the number of the filter.
     pub masks: Vec<Option<BooleanArray>>,
-    /// Numbers of the rows among all of them.
-    pub sequence: Vec<u64>,
-    /// Where rows stand and when they were, if that is asked for.
+    /// Where rows stand: the number of the cover, and the row in it.
     pub positions: Vec<u64>,
+    /// When they were, if that is asked for.
     pub times: Vec<i64>,
 }
 
@@ -47,7 +49,7 @@ pub(super) struct PartState {
     slots: Vec<Slot>,
     /// Cells of a group, over all aggregates.
     cells: usize,
-    /// The number of each group's first row.
+    /// Where the first row of each group stands.
     firsts: Vec<u64>,
     /// Scratch: the groups of the rows of a block.
     rows: Vec<u32>,
@@ -96,7 +98,7 @@ impl PartState {
         rows.clear();
         groups.find_rows(words, |group| {
             if group as usize == firsts.len() {
-                firsts.push(block.sequence[start + rows.len()]);
+                firsts.push(block.positions[start + rows.len()]);
             }
             rows.push(group);
         });
@@ -132,12 +134,13 @@ impl PartState {
         Ok(())
     }
 
-    /// Keys and results, a row for each group.
-    fn columns(self, asked: &TableAggregate<'_>, covers: &[&Cover]) -> Result<Vec<ArrayRef>> {
-        let keys = asked.key_types.iter().enumerate();
-        let mut columns = keys
-            .map(|(key, of)| key_column(&self.groups, key, &self.texts[key], plain(of)))
-            .collect::<Result<Vec<_>>>()?;
+    /// Keys and results, a row for each group. A key that is read of the groups' first rows isn't among them.
+    fn columns(self, asked: &TableAggregate<'_>, covers: &[&Cover], read: &[bool]) -> Result<Vec<Option<ArrayRef>>> {
+        let key = |key: usize| match read[key] {
+            true => Ok(None),
+            false => key_column(&self.groups, key, &self.texts[key], &asked.key_types[key]).map(Some),
+        };
+        let mut columns = (0..read.len()).map(key).collect::<Result<Vec<_>>>()?;
         for (slot, aggregate) in self.slots.into_iter().zip(asked.aggregates) {
             let results = match slot {
                 Slot::Kept(accumulator) => accumulator.finish()?,
@@ -147,69 +150,91 @@ impl PartState {
                     aggregate.arguments[0].evaluate(&picked, asked.constants)?.into_array(picked.rows())
                 })?,
             };
-            columns.extend(pivot::columns(aggregate, results, asked.constants)?);
+            columns.extend(pivot::columns(aggregate, results, asked.constants)?.into_iter().map(Some));
         }
         Ok(columns)
     }
 }
 
-/// What a key is in its parts: the texts of dictionaries are coded when all are together.
-fn plain(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::Dictionary(_, of) => of,
-        of => of,
-    }
+/// Whether a key's values are read of the first rows of groups, rather than made of the words.
+fn is_read(key: &Key, data_type: &DataType) -> bool {
+    // Intervals of equal length may be written in several ways.
+    matches!(key, Key::Symbol | Key::Value(_)) && !matches!(data_type, DataType::Interval(_))
 }
 
-/// The groups of all parts in the order of their first rows, of which there were so many.
+/// The groups of all parts in the order of their first rows.
 pub(super) fn put_together(
     asked: &TableAggregate<'_>,
     parts: Vec<PartState>,
     covers: &[&Cover],
-    rows: usize,
 ) -> Result<Vec<ArrayRef>> {
     let firsts: Vec<u64> = parts.iter().flat_map(|part| part.firsts.iter().copied()).collect();
-    let order = UInt32Array::from(order_of(&firsts, rows)?);
-    let columns = parallel::each_of(parts.into_iter(), asked.threads, |part| part.columns(asked, covers))?;
+    let lengths: Vec<usize> = covers.iter().map(|cover| cover.rows.len()).collect();
+    let order = UInt32Array::from(order_of(&firsts, &lengths)?);
+    let firsts: Vec<u64> = order.values().iter().map(|group| firsts[*group as usize]).collect();
+    let read: Vec<bool> = asked.keys.iter().zip(asked.key_types).map(|(key, of)| is_read(key, of)).collect();
+    let columns = parallel::each_of(parts.into_iter(), asked.threads, |part| part.columns(asked, covers, &read))?;
     let width = columns.first().map_or(0, Vec::len);
     parallel::each(width, asked.threads, |number| {
         asked.stop.check()?;
-        let of_parts: Vec<ArrayRef> = columns.iter().map(|columns| ArrayRef::clone(&columns[number])).collect();
-        let column = in_order(&of_parts, &order)?;
-        Ok(match asked.key_types.get(number) {
-            Some(of @ DataType::Dictionary(_, _)) => cast(&column, of)?,
-            _ => column,
-        })
+        if read.get(number).copied().unwrap_or(false) {
+            return key_of_firsts(asked, number, &firsts, covers);
+        }
+        in_order(&columns.iter().filter_map(|columns| columns[number].clone()).collect::<Vec<_>>(), &order)
     })
 }
 
-/// The places of some different numbers below `rows` in ascending order.
-fn order_of(firsts: &[u64], rows: usize) -> Result<Vec<u32>> {
+/// The values of a key in the first rows of all groups, which ascend.
+fn key_of_firsts(asked: &TableAggregate<'_>, key: usize, firsts: &[u64], covers: &[&Cover]) -> Result<ArrayRef> {
+    let data_type = &asked.key_types[key];
+    let mut parts = Vec::new();
+    for of_cover in firsts.chunk_by(|one, next| place(*one).0 == place(*next).0) {
+        asked.stop.check()?;
+        let columns = &CoverColumns::new(asked.snapshot, covers[place(of_cover[0]).0 as usize]);
+        let rows = &of_cover.iter().map(|first| place(*first).1).collect::<Vec<u32>>().into();
+        let values = key_values(asked, key, &PickedColumns { columns, rows })?;
+        let values = values.ok_or_else(|| Error::Unsupported("a key that isn't read".to_owned()))?;
+        parts.push(if values.data_type() == data_type { values } else { cast(&values, data_type)? });
+    }
+    joined(parts, data_type)
+}
+
+/// The numbers of different rows in their order; `lengths` are the rows of each cover.
+fn order_of(firsts: &[u64], lengths: &[usize]) -> Result<Vec<u32>> {
     let places = u32::try_from(firsts.len()).ok().filter(|places| *places < u32::MAX);
     let places = places.ok_or(Error::Memory { needed: firsts.len(), limit: u32::MAX as usize })?;
+    // Where the rows of each cover begin among those of all.
+    let mut rows = 0;
+    let mut begins = Vec::with_capacity(lengths.len());
+    for length in lengths {
+        begins.push(rows);
+        rows += length;
+    }
     if rows > firsts.len().saturating_mul(ROWS_OF_GROUP_MAX) {
         let mut order: Vec<u32> = (0..places).collect();
-        order.sort_unstable_by_key(|place| firsts[*place as usize]);
+        order.sort_unstable_by_key(|group| firsts[*group as usize]);
         return Ok(order);
     }
     let mut by_row = vec![u32::MAX; rows];
-    for (place, first) in (0..places).zip(firsts) {
-        by_row[usize::try_from(*first).unwrap_or(usize::MAX)] = place;
+    for (group, first) in (0..places).zip(firsts) {
+        let (cover, row) = place(*first);
+        by_row[begins[cover as usize] + row as usize] = group;
     }
-    by_row.retain(|place| *place != u32::MAX);
+    by_row.retain(|group| *group != u32::MAX);
     Ok(by_row)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gather::position;
 
     #[test]
     fn groups_come_in_the_order_of_their_first_rows() {
-        let firsts = [7, 3, 90, 0, 41];
-        for rows in [91, 100_000] {
-            assert_eq!(order_of(&firsts, rows).unwrap(), [3, 1, 0, 4, 2]);
+        let firsts = [(1, 7), (0, 3), (2, 90), (0, 0), (1, 41)].map(|(cover, row)| position(cover, row));
+        for lengths in [[4, 42, 91], [4, 100_000, 91]] {
+            assert_eq!(order_of(&firsts, &lengths).unwrap(), [3, 1, 0, 4, 2]);
         }
-        assert!(order_of(&[], 10).unwrap().is_empty());
+        assert!(order_of(&[], &[10]).unwrap().is_empty());
     }
 }
