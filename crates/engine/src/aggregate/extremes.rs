@@ -18,6 +18,9 @@ pub(super) fn extreme(data_type: &DataType, greatest: bool) -> Option<Box<dyn Ac
     Some(match data_type {
         DataType::Boolean => Box::new(TruthExtreme { values: Vec::new(), greatest }),
         DataType::Utf8 => Box::new(TextExtreme::new(greatest)),
+        DataType::Dictionary(codes, texts) if **codes == DataType::Int32 && **texts == DataType::Utf8 => {
+            Box::new(TextExtreme::new(greatest))
+        }
         data_type => {
             with_native!(data_type, N => Box::new(Extreme::<N>::new(greatest, data_type.clone())), _ => return None)
         }

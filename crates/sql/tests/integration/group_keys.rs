@@ -112,11 +112,14 @@ fn groups_by_keys_of_every_type_are_tick_plans() {
         for (number, key) in KEYS.iter().enumerate() {
             let other = KEYS[(number + 3) % KEYS.len()];
             for text in [
-                format!("select {key} as k, count(*), sum(far), min(note), count(distinct few) from event group by 1"),
+                format!(
+                    "select {key} as k, count(*), sum(far), min(note), max(sym), count(distinct few) from event group by 1"
+                ),
                 format!(
                     "select {key} as k, {other} as o, count(*), max(amount) from event where few > -3 group by 1, 2"
                 ),
                 format!("select sym, {key} as k, count(*) from event group by 1, 2"),
+                format!("select ts, min(sym) over (partition by {key}) from event where thousand < 300"),
                 format!("select distinct {key} as k, sym, code from event where thousand < 300"),
                 format!("select count(distinct {key}), count(distinct {other}) from event"),
                 format!("select sym, count(distinct {key}) as n from event where clock > '06:00:00' group by sym"),
