@@ -13,6 +13,7 @@ mod compare;
 mod describe;
 mod error;
 mod expr;
+mod first;
 mod frame;
 mod gather;
 mod hashed;

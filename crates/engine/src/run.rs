@@ -11,6 +11,7 @@ use splay_store::TableSnapshot;
 use crate::aggregate::{Aggregate, Key, TableAggregate, needs_symbols, over_frames as aggregated, over_table};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
+use crate::first::first_frames;
 use crate::frame::{Frame, SortKey};
 use crate::join::{join, join_by_keys, window_join};
 use crate::late::FrameColumn;
@@ -83,7 +84,7 @@ fn take_out(frames: &[Frame], setting: &Setting<'_>) -> Result<()> {
 }
 
 /// The rows of a plan, one frame behind the other.
-fn frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
+pub(crate) fn frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
     let start = Instant::now();
     let made = made_frames(plan, setting)?;
     setting.reads.add_step(plan, start, &made);
@@ -112,8 +113,10 @@ fn made_frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
             Ok(all)
         }
         Plan::Cross { input, columns } => cross(&frames(input, setting)?, columns, setting),
-        Plan::Asof { input, asof } => join(frames(input, setting)?, asof, setting),
-        Plan::WindowJoin { input, join } => window_join(&frames(input, setting)?, join, setting),
+        Plan::Asof { input, .. }
+        | Plan::WindowJoin { input, .. }
+        | Plan::Filter { input, .. }
+        | Plan::Project { input, .. } => over_input(plan, frames(input, setting)?, setting),
         Plan::Join { input, join } => join_by_keys(frames(input, setting)?, join, setting),
         Plan::Window { input, calls } => {
             let input = match ends_of_symbols(input, calls, setting)? {
@@ -123,11 +126,19 @@ fn made_frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
             windows(input, calls, setting)
         }
         Plan::Unnest { input, columns } => unnest(frames(input, setting)?, columns, setting),
-        Plan::Filter { input, predicate } => {
-            over_frames(frames(input, setting)?, setting, |frame| frame.filter(predicate, setting.constants))
+        other => Ok(vec![made_frame(other, setting)?]),
+    }
+}
+
+/// What a step makes of the rows of its input, of which the first give the first.
+pub(crate) fn over_input(plan: &Plan, input: Vec<Frame>, setting: &Setting<'_>) -> Result<Vec<Frame>> {
+    match plan {
+        Plan::Asof { asof, .. } => join(input, asof, setting),
+        Plan::WindowJoin { join, .. } => window_join(&input, join, setting),
+        Plan::Filter { predicate, .. } => {
+            over_frames(input, setting, |frame| frame.filter(predicate, setting.constants))
         }
-        Plan::Project { input, outputs } => {
-            let input = frames(input, setting)?;
+        Plan::Project { outputs, .. } => {
             let project = |frame: Frame| frame.project(outputs, setting.constants);
             match outputs.iter().all(|output| matches!(output, Expr::Column(_))) {
                 true => input.into_iter().map(project).collect(),
@@ -138,7 +149,7 @@ fn made_frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
                 }),
             }
         }
-        other => Ok(vec![made_frame(other, setting)?]),
+        _ => Err(Error::Unsupported("a step that isn't one over its input's rows alone".to_owned())),
     }
 }
 
@@ -195,7 +206,10 @@ fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
             Frame::sorted(frames, keys, setting.constants, setting.threads)
         }
         Plan::Limit { input, skip, fetch } => {
-            let input = frame(input, setting)?;
+            let input = match fetch {
+                Some(fetch) => whole(first_frames(input, skip.saturating_add(*fetch), setting)?, setting)?,
+                None => frame(input, setting)?,
+            };
             Ok(input.slice(*skip, fetch.unwrap_or(input.len())))
         }
     }
@@ -310,7 +324,7 @@ fn picked_end(keys: &[Key], aggregates: &[Aggregate], scan: &Scan) -> Option<(En
 }
 
 /// The wanted rows of a table, counted.
-fn covers(scan: &Scan, by_symbol: bool, setting: &Setting<'_>) -> Result<Vec<Cover>> {
+pub(crate) fn covers(scan: &Scan, by_symbol: bool, setting: &Setting<'_>) -> Result<Vec<Cover>> {
     found(scan, setting, |snapshot, wanted| find(snapshot, wanted, by_symbol, setting.threads))
 }
 

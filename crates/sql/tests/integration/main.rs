@@ -6,6 +6,7 @@ mod both;
 mod cascade;
 mod changes;
 mod first_and_last;
+mod first_rows;
 mod generated;
 mod group_keys;
 mod join_keys;

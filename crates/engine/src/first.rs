@@ -1,0 +1,56 @@
+//! The first rows of a plan, for a limit: no more of its inputs are made than they need.
+//!
+//! Filters, projections and joins by time give of the first rows of their input the first rows of their own, in the same order. Where rows may be
+//! left out or come several times, some input rows are tried; if they give too few, all are taken.
+
+use std::time::Instant;
+
+use crate::error::Result;
+use crate::frame::Frame;
+use crate::plan::Plan;
+use crate::rows::rows;
+use crate::run::{Setting, covers, frames, over_input, whole};
+
+/// Input rows that are tried first.
+const TRIED_ROWS: usize = 65_536;
+
+/// Rows beyond which all are made, by threads.
+const FIRST_ROWS_MAX: usize = 1 << 18;
+
+/// The first rows of a plan, at least as many as are wanted if it has so many. There may be more.
+pub(crate) fn first_frames(plan: &Plan, wanted: usize, setting: &Setting<'_>) -> Result<Vec<Frame>> {
+    if wanted > FIRST_ROWS_MAX {
+        return frames(plan, setting);
+    }
+    let start = Instant::now();
+    let made = match plan {
+        Plan::Rows { scan, outputs, types, fetch } => {
+            let fetch = fetch.map_or(wanted, |fetch| fetch.min(wanted));
+            rows(scan, &covers(scan, false, setting)?, outputs, types, Some(fetch), setting)?
+        }
+        Plan::Project { input, .. } | Plan::WindowJoin { input, .. } => {
+            over_input(plan, first_frames(input, wanted, setting)?, setting)?
+        }
+        Plan::Asof { input, asof } if !asof.inner && !asof.all_of_time => {
+            over_input(plan, first_frames(input, wanted, setting)?, setting)?
+        }
+        Plan::Asof { input, .. } | Plan::Filter { input, .. } => tried(plan, input, wanted, setting)?,
+        Plan::Limit { input, skip, fetch } => {
+            let wanted = fetch.map_or(wanted, |fetch| fetch.min(wanted));
+            let input = whole(first_frames(input, skip.saturating_add(wanted), setting)?, setting)?;
+            vec![input.slice(*skip, wanted)]
+        }
+        other => return frames(other, setting),
+    };
+    setting.reads.add_step(plan, start, &made);
+    Ok(made)
+}
+
+/// The first rows of a step of which nobody knows how many input rows they need.
+fn tried(plan: &Plan, input: &Plan, wanted: usize, setting: &Setting<'_>) -> Result<Vec<Frame>> {
+    let count = |frames: &[Frame]| frames.iter().map(Frame::len).sum::<usize>();
+    let first = first_frames(input, TRIED_ROWS.max(wanted), setting)?;
+    let are_all = count(&first) < TRIED_ROWS.max(wanted);
+    let made = over_input(plan, first, setting)?;
+    if are_all || count(&made) >= wanted { Ok(made) } else { over_input(plan, frames(input, setting)?, setting) }
+}
