@@ -2,15 +2,18 @@
 //!
 //! A filter, a sort, a limit or a window looks at few columns of its rows and passes the others on. Columns that are slices of mapped files are
 //! passed on as what they are: the slices, and the numbers of their rows, which all such columns of a frame share. Steps change the numbers. The
-//! values are taken out when an expression reads them, or for the answer, once, and only for the rows that are left by then.
+//! values are taken out when an expression reads them, or for the answer, once, and only for the rows that are left by then. Columns of compressed
+//! segments are passed on likewise: what is decoded at last are the pages of the rows that are left.
 //!
 //! What was computed or decoded is copied by each step, as its memory would be held otherwise as long as a row of it is left.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, UInt32Type};
+use splay_store::{RowList, Segment, TableSpec};
 
 use crate::compact::{KeptPart, kept_rows};
 use crate::error::Result;
@@ -50,7 +53,7 @@ impl FrameColumn {
     pub fn is_to_be_copied(&self) -> bool {
         match self {
             FrameColumn::Made(_) => false,
-            FrameColumn::Late(late) => late.values.made.get().is_none() && !late.is_one_slice(),
+            FrameColumn::Late(late) => late.values.made.get().is_none() && late.one_slice().is_none(),
         }
     }
 
@@ -70,9 +73,57 @@ impl FrameColumn {
 #[derive(Debug, Clone)]
 pub(crate) struct LateColumn {
     /// At least one, one behind the other.
-    parts: Arc<[ArrayRef]>,
+    parts: Arc<[Part]>,
     rows: Arc<RowChoice>,
     values: Arc<LateValues>,
+}
+
+/// Where the values of some rows that follow each other are.
+#[derive(Debug, Clone)]
+pub(crate) enum Part {
+    /// A slice of a mapped file, or of rows that are held anyway.
+    Mapped(ArrayRef),
+    /// Rows of a segment that has to decode them.
+    Stored { segment: Arc<Segment>, spec: Arc<TableSpec>, column: usize, rows: Range<usize>, data_type: DataType },
+}
+
+impl Part {
+    fn data_type(&self) -> &DataType {
+        match self {
+            Part::Mapped(values) => values.data_type(),
+            Part::Stored { data_type, .. } => data_type,
+        }
+    }
+
+    /// The values of all rows.
+    fn all(&self) -> Result<ArrayRef> {
+        match self {
+            Part::Mapped(values) => Ok(Arc::clone(values)),
+            Part::Stored { segment, spec, column, rows, .. } => {
+                Ok(segment.column(spec, *column)?.read(rows.clone())?)
+            }
+        }
+    }
+
+    /// The values of some rows.
+    fn take(&self, places: &UInt32Array) -> Result<ArrayRef> {
+        match self {
+            Part::Mapped(values) => Ok(take(values, places, None)?),
+            Part::Stored { segment, spec, column, rows, .. } => {
+                let first = u32::try_from(rows.start).unwrap_or(u32::MAX);
+                let rows = RowList::from(places.unary(|place| place.saturating_add(first)));
+                Ok(segment.column(spec, *column)?.take(&rows)?)
+            }
+        }
+    }
+
+    /// The kept rows, or all and the mask that keeps them.
+    fn kept<'k>(&self, kept: Option<&'k Kept>) -> Result<(ArrayRef, Option<&'k Kept>)> {
+        if let (Part::Stored { .. }, Some(rows)) = (self, kept.and_then(Kept::numbers)) {
+            return Ok((self.take(&rows.to_vec().into())?, None));
+        }
+        Ok((self.all()?, kept))
+    }
 }
 
 /// Values, once they were looked at.
@@ -84,17 +135,27 @@ struct LateValues {
 }
 
 impl LateColumn {
-    fn new(parts: Arc<[ArrayRef]>, rows: Arc<RowChoice>) -> LateColumn {
+    fn new(parts: Arc<[Part]>, rows: Arc<RowChoice>) -> LateColumn {
         LateColumn { parts, rows, values: Arc::default() }
     }
 
-    /// The rows of a slice of a mapped file.
-    pub fn of_slice(slice: ArrayRef, rows: &Arc<RowChoice>) -> LateColumn {
-        LateColumn::new(Arc::new([slice]), Arc::clone(rows))
+    /// Rows of a part.
+    pub fn of_part(part: Part, rows: &Arc<RowChoice>) -> LateColumn {
+        LateColumn::new(Arc::new([part]), Arc::clone(rows))
     }
 
-    fn is_one_slice(&self) -> bool {
-        self.parts.len() == 1 && matches!(self.rows.chosen, Chosen::All)
+    /// The values of all rows of a mapped part, if that is what it is.
+    fn one_slice(&self) -> Option<&ArrayRef> {
+        match (&self.rows.chosen, self.parts.as_ref()) {
+            (Chosen::All, [Part::Mapped(values)]) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// The values, if they were decoded already: then they needn't be so again.
+    fn decoded(&self) -> Option<&ArrayRef> {
+        let is_stored = self.parts.iter().any(|part| matches!(part, Part::Stored { .. }));
+        self.values.made.get().filter(|_| is_stored)
     }
 
     fn values(&self) -> Result<ArrayRef> {
@@ -236,22 +297,23 @@ impl RowChoice {
     }
 
     /// The values of the rows.
-    fn of(&self, parts: &[ArrayRef]) -> Result<ArrayRef> {
+    fn of(&self, parts: &[Part]) -> Result<ArrayRef> {
         match (&self.chosen, parts) {
-            (Chosen::All, [one]) => Ok(Arc::clone(one)),
-            (Chosen::All, parts) => joined(parts.to_vec(), parts[0].data_type()),
+            (Chosen::All, [one]) => one.all(),
+            (Chosen::All, parts) => joined(parts.iter().map(Part::all).collect::<Result<_>>()?, parts[0].data_type()),
             (Chosen::Kept(kept), parts) => {
-                let parts: Vec<KeptPart<'_>> = parts.iter().zip(kept.iter().map(Option::as_deref)).collect();
-                kept_rows(&parts)
+                let parts = parts.iter().zip(kept).map(|(part, kept)| part.kept(kept.as_deref()));
+                let parts = parts.collect::<Result<Vec<_>>>()?;
+                kept_rows(&parts.iter().map(|(values, kept)| (values, *kept)).collect::<Vec<KeptPart<'_>>>())
             }
-            (_, [one]) => Ok(take(one, self.numbers(), None)?),
+            (_, [one]) => one.take(self.numbers()),
             (_, parts) => self.of_several(parts),
         }
     }
 
-    fn of_several(&self, parts: &[ArrayRef]) -> Result<ArrayRef> {
+    fn of_several(&self, parts: &[Part]) -> Result<ArrayRef> {
         let taken = |rows: &[(usize, UInt32Array)]| {
-            rows.iter().map(|(part, rows)| Ok(take(&parts[*part], rows, None)?)).collect::<Result<Vec<ArrayRef>>>()
+            rows.iter().map(|(part, rows)| parts[*part].take(rows)).collect::<Result<Vec<ArrayRef>>>()
         };
         match self.places.get_or_init(|| self.find_places()) {
             Places::Runs(runs) => joined(taken(runs)?, parts[0].data_type()),
@@ -335,6 +397,7 @@ impl Choices {
     pub fn masked(&mut self, column: &FrameColumn, kept: &Arc<Kept>) -> Result<FrameColumn> {
         Ok(match column {
             FrameColumn::Made(values) => FrameColumn::Made(kept.filter(values)?),
+            FrameColumn::Late(late) if late.decoded().is_some() => FrameColumn::Made(kept.filter(&late.values()?)?),
             FrameColumn::Late(late) => {
                 let rows = self.of(&late.rows, |rows| rows.masked(kept))?;
                 FrameColumn::Late(LateColumn::new(Arc::clone(&late.parts), rows))
@@ -346,6 +409,9 @@ impl Choices {
     pub fn taken(&mut self, column: &FrameColumn, places: &UInt32Array) -> Result<FrameColumn> {
         Ok(match column {
             FrameColumn::Made(values) => FrameColumn::Made(take(values, places, None)?),
+            FrameColumn::Late(late) if late.decoded().is_some() => {
+                FrameColumn::Made(take(&late.values()?, places, None)?)
+            }
             FrameColumn::Late(late) => {
                 let rows = self.of(&late.rows, |rows| rows.taken(places))?;
                 FrameColumn::Late(LateColumn::new(Arc::clone(&late.parts), rows))
@@ -362,11 +428,11 @@ impl Choices {
         if let Some(made) = late.values.made.get() {
             return FrameColumn::Made(made.slice(start, rows));
         }
-        if late.is_one_slice()
+        if let Some(slice) = late.one_slice()
             && let Some(all) = RowChoice::all(rows)
             && let Ok(all) = self.of(&late.rows, |_| Ok(all))
         {
-            return FrameColumn::Late(LateColumn::of_slice(late.parts[0].slice(start, rows), &all));
+            return FrameColumn::Late(LateColumn::of_part(Part::Mapped(slice.slice(start, rows)), &all));
         }
         // Cutting numbers doesn't fail.
         match self.of(&late.rows, |choice| Ok(choice.sliced(start, rows))) {

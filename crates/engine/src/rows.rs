@@ -1,17 +1,18 @@
 //! Rows of a table as a plan's outputs: read by blocks, without those that its filter leaves out.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
-use splay_store::TableSnapshot;
+use splay_store::{TableSnapshot, TableSpec, Tier};
 
 use crate::codes::{TextResults, condition};
 use crate::error::{Error, Result};
 use crate::expr::{Chosen, Columns, Expr, Value};
 use crate::frame::Frame;
 use crate::kept::Kept;
-use crate::late::{FrameColumn, LateColumn, RowChoice};
+use crate::late::{FrameColumn, LateColumn, Part as LatePart, RowChoice};
 use crate::parallel;
 use crate::plan::Scan;
 use crate::reads::{Reads, column_bytes};
@@ -37,11 +38,12 @@ pub(crate) fn rows(
     let snapshot = table(scan, setting)?;
     let (predicate, constants, stop) = (scan.predicate.as_ref(), setting.constants, setting.stop);
     let memory_bytes = setting.memory_bytes;
-    let reader = RowReader { snapshot, predicate, outputs, constants, stop, memory_bytes, reads: &setting.reads };
+    let spec = Arc::new(snapshot.spec().clone());
+    let reader = RowReader { snapshot, spec, predicate, outputs, constants, stop, memory_bytes, reads: &setting.reads };
     let total: usize = covers.iter().map(Cover::wanted).sum();
     let rows = fetch.map_or(total, |fetch| fetch.min(total));
     reader.check_memory(rows, types, covers)?;
-    reader.check_decoded(covers, fetch, setting)?;
+    reader.check_decoded(covers, setting)?;
     let frames = match fetch {
         Some(fetch) => reader.read_first(covers, fetch)?,
         None => reader.read_parallel(covers, total, setting.threads)?,
@@ -53,6 +55,7 @@ pub(crate) fn rows(
 /// Reads the wanted rows of covers.
 struct RowReader<'a> {
     snapshot: &'a TableSnapshot,
+    spec: Arc<TableSpec>,
     predicate: Option<&'a Expr>,
     outputs: &'a [Expr],
     constants: &'a [ArrayRef],
@@ -62,34 +65,29 @@ struct RowReader<'a> {
 }
 
 impl RowReader<'_> {
-    /// Refuses rows that would take too much memory. Plain columns are slices of the mapped file and take none, until those that pass the filter
-    /// are looked at.
+    /// Refuses rows that would take too much memory. Plain columns are looked at later, and take none until those that pass the filter are.
     fn check_memory(&self, rows: usize, types: &[DataType], covers: &[Cover]) -> Result<()> {
-        let is_mapped = |cover: &Cover| are_mapped(cover) && !is_short(cover);
-        let are_passed_on = self.predicate.is_none() || covers.iter().all(is_mapped);
+        let are_passed_on = covers.iter().all(|cover| are_late(cover) && !is_short(cover));
         let plain = |output: &Expr| are_passed_on && matches!(output, Expr::Column(_));
         let made = self.outputs.iter().zip(types).filter(|(output, _)| !plain(output));
         check_memory(rows, made.map(|(_, data_type)| data_type), self.memory_bytes)
     }
 
-    /// Refuses columns that aren't slices of a mapped file but decoded, if they would take too much memory: all of them where rows are handed over
-    /// as they are, those that threads work on at once where they are filtered.
-    fn check_decoded(&self, covers: &[Cover], fetch: Option<usize>, setting: &Setting<'_>) -> Result<()> {
-        let (mut all, mut largest) = (0_usize, 0_usize);
-        let rows_max = fetch.unwrap_or(usize::MAX);
-        for cover in covers {
-            if are_mapped(cover) {
-                continue;
-            }
-            let columns = self.columns();
-            let width = |column: usize| self.snapshot.spec().columns[column].column_type.arrow().primitive_width();
-            let row_bytes: usize = columns.iter().map(|(column, _)| width(*column).unwrap_or(16)).sum();
-            let bytes = cover.rows.len().min(rows_max).saturating_mul(row_bytes);
-            (all, largest) = (all.saturating_add(bytes), largest.max(bytes));
+    /// Refuses columns that are decoded for filters and computed values, if those that threads work on at once would take too much memory.
+    fn check_decoded(&self, covers: &[Cover], setting: &Setting<'_>) -> Result<()> {
+        let computed = self.outputs.iter().filter(|output| !matches!(output, Expr::Column(_)));
+        let mut columns = HashSet::new();
+        for expr in computed.chain(self.predicate) {
+            expr.visit_columns(&mut |column| _ = columns.insert(column));
         }
-        let needed =
-            if self.predicate.is_some() { largest.saturating_mul(setting.threads.max(1)).min(all) } else { all };
-        let limit = setting.memory_bytes;
+        let width = |column: &usize| {
+            let column = self.spec.columns.get(*column)?;
+            Some(column.column_type.arrow().primitive_width().unwrap_or(16))
+        };
+        let row_bytes: usize = columns.iter().filter_map(width).sum();
+        let longest = covers.iter().filter(|cover| !are_mapped(cover)).map(|cover| cover.rows.len()).max().unwrap_or(0);
+        let (needed, limit) =
+            (longest.saturating_mul(row_bytes).saturating_mul(setting.threads.max(1)), setting.memory_bytes);
         if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
     }
 
@@ -119,7 +117,7 @@ impl RowReader<'_> {
                     pieces.add(next);
                 }
                 if pieces.are_many() {
-                    frames.push(self.chosen(&pieces, false)?);
+                    frames.push(self.chosen(&pieces, None)?);
                     continue;
                 }
                 for cover in &covers[number..number + pieces.covers] {
@@ -190,11 +188,26 @@ impl RowReader<'_> {
     }
 
     fn block(&self, columns: &CoverColumns<'_>, block: &Block) -> Result<Frame> {
-        self.chosen(&BlockRows { columns, block }, are_mapped(columns.cover()))
+        let rows = BlockRows { columns, block };
+        self.chosen(&rows, are_late(columns.cover()).then_some(&rows))
     }
 
-    /// The wanted ones of some rows. Of slices of mapped files plain columns are looked at later.
-    fn chosen(&self, all: &dyn Columns, are_mapped: bool) -> Result<Frame> {
+    /// A column of a block that is looked at later, if it is one: not what was decoded already, for a filter, nor what the store reads by batches.
+    fn late_part(&self, rows: &BlockRows<'_>, column: usize) -> Result<Option<LatePart>> {
+        let cover = rows.columns.cover();
+        if are_mapped(cover) {
+            return Ok(Some(LatePart::Mapped(rows.column(column)?.into_array(rows.rows())?)));
+        }
+        if rows.columns.has_read(column) || !cover.segment.reads_by_range(&self.spec, column)? {
+            return Ok(None);
+        }
+        let data_type = self.spec.columns[column].column_type.arrow();
+        let (segment, spec, rows) = (Arc::clone(&cover.segment), Arc::clone(&self.spec), rows.block.rows.clone());
+        Ok(Some(LatePart::Stored { segment, spec, column, rows, data_type }))
+    }
+
+    /// The wanted ones of some rows. Plain columns of a block are looked at later.
+    fn chosen(&self, all: &dyn Columns, of_block: Option<&BlockRows<'_>>) -> Result<Frame> {
         self.stop.check()?;
         let kept = match self.predicate {
             None => None,
@@ -207,25 +220,28 @@ impl RowReader<'_> {
             return Ok(Frame::new(Vec::new(), 0));
         }
         let choice = match &kept {
-            _ if !are_mapped => None,
             None => RowChoice::all(rows),
             Some(kept) => RowChoice::kept(Arc::clone(kept)),
         };
-        let choice = choice.map(Arc::new);
-        let is_late = |output: &Expr| {
-            choice.is_some() && matches!(output, Expr::Column(column) if *column < date_position(self.snapshot))
+        let late = of_block.zip(choice.map(Arc::new));
+        let late_column = |output: &Expr| match (output, &late) {
+            (Expr::Column(column), Some((rows, choice))) if *column < date_position(self.snapshot) => {
+                Ok(self.late_part(rows, *column)?.map(|part| LateColumn::of_part(part, choice)))
+            }
+            _ => Ok(None),
         };
+        let late = self.outputs.iter().map(late_column).collect::<Result<Vec<_>>>()?;
         let filtered = match &kept {
-            Some(kept) => Some(self.filtered(all, self.outputs.iter().filter(|output| !is_late(output)), kept)?),
+            Some(kept) => {
+                let made = self.outputs.iter().zip(&late).filter(|(_, late)| late.is_none()).map(|(output, _)| output);
+                Some(self.filtered(all, made, kept)?)
+            }
             None => None,
         };
         let looked_at = filtered.as_ref().map_or(all, |filtered| filtered as &dyn Columns);
-        let columns = self.outputs.iter().map(|output| match (output, &choice) {
-            (Expr::Column(position), Some(choice)) if is_late(output) => {
-                let slice = all.column(*position)?.into_array(all.rows())?;
-                Ok(FrameColumn::Late(LateColumn::of_slice(slice, choice)))
-            }
-            _ => output.evaluate(looked_at, self.constants)?.into_array(rows).map(FrameColumn::Made),
+        let columns = self.outputs.iter().zip(late).map(|(output, late)| match late {
+            Some(late) => Ok(FrameColumn::Late(late)),
+            None => output.evaluate(looked_at, self.constants)?.into_array(rows).map(FrameColumn::Made),
         });
         let frame = Frame::of(columns.collect::<Result<Vec<_>>>()?, rows);
         self.reads.add_made(&frame, self.memory_bytes)?;
@@ -251,6 +267,11 @@ impl RowReader<'_> {
         }
         Ok(Chosen { columns, rows: kept.rows() })
     }
+}
+
+/// Whether plain columns of a cover may be looked at later. Of what is far away all is fetched at once.
+fn are_late(cover: &Cover) -> bool {
+    cover.segment.entry().tier != Tier::Object
 }
 
 /// Whether the columns of a cover are slices of a mapped file, or of captured rows that are held anyway.

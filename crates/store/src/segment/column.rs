@@ -122,11 +122,17 @@ impl<'a> ColumnReader<'a> {
 
     /// The values of some rows, in any order; null where there is no row.
     ///
-    /// Of a mapped column hardly more is read than the neighbourhood of these rows.
+    /// Of a mapped column hardly more is read than the neighbourhood of these rows, of a compressed one the pages that hold them.
     ///
     /// # Errors
     /// As [`ColumnReader::read`]; [`Error::Arrow`](crate::Error::Arrow) for a row behind the last one.
     pub fn take(&self, rows: &RowList) -> Result<ArrayRef> {
+        if let Source::Parquet { file, position } = &self.source
+            && rows.rows().null_count() == 0
+            && let Some(values) = self.take_by_page(file, *position, rows.rows().values())?
+        {
+            return Ok(values);
+        }
         let mut parts = Vec::new();
         for Neighbourhood { between, rows } in rows.neighbourhoods() {
             let Some((least, greatest)) = between.map(|(least, greatest)| (least as usize, greatest as usize)) else {
@@ -140,6 +146,36 @@ impl<'a> ColumnReader<'a> {
             parts.push(take(&self.read(least..greatest + 1)?, rows, None)?);
         }
         together(&parts)
+    }
+
+    /// The values of some rows, of which each page is decoded once; `None` for a column that isn't decoded by pages.
+    fn take_by_page(&self, file: &ParquetFile, position: usize, rows: &[u32]) -> Result<Option<ArrayRef>> {
+        if rows.iter().any(|row| *row as usize >= self.rows) {
+            return Ok(None);
+        }
+        // In the order of the file, and for each row its place there.
+        let places: Option<Vec<u32>> = (!rows.is_sorted()).then(|| {
+            let mut order: Vec<u32> = (0..).take(rows.len()).collect();
+            order.sort_unstable_by_key(|place| rows[*place as usize]);
+            order
+        });
+        let in_order = |place: usize| places.as_ref().map_or(rows[place], |order| rows[order[place] as usize]);
+        let (mut parts, mut next) = (Vec::new(), 0);
+        while next < rows.len() {
+            let Some(page) = file.page_rows(position, in_order(next) as usize)? else { return Ok(None) };
+            let of_page = (next..rows.len()).map(in_order).take_while(|row| page.contains(&(*row as usize)));
+            let of_page: Vec<u32> = of_page.map(|row| row - page.start as u32).collect();
+            next += of_page.len();
+            parts.push(take(&self.read(page)?, &UInt32Array::from(of_page), None)?);
+        }
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        let values = together(&parts)?;
+        let Some(order) = places else { return Ok(Some(values)) };
+        let mut found = vec![0; order.len()];
+        (0..).zip(order).for_each(|(at, place)| found[place as usize] = at);
+        Ok(Some(take(&values, &UInt32Array::from(found), None)?))
     }
 }
 

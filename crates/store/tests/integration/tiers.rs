@@ -5,14 +5,14 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeListArray, Float32Array,
     Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, Time64NanosecondArray, TimestampNanosecondArray,
-    UInt64Array,
+    UInt32Array, UInt64Array,
 };
-use arrow::compute::{cast, concat};
+use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Field, Int32Type};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use splay_store::storage::fault::FaultStorage;
-use splay_store::{ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Settings, TableSpec, Tier};
+use splay_store::{ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, RowList, Settings, TableSpec, Tier};
 
 use crate::model::{self, Model, go_on, rng};
 
@@ -189,6 +189,20 @@ fn each_tier_gives_back_every_bit() {
                 let expected = concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()).unwrap();
                 let together = reader.read_pieces(pieces).unwrap();
                 assert_eq!(&plain(&together), &expected, "{tier:?} {column_type} {number}");
+                let any = |rng: &mut ChaCha8Rng| rng.random_range(0..rows as u32);
+                let mixed: Vec<u32> = (0..200).map(|_| any(&mut rng)).collect();
+                let sorted: Vec<u32> = (0..rows as u32).filter(|row| row % 700 < 2).collect();
+                for list in [
+                    mixed.iter().map(|row| (row % 3 > 0).then_some(*row)).collect(),
+                    mixed.into(),
+                    sorted.into(),
+                    UInt32Array::from(vec![0; 0]),
+                ] {
+                    let taken = reader.take(&RowList::from(list.clone())).unwrap();
+                    let expected = plain(&take(array, &list, None).unwrap());
+                    assert_eq!(&plain(&taken), &expected, "{tier:?} {column_type} {number} {list:?}");
+                }
+                assert!(reader.take(&RowList::from(UInt32Array::from(vec![0, rows as u32]))).is_err());
             }
         }
     }

@@ -105,6 +105,11 @@ impl ParquetFile {
         Ok(self.column(position)?.is_some())
     }
 
+    /// The rows of the page that holds a row of a column; `None` for a column that [`ParquetFile::read`] reads.
+    pub(crate) fn page_rows(&self, position: usize, row: usize) -> Result<Option<Range<usize>>> {
+        Ok(self.column(position)?.and_then(|column| column.page_rows(row)))
+    }
+
     /// A range of rows of a column, as `wanted` or in the type that the file declares; `None` for a column that [`ParquetFile::read`]
     /// reads.
     pub(crate) fn decode(&self, position: usize, rows: Range<usize>, wanted: &DataType) -> Result<Option<ArrayRef>> {
