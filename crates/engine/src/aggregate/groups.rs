@@ -245,6 +245,8 @@ fn are_same(one: &[u64], other: &[u64]) -> bool {
 pub(crate) struct Texts {
     /// Short texts by their bytes, which are compared where they stand.
     short: HashTable<ShortText>,
+    /// Those that came last, by a byte of their hash: of few texts each is found at once.
+    recent: Vec<ShortText>,
     seed: u64,
     /// Longer ones by their hash.
     long: HashTable<LongText>,
@@ -272,7 +274,13 @@ struct ShortText {
 /// Bytes of a text that two words hold.
 const SHORT_BYTES_MAX: usize = 16;
 
+/// Texts that are found by a byte of their hash.
+const RECENT_TEXTS: usize = 256;
+
 impl ShortText {
+    /// No text is so long.
+    const NONE: ShortText = ShortText { words: [0, 0], bytes: u32::MAX, number: 0 };
+
     /// `None` for a longer text. Its first bytes and its last ones overlap where it has fewer than both together.
     fn of(text: &[u8]) -> Option<ShortText> {
         let word = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
@@ -301,13 +309,22 @@ impl Texts {
         if let Some(short) = ShortText::of(text.as_bytes()) {
             if self.short.is_empty() {
                 self.seed = DefaultHashBuilder::default().hash_one(0);
+                self.recent = vec![ShortText::NONE; RECENT_TEXTS];
             }
-            let seed = self.seed;
-            let entry = self.short.entry(short.hash(seed), |known| known.is_same(&short), |known| known.hash(seed));
+            let (seed, hash) = (self.seed, short.hash(self.seed));
+            let recent = &mut self.recent[(hash >> 56) as usize % RECENT_TEXTS];
+            if recent.is_same(&short) {
+                return recent.number;
+            }
+            let entry = self.short.entry(hash, |known| known.is_same(&short), |known| known.hash(seed));
+            *recent = match &entry {
+                hashbrown::hash_table::Entry::Occupied(known) => *known.get(),
+                hashbrown::hash_table::Entry::Vacant(_) => ShortText { number: next, ..short },
+            };
             match entry {
                 hashbrown::hash_table::Entry::Occupied(known) => return known.get().number,
-                hashbrown::hash_table::Entry::Vacant(place) => place.insert(ShortText { number: next, ..short }),
-            };
+                hashbrown::hash_table::Entry::Vacant(place) => _ = place.insert(*recent),
+            }
         } else {
             let hash = self.hasher.hash_one(text);
             let is_it = |known: &LongText| known.hash == hash && self.text(known.number) == text;
