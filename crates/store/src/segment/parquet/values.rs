@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, ArrowPrimitiveType, BooleanArray, BooleanBufferBuilder, DictionaryArray, PrimitiveArray, StringArray,
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, BooleanBufferBuilder, DictionaryArray, PrimitiveArray,
+    StringArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{
@@ -59,7 +60,24 @@ pub(super) enum Values {
         ends: Vec<usize>,
         bytes: Vec<u8>,
         coded: Arc<StringArray>,
+        /// The same with zeros behind each, and how long it is, where all are short and fewer than the rows.
+        padded: Vec<([u8; PADDED_BYTES], u8)>,
     },
+}
+
+/// Bytes that are copied at once for a short text.
+const PADDED_BYTES: usize = 16;
+
+/// Texts with zeros behind each, and how long it is; none if one is longer, or there are more than so many.
+fn padded(texts: &StringArray, most: usize) -> Vec<([u8; PADDED_BYTES], u8)> {
+    let padded = |text: Option<&str>| {
+        let text = text.unwrap_or_default().as_bytes();
+        let mut bytes = [0; PADDED_BYTES];
+        bytes.get_mut(..text.len())?.copy_from_slice(text);
+        Some((bytes, u8::try_from(text.len()).ok()?))
+    };
+    let all: Option<Vec<_>> = if texts.len() <= most { texts.iter().map(padded).collect() } else { None };
+    all.unwrap_or_default()
 }
 
 impl Values {
@@ -108,7 +126,11 @@ impl Values {
                 Values::Int64(Vec::with_capacity(rows), stored.clone())
             }
             (DataType::Dictionary(..), _) => Values::Codes(Vec::with_capacity(rows), texts?),
-            (DataType::Utf8, _) => Values::Texts { ends: Vec::with_capacity(rows), bytes: Vec::new(), coded: texts? },
+            (DataType::Utf8, _) => {
+                let (coded, ends) = (texts?, Vec::with_capacity(rows));
+                let padded = padded(&coded, rows);
+                Values::Texts { ends, bytes: Vec::new(), coded, padded }
+            }
             _ => return None,
         })
     }
@@ -138,7 +160,16 @@ impl Values {
             }
             Values::Scaled64(values, power) => values.extend(some.iter().map(|value| exact::float(*value, *power))),
             Values::Multiplied(values, by, _) => values.extend(some.iter().map(|value| value.wrapping_mul(*by))),
-            Values::Texts { ends, bytes, coded } => {
+            Values::Texts { ends, bytes, padded, .. } if !padded.is_empty() => {
+                for code in some {
+                    let (text, length) = &padded[*code as usize];
+                    let end = bytes.len() + usize::from(*length);
+                    bytes.extend_from_slice(text);
+                    bytes.truncate(end);
+                    ends.push(end);
+                }
+            }
+            Values::Texts { ends, bytes, coded, .. } => {
                 for code in some {
                     bytes.extend_from_slice(coded.value(*code as usize).as_bytes());
                     ends.push(bytes.len());
