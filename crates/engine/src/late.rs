@@ -24,6 +24,9 @@ use crate::kept::Kept;
 /// Rows of a run, on average, from which on runs are taken and put one behind the other.
 const RUN_ROWS: usize = 64;
 
+/// Rows of a page of a stored column, more or less.
+const PAGE_ROWS: usize = 4096;
+
 /// A column of a frame.
 #[derive(Debug, Clone)]
 pub(crate) enum FrameColumn {
@@ -54,6 +57,16 @@ impl FrameColumn {
         match self {
             FrameColumn::Made(_) => false,
             FrameColumn::Late(late) => late.values.made.get().is_none() && late.one_slice().is_none(),
+        }
+    }
+
+    /// How many values are read to take so many rows out: of what is stored whole pages.
+    pub fn values_read(&self, rows: usize) -> usize {
+        match self {
+            FrameColumn::Late(late) if late.parts.iter().any(|part| matches!(part, Part::Stored { .. })) => {
+                rows.saturating_mul(PAGE_ROWS).min(late.rows.all_rows() as usize).max(rows)
+            }
+            _ => rows,
         }
     }
 

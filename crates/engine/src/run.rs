@@ -73,7 +73,7 @@ fn take_out(frames: &[Frame], setting: &Setting<'_>) -> Result<()> {
     if needed > limit {
         return Err(Error::Memory { needed, limit });
     }
-    let values = columns.iter().map(|(rows, _)| *rows).sum::<usize>();
+    let values = columns.iter().map(|(rows, column)| column.values_read(*rows)).sum::<usize>();
     let threads = parallel::threads_for(values / VALUES_OF_ROW, 0, setting.threads);
     let stop = setting.stop;
     parallel::each(columns.len(), threads, |number| {

@@ -150,32 +150,38 @@ impl<'a> ColumnReader<'a> {
 
     /// The values of some rows, of which each page is decoded once; `None` for a column that isn't decoded by pages.
     fn take_by_page(&self, file: &ParquetFile, position: usize, rows: &[u32]) -> Result<Option<ArrayRef>> {
-        if rows.iter().any(|row| *row as usize >= self.rows) {
+        if rows.is_sorted() {
+            return self.take_ascending(file, position, rows);
+        }
+        let mut order: Vec<u32> = (0..).take(rows.len()).collect();
+        order.sort_unstable_by_key(|place| rows[*place as usize]);
+        let ascending: Vec<u32> = order.iter().map(|place| rows[*place as usize]).collect();
+        let Some(values) = self.take_ascending(file, position, &ascending)? else { return Ok(None) };
+        let mut places = vec![0; order.len()];
+        (0..).zip(order).for_each(|(at, place)| places[place as usize] = at);
+        Ok(Some(take(&values, &UInt32Array::from(places), None)?))
+    }
+
+    fn take_ascending(&self, file: &ParquetFile, position: usize, mut rows: &[u32]) -> Result<Option<ArrayRef>> {
+        if rows.last().is_none_or(|last| *last as usize >= self.rows) {
             return Ok(None);
         }
-        // In the order of the file, and for each row its place there.
-        let places: Option<Vec<u32>> = (!rows.is_sorted()).then(|| {
-            let mut order: Vec<u32> = (0..).take(rows.len()).collect();
-            order.sort_unstable_by_key(|place| rows[*place as usize]);
-            order
-        });
-        let in_order = |place: usize| places.as_ref().map_or(rows[place], |order| rows[order[place] as usize]);
-        let (mut parts, mut next) = (Vec::new(), 0);
-        while next < rows.len() {
-            let Some(page) = file.page_rows(position, in_order(next) as usize)? else { return Ok(None) };
-            let of_page = (next..rows.len()).map(in_order).take_while(|row| page.contains(&(*row as usize)));
-            let of_page: Vec<u32> = of_page.map(|row| row - page.start as u32).collect();
-            next += of_page.len();
-            parts.push(take(&self.read(page)?, &UInt32Array::from(of_page), None)?);
+        let mut parts = Vec::new();
+        while let Some(first) = rows.first().map(|first| *first as usize) {
+            let Some(page) = file.page_rows(position, first)? else { return Ok(None) };
+            let (of_page, later) = rows.split_at(rows.partition_point(|row| (*row as usize) < page.end));
+            let end = of_page.last().map_or(first, |last| *last as usize) + 1;
+            let values = self.read(first..end)?;
+            let is_run = end - first == of_page.len() && of_page.is_sorted_by(|one, next| one < next);
+            parts.push(if is_run {
+                values
+            } else {
+                let places = of_page.iter().map(|row| row - of_page[0]);
+                take(&values, &UInt32Array::from_iter_values(places), None)?
+            });
+            rows = later;
         }
-        if parts.is_empty() {
-            return Ok(None);
-        }
-        let values = together(&parts)?;
-        let Some(order) = places else { return Ok(Some(values)) };
-        let mut found = vec![0; order.len()];
-        (0..).zip(order).for_each(|(at, place)| found[place as usize] = at);
-        Ok(Some(take(&values, &UInt32Array::from(found), None)?))
+        together(&parts).map(Some)
     }
 }
 
