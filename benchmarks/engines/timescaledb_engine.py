@@ -9,7 +9,8 @@ No server was there when this was written: what it has beyond PostgreSQL hasn't 
 
 from dataclasses import replace
 
-from .postgresql_engine import DIALECT, OWN, TABLES, Client, as_csv
+from .postgresql_client import Client
+from .postgresql_engine import DIALECT, OWN, TABLES, as_csv
 from .postgresql_engine import Engine as PostgreSQL
 from . import rows
 from .base import sync
