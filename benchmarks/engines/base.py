@@ -76,11 +76,9 @@ class Base:
 
     def prepared(self, question, parameters, variant):
         """As ``prepare``, of a statement that was prepared off the clock and gets the variant's values; ``None`` if there is none."""
-        return None
 
     def unseen(self, question, parameters, variant, mark: int):
         """As ``prepare``, of a text that wasn't sent before: ``mark`` is another number each time. ``None`` for calls of a library."""
-        return None
 
     def engine_ms(self) -> float | None:
         """Milliseconds of the last statement by the engine's own clock; ``None`` where it doesn't say. Asked off the clock."""

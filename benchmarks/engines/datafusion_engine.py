@@ -28,7 +28,7 @@ DIALECT = Dialect(
 )
 OWN = {
     "O-T": "SELECT timestamp, b1p, b1s, a1p, a1s FROM books WHERE symbol = $symbol AND timestamp <= $instant "
-    "AND timestamp > $instant - INTERVAL '1 day' ORDER BY timestamp DESC, n DESC LIMIT 1",
+    "AND timestamp > CAST($instant AS TIMESTAMP) - INTERVAL '1 day' ORDER BY timestamp DESC, n DESC LIMIT 1",
 }
 
 

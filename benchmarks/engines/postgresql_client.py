@@ -9,6 +9,14 @@ from .translate import never_seen, placeholders
 TRANSPORT = "PostgreSQL's wire, CSV"
 
 
+def as_column(values):
+    """Python's values as an Arrow column; an ENUM comes as bytes, since psycopg doesn't know its type."""
+    import pyarrow as pa
+
+    column = pa.array(values)
+    return column.cast(pa.string()) if pa.types.is_binary(column.type) else column
+
+
 class Client:
     """A connection; ``own`` and ``dialect`` are the texts of the engine."""
 
@@ -53,7 +61,7 @@ class Client:
             cursor.execute(text, values, prepare=True, binary=True)
             names = [column.name for column in cursor.description]
             columns = list(zip(*cursor.fetchall())) or [()] * len(names)
-            return pa.table({name: pa.array(column) for name, column in zip(names, columns)})
+            return pa.table({name: as_column(values) for name, values in zip(names, columns)})
 
         return ask
 

@@ -86,6 +86,7 @@ class File:
 
     def __init__(self, folder: pathlib.Path, ending: str, write):
         self.folder, self.ending, self.write = folder, ending, write
+        self.maps: dict[str, pa.MemoryMappedFile] = {}
 
     def path(self, table: str) -> pathlib.Path:
         return self.folder / f"{table}.{self.ending}"
@@ -107,7 +108,10 @@ class File:
             filters = None if symbol is None else [(symbol[0], "==", symbol[1])]
             return pq.read_table(self.path(table), columns=columns, filters=filters)
         if symbol is None:
-            return feather.read_table(self.path(table), columns=columns, memory_map=True)
+            # One mapping for all runs, as a database keeps its own.
+            if table not in self.maps:
+                self.maps[table] = pa.memory_map(str(self.path(table)))
+            return feather.read_table(self.maps[table], columns=columns)
         source = dataset.dataset(self.path(table), format="feather")
         return source.to_table(columns=columns, filter=pc.field(symbol[0]) == symbol[1])
 

@@ -233,9 +233,10 @@ class EngineRun:
                 for id in self.right():
                     for part in asked:
                         values = self.values(id, part)
-                        if values["passes"] == number and not is_over(values):
+                        if values["passes"] == number:
                             found[id, part.name] = values
-                            self.slice(id, part, number, values)
+                            if not is_over(values):
+                                self.slice(id, part, number, values)
         finally:
             self.end()
         for (id, name), values in found.items():

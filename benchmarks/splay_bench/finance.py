@@ -48,7 +48,7 @@ class Suite:
         self.commit = commit
         self.data = data.finance(settings.splay.resolve(), settings.work.resolve(), scale, settings.seed)
         self.written = self.data
-        if settings.write_scale:
+        if settings.write_scale and scale == max(settings.scales):
             self.written = data.write_day(settings.splay.resolve(), settings.work.resolve(), settings.write_scale, settings.seed)
         self.yardstick = Yardstick(settings.threads)
         self.questions = {

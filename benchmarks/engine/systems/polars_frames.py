@@ -4,9 +4,10 @@ Frames are sorted by symbol, time and arrival, or by time and arrival where rang
 then found by binary search and is a slice, where a filter would look at every row.
 """
 
+import datetime
 from types import SimpleNamespace
 
-from ..polars_words import Absent, instant, pl
+from ..polars_words import Absent, pl
 
 if isinstance(pl, Absent):
     raise ImportError("polars is not installed")
@@ -15,23 +16,33 @@ LATEST_ROWS = 4_096
 """Where the last row of one of few symbols is looked for first."""
 
 
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def nanoseconds(value: datetime.datetime) -> int:
+    """An instant as the frames' times have it."""
+    return (value - EPOCH) // datetime.timedelta(microseconds=1) * 1_000
+
+
 class ByTime(SimpleNamespace):
     """Frames in the order of time; as attributes they are lazy."""
 
     def __init__(self, frames: dict):
         super().__init__(**{table: frame.lazy() for table, frame in frames.items()})
         self.by_name = frames
+        # The same bytes as whole numbers, which are searched without a conversion.
+        self.times = {table: frame["timestamp"].to_physical() for table, frame in frames.items()}
 
     def between(self, table: str, start, end):
         """The rows from ``start`` until before ``end``, lazily."""
-        frame = self.by_name[table]
-        low, high = (frame["timestamp"].search_sorted(instant(bound)) for bound in (start, end))
-        return frame.slice(low, high - low).lazy()
+        low, high = (self.times[table].search_sorted(nanoseconds(bound)) for bound in (start, end))
+        return self.by_name[table].slice(low, high - low).lazy()
 
     def latest(self, table: str, symbol: str, at, columns: list[str]):
         """The last row of a symbol up to an instant: looked for backwards, in ever longer pieces."""
         frame = self.by_name[table]
-        end, length = frame["timestamp"].search_sorted(instant(at), side="right"), LATEST_ROWS
+        # Whole nanoseconds: the first row behind the instant is where the next one would stand.
+        end, length = self.times[table].search_sorted(nanoseconds(at) + 1), LATEST_ROWS
         while True:
             piece = frame.slice(max(0, end - length), min(end, length)).select("symbol", *columns)
             found = piece.lazy().filter(pl.col("symbol") == symbol).select(columns).last().collect()

@@ -9,6 +9,8 @@ from engines import NAMES
 OURS = "splay"
 OUR_SERVER = "splay-http"
 """What rivals that are servers are set beside: one of our wires, so that the best of three isn't chosen."""
+OUR_PREPARING_SERVER = "splay-postgres"
+"""The same for prepared statements, which HTTP hasn't got and which rivals have over the same wire."""
 AGREE = 0.15
 """Two runs agree if their medians differ by no more than this share of the smaller."""
 LEVEL = 1.15
@@ -134,9 +136,11 @@ class FinanceSet:
         """Whether it answers from another process than its client's."""
         return bool(self.about(engine).get("is_server"))
 
-    def ours(self, servers: bool) -> str:
+    def ours(self, servers: bool, field: str = "warm") -> str:
         """What rivals of a kind are set beside."""
-        return OUR_SERVER if servers else OURS
+        if not servers:
+            return OURS
+        return OUR_PREPARING_SERVER if field.startswith("prepared") else OUR_SERVER
 
     def side(self, servers: bool) -> list[str]:
         """Engines that are servers, or those that aren't."""
@@ -183,7 +187,7 @@ class FinanceSet:
 
     def factor(self, query: str, field: str, servers: bool = False) -> tuple[str, float] | None:
         """The best rival and its value over SplayDB's: above 1, SplayDB is faster. Like is set beside like: servers beside ours."""
-        rival, own = self.best_rival(query, field, servers), self.ours(servers)
+        rival, own = self.best_rival(query, field, servers), self.ours(servers, field)
         ours = getattr(self.one(own, query), field) if own in self.ran else None
         return (rival[0], rival[1] / ours) if rival and ours else None
 
@@ -195,7 +199,7 @@ class FinanceSet:
 
     def against(self, engine: str, field: str) -> float | None:
         """Geometric mean of the engine's values over SplayDB's, where both have one: SplayDB's server's if it is a server."""
-        own = self.ours(self.is_server(engine))
+        own = self.ours(self.is_server(engine), field)
         ratios = [
             getattr(self.one(engine, query), field) / getattr(self.one(own, query), field)
             for query in self.queries

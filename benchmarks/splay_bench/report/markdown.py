@@ -1,6 +1,6 @@
 """The report as Markdown."""
 
-from .finance import TIMES, FinanceSet
+from .finance import TIMES, FinanceSet, median
 from .words import agreement as agreement_words
 from .words import against, lead, mebibytes, milliseconds, rule_facts, rules, size
 
@@ -33,6 +33,7 @@ def finance(one: FinanceSet) -> list[str]:
         lead(one),
         "",
     ]
+    lines += summary(one)
     for field, title in TIMES.items():
         for servers, who in ((False, "In process"), (True, "Servers")):
             lines += times(one, field, f"{who}: {title}; ms", servers)
@@ -54,6 +55,23 @@ def finance(one: FinanceSet) -> list[str]:
 def version(one: FinanceSet, name: str) -> str:
     about = one.about(name)
     return f"{about.get('version', '')}, {about.get('starts', '')}. {about.get('best', '')}"
+
+
+def summary(one: FinanceSet) -> list[str]:
+    """What a reader wants first: each engine's times over SplayDB's however it is asked, its size and its memory."""
+    fields = [field for field in TIMES if any(one.mean(engine, field)[0] for engine in one.ran)]
+    rows = []
+    for engine in sorted(one.ran, key=lambda engine: (one.is_server(engine), not engine.startswith("splay"))):
+        ratios = [one.against(engine, field) for field in fields]
+        memory = [cell.growth for query in one.queries if (cell := one.one(engine, query)).growth]
+        where = one.about(engine).get("transport", "")
+        said = ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
+        rows.append([one.title(engine), where, *said, size(one, engine), mebibytes(median(memory))])
+    head = ["geometric mean of times over SplayDB's", "by", *(TIMES[field] for field in fields), "on disk, share of CSV"]
+    return [
+        "**In short.** Above 1 SplayDB is faster; servers are set beside `splay serve` over HTTP (prepared: over PostgreSQL's wire), the others beside SplayDB in process.",
+        "",
+    ] + table([*head, "memory of a query, median, MiB"], rows)
 
 
 def times(one: FinanceSet, field: str, title: str, servers: bool) -> list[str]:

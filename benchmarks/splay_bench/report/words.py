@@ -111,7 +111,7 @@ def rules(run: dict) -> list[str]:
         "calls of a library, have no such figures. At one question every 50 ms the process waits between questions, as people and "
         "dashboards do.",
         f"Level is what differs by less than {LEVEL - 1:.0%}. Engines in process are set beside SplayDB in process, servers beside "
-        "`splay serve` over HTTP; Flight SQL and PostgreSQL's wire stand beside them.",
+        "`splay serve` over HTTP, and where they are prepared over PostgreSQL's wire; the other wires stand beside them.",
         f"Cold: {cold}.",
         "Time is the client's: from sending the statement to holding the whole answer as columns. Engine-side time is what the "
         "engine says itself, where it does.",
