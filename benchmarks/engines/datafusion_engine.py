@@ -86,7 +86,9 @@ class Engine(Base):
         marks, values = placeholders(DIALECT.template(question, own), parameters, variant, "${}".format)
         name = "asked_" + question.id.replace("-", "_").lower()
         if name not in self.statements:
-            self.context.sql(f"PREPARE {name} AS {DIALECT.text(question, parameters, marks, own)}")
+            # It infers the type of one place alone where a value has several.
+            types = ", ".join("VARCHAR" if isinstance(value, str) else "TIMESTAMP" for value in values)
+            self.context.sql(f"PREPARE {name}({types}) AS {DIALECT.text(question, parameters, marks, own)}")
             self.statements.add(name)
         given = f"({', '.join(map(literal, values))})" if values else ""
         return self.asking(f"EXECUTE {name}{given}")

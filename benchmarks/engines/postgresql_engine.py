@@ -19,7 +19,7 @@ from engine.suites.crypto14 import RETURN
 
 from . import rows, server
 from .base import TOTALS, Base, sync
-from .postgresql_client import TRANSPORT, Client
+from .postgresql_client import ARROW_TRANSPORT, ArrowClient
 from .translate import Dialect
 
 PROGRAMS = pathlib.Path("/usr/lib/postgresql/15/bin")
@@ -85,14 +85,20 @@ OWN = {
 class Engine(Base):
     name = "postgresql"
     title = "PostgreSQL"
-    requirements = ("numpy", "psycopg[binary]==3.3.9", "pyarrow==26.0.1")
+    requirements = (
+        "adbc-driver-manager==1.13.0",
+        "adbc-driver-postgresql==1.13.0",
+        "numpy",
+        "psycopg[binary]==3.3.9",
+        "pyarrow==26.0.1",
+    )
     is_server = True
     starts = "a cluster of its own, started by the worker, on a Unix socket"
     best = (
         "Daily partitions with a covering index by symbol and time; codes as ENUM; parallel workers, 256 MB for sorts; a "
-        "`LATERAL` probe of the index for each closing value; answers as CSV parsed by Arrow, as tuples where prepared."
+        "`LATERAL` probe of the index for each closing value; answers as Arrow by ADBC, as tuples where prepared."
     )
-    transport = TRANSPORT
+    transport = ARROW_TRANSPORT
     own = OWN
     dialect = DIALECT
 
@@ -156,11 +162,14 @@ class Engine(Base):
         except psycopg.OperationalError:
             return False
 
+    def uri(self) -> str:
+        return f"postgresql:///postgres?host={self.socket}&user={USER}"
+
     def address(self) -> str:
         return f"host={self.socket} user={USER} dbname=postgres"
 
-    def session(self) -> Client:
-        return Client(self.address(), self.own, self.dialect)
+    def session(self) -> ArrowClient:
+        return ArrowClient(self.address(), self.uri(), self.own, self.dialect)
 
     def create(self) -> None:
         run = self.client.run
@@ -243,7 +252,7 @@ class Engine(Base):
 
     def close(self) -> None:
         if hasattr(self, "client"):
-            self.client.connection.close()
+            self.client.close()
             del self.client
         if hasattr(self, "server"):
             # A fast shutdown: what is open is ended, and a checkpoint is written.

@@ -88,7 +88,7 @@ TEXTS = {
 }
 
 
-LARGE = ("O-S",)
+LARGE = ("O-S", "O-V1")
 """Queries whose answers come as Parquet."""
 
 

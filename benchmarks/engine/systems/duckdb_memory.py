@@ -9,6 +9,8 @@ within a symbol. Statements go by ``execute``: a relation, as ``sql`` makes it, 
 
 import datetime
 
+import warnings
+
 import duckdb
 
 from ..question import Raw, render
@@ -45,6 +47,8 @@ class System:
 
     def connect(self, database: str, threads: int = THREADS) -> None:
         """Opens a database, in memory or a file."""
+        # It advises `sql`, which copies less and plans twice: measured, `execute` is the faster for all but the largest answers.
+        warnings.filterwarnings("ignore", "Arrow output on a DB-API result")
         self.connection = duckdb.connect(database)
         self.connection.execute(f"set threads = {threads}")
         self.connection.execute("set timezone = 'UTC'")
