@@ -17,6 +17,7 @@ SUITES = {
     "finance": "fourteen queries, load (W) and size (SE) of a crypto month, all engines",
     "formats": "sizes of a day of trades in eight formats and ours, four queries on each",
     "taq": "three queries on a day of trades and quotes, with time and peak memory",
+    "frames": "eight questions of two articles by Vaex, pandas, pyarrow, Polars, DuckDB and SplayDB",
     "bars": "filters over 100,000 bars by selectivity; queries a second, P50 and P99",
     "nysetaq": "84 questions about a day of trades and quotes, against DuckDB and Polars",
     "compression": "bytes of a row and how fast it is read back, our two tiers against Arrow and Parquet files",
