@@ -14,6 +14,8 @@ import time
 
 import splay
 
+from engine.ask import message
+
 from . import statements
 from .copy import Copy
 from .measure import Asker, Result
@@ -35,7 +37,10 @@ def compared(given: dict, folder: pathlib.Path) -> tuple[list[Result], list[str]
         ordered, start = splay.open(given["database"], create=False, threads=1), time.monotonic()
         for name in tables:
             print(f"copying {name}, {database.table(name).rows:,} rows", file=sys.stderr, flush=True)
-            copy.add(ordered, name)
+            try:
+                copy.add(ordered, name)
+            except Exception as error:  # noqa: BLE001  whatever DuckDB can't hold is told by its name
+                raise ValueError(f"{name} can't be copied: {message(error)}") from error
         size, seconds = copy.finish(), time.monotonic() - start
         ours = sum(database.table(name).bytes for name in tables)
         rows = ", ".join(f"{name} ({database.table(name).rows:,} rows)" for name in tables)

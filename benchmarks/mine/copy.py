@@ -69,9 +69,11 @@ class Copy:
         self.connection.unregister("incoming")
 
     def codes(self, database, table: str, column: str) -> str:
-        """An ENUM of a column's values."""
+        """An ENUM of a column's values; text if it has none."""
         text = f"SELECT DISTINCT {quoted(column)} AS code FROM {quoted(table)} WHERE {quoted(column)} IS NOT NULL ORDER BY code"
         values = database.sql(text).to_arrow()["code"].cast(pa.string()).to_pylist()
+        if not values:
+            return "varchar"
         self.types += 1
         self.connection.execute(f"create type codes_{self.types} as enum ({', '.join(map(literal, values))})")
         return f"codes_{self.types}"

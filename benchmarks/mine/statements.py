@@ -12,6 +12,9 @@ INSTANT = re.compile(
     re.IGNORECASE,
 )
 OWN_ENDING = ".duckdb.sql"
+READS = ("select", "with", "values", "from", "pivot", "table")
+"""What a statement that reads begins with: each is run many times, which none that changes something may be."""
+WRITES = re.compile(r"\b(insert|update|delete|merge|create|drop|alter|truncate|copy)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -57,13 +60,32 @@ def spelled_for_duckdb(text: str) -> str:
     return INSTANT.sub(naive, text)
 
 
+def without_quotes(text: str) -> str:
+    """The text with what stands in quotes left out."""
+    return TOKENS.sub(" ", text)
+
+
+def check_reads(name: str, text: str) -> None:
+    """
+    Raises
+    ------
+    ValueError
+        If the statement may change something.
+    """
+    words = without_quotes(text).lstrip(" (\n\t").split(None, 1)
+    first = words[0].lower() if words else ""
+    # `WITH` may stand before a change as well.
+    if first not in READS or (first == "with" and WRITES.search(without_quotes(text))):
+        raise ValueError(f"{name}: only statements that read are asked, and this one may change something: {' '.join(text.split())[:60]}")
+
+
 def read(paths: list[pathlib.Path]) -> list[Statement]:
     """All statements of the files. ``NAME.duckdb.sql`` beside ``NAME.sql`` holds DuckDB's own, one for each.
 
     Raises
     ------
     ValueError
-        If a file has no statement, or the two files don't have equally many.
+        If a file has no statement, or one that may change something, or the two files don't have equally many.
     """
     found = []
     for path in paths:
@@ -76,6 +98,8 @@ def read(paths: list[pathlib.Path]) -> list[Statement]:
             raise ValueError(f"{own} has {len(theirs)} statements, {path} has {len(texts)}")
         for number, (text, duckdb) in enumerate(zip(texts, theirs, strict=True), 1):
             name = f"{path.stem} {number}" if len(texts) > 1 else path.stem
+            check_reads(name, text)
+            check_reads(f"{name}, DuckDB's own", duckdb)
             found.append(Statement(name, text, duckdb))
     return found
 

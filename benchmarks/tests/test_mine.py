@@ -80,7 +80,7 @@ def test_what_differs_or_fails_has_no_time_and_is_told(market):
     text = "SELECT count(*) AS n FROM trade; SELECT Symbol, vwap(Trade_Price, Trade_Volume) AS v FROM trade GROUP BY Symbol; SELECT 1 AS n"
     (folder / "wrong.sql").write_text(text)
     # DuckDB is asked something else first, and gets a text of its own where it has no such function.
-    own = "SELECT count(*) - 1 AS n FROM trade; SELECT Symbol, sum(Trade_Price * Trade_Volume) / sum(Trade_Volume) FROM trade GROUP BY 1; SELEC"
+    own = "SELECT count(*) - 1 AS n FROM trade; SELECT Symbol, sum(Trade_Price * Trade_Volume) / sum(Trade_Volume) FROM trade GROUP BY 1; SELECT"
     (folder / "wrong.duckdb.sql").write_text(own)
     done = run(folder, "run", "mine", "--database", "market", "--sql", "wrong.sql", "--rounds", "2", "--work", str(folder / "work"))
     assert done.returncode == 1
@@ -108,6 +108,28 @@ def test_semicolons_in_quotes_and_comments_end_no_statement():
     SELECT 'a;b''c;' AS x; /* ; */ SELECT "a;b" FROM t ; ;
     SELECT 2 -- end"""
     assert statements.split(text) == ["SELECT 'a;b''c;' AS x", 'SELECT "a;b" FROM t', "SELECT 2"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["DELETE FROM trade", "insert into trade values (1)", "WITH x AS (SELECT 1) DELETE FROM trade", "COPY trade TO 'x'", "( DROP TABLE trade )"],
+)
+def test_what_may_change_something_is_refused(tmp_path, text):
+    """Each statement is run many times on the user's own database."""
+    (tmp_path / "one.sql").write_text(text)
+    with pytest.raises(ValueError, match="one: only statements that read are asked"):
+        statements.read([tmp_path / "one.sql"])
+
+
+def test_words_in_quotes_change_nothing(tmp_path):
+    (tmp_path / "one.sql").write_text("""WITH x AS (SELECT 'delete' AS "drop") SELECT * FROM x""")
+    assert len(statements.read([tmp_path / "one.sql"])) == 1
+
+
+def test_slow_statements_have_three_rounds(monkeypatch):
+    monkeypatch.setattr(measure, "SECONDS_MAX", 0)
+    found = measure.measure({"SplayDB": lambda: 1, "DuckDB": lambda: 1}, rounds=10, seconds=0)
+    assert [len(times.values) for times in found.values()] == [3, 3]
 
 
 def test_instants_are_spelled_as_the_copys_columns_have_them():
