@@ -138,17 +138,17 @@ doc:
 SPLAY_BENCH = PYTHONPATH=benchmarks $(VENV)/bin/python -m splay_bench
 RESULTS ?= target/bench/results
 
-# Meant for less than ten minutes: four queries have cold runs, each of which starts an engine anew, and processes make one pass each.
+# Meant for less than ten minutes: four queries have cold runs, each of which starts an engine anew, and there is one pass, which starts each engine twice.
 bench: wheel
 	$(SPLAY_BENCH) run all --size smoke --scale 0.005 --clients 1,4 --cold --warm --cold-rounds 1 --client-seconds 1 \
-		--cold-queries T-V2,O-T,O-B2,C-VO2 --passes 2 --short-seconds 0.05 --splay $(SPLAY) \
+		--cold-queries T-V2,O-T,O-B2,C-VO2 --passes 1 --paced-rounds 2 --short-seconds 0.05 --splay $(SPLAY) \
 		--out $(RESULTS)/smoke $(BENCH)
 	$(SPLAY_BENCH) report --results $(RESULTS)/smoke
 
 # InfluxDB 2.7 is in no registry as a program: `build` compiles it, where Go and Cargo are at hand.
 bench-full: wheel
 	$(SPLAY_BENCH) build influxdb2
-	$(SPLAY_BENCH) run all --size full --scale 0.02,0.1 --clients 1,4,16 --cold --warm --short-seconds 0.3 --splay $(SPLAY) \
+	$(SPLAY_BENCH) run all --size full --scale 0.02,0.1 --clients 1,4,16 --cold --warm --short-seconds 0.3 --write-scale 1 --splay $(SPLAY) \
 		--out $(RESULTS)/full $(BENCH)
 	$(SPLAY_BENCH) report --results $(RESULTS)/full
 

@@ -146,4 +146,4 @@ class Data:
 
         folder = self.made(f"crypto-{self.sizes.scale}-{self.seed}", make)
         paths = {table: sorted((folder / "files").glob(f"{table}_*.parquet")) for table in ("trades", "books")}
-        return Tables(folder / "db", paths)
+        return Tables(folder / "db", paths, by_time=True)

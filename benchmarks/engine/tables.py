@@ -24,6 +24,8 @@ class Tables:
     database: pathlib.Path
     paths: dict[str, list[pathlib.Path]]
     columns: dict[str, list[str]] = field(default_factory=dict)
+    by_time: bool = False
+    """Whether frames are best in the order of time alone: a long time of few symbols, of which ranges of time are asked."""
 
     @property
     def names(self) -> list[str]:

@@ -30,11 +30,12 @@ class Reader:
 
     def all(self, table: str, start, end, columns=None, builder=None):
         """The same of all symbols, with their name as a category and the time as a column."""
+        import numpy as np
         import pandas as pd
 
         frames = [self.one(table, symbol, start, end, columns, builder) for symbol in self.symbols]
         frame = pd.concat(frames)
-        codes = [code for code, part in enumerate(frames) for _ in range(len(part))]
+        codes = np.repeat(np.arange(len(frames)), list(map(len, frames)))
         frame.insert(0, "symbol", pd.Categorical.from_codes(codes, self.symbols))
         return frame.rename_axis("timestamp").reset_index()
 
@@ -68,6 +69,20 @@ def add_mid(builder):
     from arcticdb import col
 
     return builder.apply("mid", (col("b1p") + col("a1p")) / 2)
+
+
+def extremes(read, start, end, columns: dict[str, tuple[str, str]]):
+    """Greatest or least values of each symbol's range: no frame of all symbols is needed for them."""
+    import pandas as pd
+
+    wanted = list(dict.fromkeys(of for of, _ in columns.values()))
+    parts = {symbol: read.one("books", symbol, start, end, wanted) for symbol in read.symbols}
+    rows = [
+        {"symbol": symbol} | {name: getattr(part[of], how)() for name, (of, how) in columns.items()}
+        for symbol, part in parts.items()
+        if len(part)
+    ]
+    return pd.DataFrame(rows)
 
 
 def volume(read, p, end, width: str):
@@ -119,12 +134,14 @@ QUERIES = {
     "T-V2": lambda r, p: volume(r, p, p.month_end, "1D"),
     "T-VWAP": vwap,
     "O-T": top_of_book,
-    "O-B1": lambda r, p: plain.highest_bid(r.all("books", p.day_start, p.week_end, ["b1p"])),
-    "O-B2": lambda r, p: plain.highest_bid(r.all("books", p.day_start, p.month_end, ["b1p"])),
+    "O-B1": lambda r, p: extremes(r, p.day_start, p.week_end, {"max_bid": ("b1p", "max")}),
+    "O-B2": lambda r, p: extremes(r, p.day_start, p.month_end, {"max_bid": ("b1p", "max")}),
     "O-S": lambda r, p: plain.spread(r.all("books", p.day_start, p.day_end, ["b1p", "a1p"])),
     "O-V1": depth,
     "O-V2": deep,
-    "O-NBBO": lambda r, p: plain.best(r.all("books", p.nbbo_start, p.nbbo_end, ["b1p", "a1p"])),
+    "O-NBBO": lambda r, p: extremes(
+        r, p.nbbo_start, p.nbbo_end, {"best_bid": ("b1p", "max"), "best_ask": ("a1p", "min")}
+    ),
     "C-R": lambda r, p: returns(r, p, p.day_end, "5min"),
     "C-VT": lambda r, p: plain.volatility(returns(r, p, p.day_end, "5min", "trades"), "1h"),
     "C-VO1": lambda r, p: plain.volatility(returns(r, p, p.day_end, "5min"), "1h"),

@@ -6,6 +6,9 @@ Life of an engine in its worker, a process of its own:
 - ``open()`` makes it ready for questions; ``close()`` ends what it started
 - ``prepare(question, parameters, variant)`` gives a call without arguments, which is what is timed: from sending the
   statement to holding the whole answer as columns; ``arrow(answer)`` makes a table of it outside of the clock
+- ``prepared(…)`` gives the same of a statement that the engine has prepared before, ``unseen(…, mark)`` of a text that it has
+  never been sent; each is ``None`` where the engine has no such thing
+- ``forget()`` gives up what the engine keeps of its files, in the same process
 - ``write_open()``, ``write(files)`` loads the write day from CSV until it can be queried and was synced; ``totals()`` counts what is there
 """
 
@@ -40,6 +43,10 @@ class Base:
     """Why this is its best."""
     answers = "Arrow table"
     """What the client holds when the clock stops."""
+    transport = "in process"
+    """How statements and answers travel."""
+    takes_write_day = True
+    """Whether it loads the write day; not where another engine's load is the same."""
 
     def __init__(self, folder: pathlib.Path, threads: int, settings: Mapping[str, str]):
         self.folder = folder
@@ -67,6 +74,12 @@ class Base:
     def prepare(self, question, parameters, variant):
         raise NotImplementedError
 
+    def prepared(self, question, parameters, variant):
+        """As ``prepare``, of a statement that was prepared off the clock and gets the variant's values; ``None`` if there is none."""
+
+    def unseen(self, question, parameters, variant, mark: int):
+        """As ``prepare``, of a text that wasn't sent before: ``mark`` is another number each time. ``None`` for calls of a library."""
+
     def engine_ms(self) -> float | None:
         """Milliseconds of the last statement by the engine's own clock; ``None`` where it doesn't say. Asked off the clock."""
         return None
@@ -78,6 +91,14 @@ class Base:
     @staticmethod
     def arrow(answer):
         return answer
+
+    def forget(self) -> bool:
+        """Opens the tables anew in the same process, so that only the page cache may hold them; ``False`` if it can't."""
+        if self.stores != "disk" or self.is_server:
+            return False
+        self.close()
+        self.open()
+        return True
 
     def write_open(self, files: Mapping[str, pathlib.Path]) -> None:
         """Makes ready for ``write``, off the clock: starts a server, makes empty tables."""

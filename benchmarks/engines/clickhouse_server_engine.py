@@ -15,6 +15,7 @@ import urllib.parse
 from .base import TOTALS, sync
 from .clickhouse_engine import DIALECT, OWN, structure
 from .clickhouse_engine import Engine as Embedded
+from .translate import never_seen
 
 VARIABLE = "SPLAY_BENCH_CLICKHOUSE"
 ARRIVAL = "{first} + rowNumberInAllBlocks()"
@@ -70,10 +71,15 @@ class Client:
         return json.loads(self.post(f"{text} FORMAT JSONCompact"))["data"]
 
     def prepare(self, question, parameters, variant):
+        return self.asking(DIALECT.text(question, parameters, variant, OWN.get(question.id)))
+
+    def unseen(self, question, parameters, variant, mark: int):
+        return self.asking(never_seen(DIALECT.text(question, parameters, variant, OWN.get(question.id)), mark))
+
+    def asking(self, text: str):
         import pyarrow as pa
 
-        text = DIALECT.text(question, parameters, variant, OWN.get(question.id)) + " FORMAT ArrowStream"
-        return lambda: pa.ipc.open_stream(self.post(text)).read_all()
+        return lambda: pa.ipc.open_stream(self.post(f"{text} FORMAT ArrowStream")).read_all()
 
 
 class Engine(Embedded):
@@ -83,6 +89,7 @@ class Engine(Embedded):
     is_server = True
     is_remote = True
     starts = f"a server named by {VARIABLE}, asked over HTTP"
+    transport = "HTTP, Arrow"
 
     @classmethod
     def unavailable(cls, settings):
@@ -125,6 +132,9 @@ class Engine(Embedded):
 
     def prepare(self, question, parameters, variant):
         return self.client.prepare(question, parameters, variant)
+
+    def unseen(self, question, parameters, variant, mark: int):
+        return self.client.unseen(question, parameters, variant, mark)
 
     def session(self) -> Client:
         return self.connect()

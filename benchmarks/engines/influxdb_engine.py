@@ -38,6 +38,7 @@ class Engine(Base):
         "values by `last`, logarithms by the client, since 1.6 has none; answers as CSV parsed by Arrow."
     )
 
+    transport = "HTTP, CSV"
     write_path = "/write"
     write_parameters = {"db": DATABASE, "precision": "ns"}
 
@@ -166,6 +167,10 @@ max-row-limit = 0
 
     def prepare(self, question, parameters, variant):
         return self.client.prepare(question, parameters, variant)
+
+    def unseen(self, question, parameters, variant, mark: int):
+        """InfluxQL keeps no plans, and has no other name for a measurement: the text differs by a comment."""
+        return self.client.prepare(question, parameters, variant, f"/* {mark} */ ")
 
     def session(self) -> Client:
         return Client(self.port)

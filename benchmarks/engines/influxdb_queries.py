@@ -92,7 +92,7 @@ class Client:
             raise RuntimeError(result["error"])
         return result.get("series", [])
 
-    def prepare(self, question, parameters, variant):
+    def prepare(self, question, parameters, variant, before: str = ""):
         # What ``columns`` uses is imported before the clock starts.
         import numpy.ma  # noqa: F401
         import pyarrow.acero
@@ -107,6 +107,9 @@ class Client:
             text = render(TEXTS[id].replace("<= $instant", f"<= {until}"), parameters, variant, literal)
         else:
             text = render(TEXTS[id], parameters, variant, literal)
+        return self.asking(id, before + text)
+
+    def asking(self, id: str, text: str):
         headers = {"Accept": "application/csv"}
         return lambda: columns(id, self.request("GET", "/query", None, headers, q=text, db=DATABASE, epoch="ns"))
 
@@ -121,11 +124,13 @@ def columns(id: str, content: bytes):
         pa.BufferReader(content), convert_options=csv.ConvertOptions(column_types={"tags": pa.string()})
     )
     found = {}
-    tags = table["tags"]
+    # All rows of a series have the same text: it is taken apart once for each series, not for each row.
+    tags = table["tags"].combine_chunks().dictionary_encode()
+    tags = tags.combine_chunks() if isinstance(tags, pa.ChunkedArray) else tags
     for tag in TAGS:
-        values = pc.extract_regex(tags, f"(?:^|,){tag}=(?P<value>[^,]*)")
+        values = pc.extract_regex(tags.dictionary, f"(?:^|,){tag}=(?P<value>[^,]*)")
         if id != "O-T" and values.null_count < len(values):
-            found[tag] = pc.struct_field(values, "value")
+            found[tag] = pc.struct_field(values, "value").take(tags.indices)
     if id in TIME_NAMES:
         micros = pc.divide(table["time"], 1_000)
         found[TIME_NAMES[id]] = micros.cast(pa.timestamp("us", "UTC"))

@@ -112,7 +112,7 @@ def price_returns(trades, width: str):
 QUERIES = {
     "T-V1": lambda t, p: volume(day(t, p, "trades"), "1min"),
     "T-V2": lambda t, p: volume(month(t, p, "trades"), "1D"),
-    "T-VWAP": lambda t, p: vwap(day({"trades": btc(t["trades"])}, p, "trades"), "1min"),
+    "T-VWAP": lambda t, p: vwap(btc(day(t, p, "trades")), "1min"),
     "O-T": top_of_book,
     "O-B1": lambda t, p: highest_bid(week(t, p, "books")),
     "O-B2": lambda t, p: highest_bid(month(t, p, "books")),

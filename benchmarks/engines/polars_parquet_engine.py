@@ -1,11 +1,12 @@
 """Polars lazily on Parquet: a file for each day, sorted by symbol, time and arrival, scanned by each query.
 
-A file a day lets a range of time pass over the other files; the order within passes over row groups of other symbols by their
-statistics. zstd at its lowest level is what Polars writes by default. The queries are those of Polars in memory.
+A query names the files of its days, as users of such a folder do: a scan of all files opens each of them first. The order within
+passes over row groups of other symbols by their statistics. zstd at its lowest level is what Polars writes by default. The queries
+are those of Polars in memory.
 """
 
+import datetime
 import shutil
-from types import SimpleNamespace
 
 from .base import sync
 from .polars_engine import Engine as InMemory
@@ -14,13 +15,43 @@ ROW_GROUP_ROWS = 65_536
 """Small groups: a day's rows of one symbol are a few of them at scale 1."""
 
 
+class Days:
+    """The files of each day; what Polars' queries ask for ranges of time."""
+
+    def __init__(self, folder):
+        self.files = {
+            table: {datetime.date.fromisoformat(path.stem[-10:]): path for path in (folder / table).glob("*.parquet")}
+            for table in ("trades", "books")
+        }
+
+    def scan(self, table: str, first: datetime.date, last: datetime.date):
+        import polars as pl
+
+        return pl.scan_parquet([path for day, path in sorted(self.files[table].items()) if first <= day <= last])
+
+    def between(self, table: str, start, end):
+        from engine.polars_words import column, instant
+
+        last = (end - datetime.timedelta(microseconds=1)).date()
+        return self.scan(table, start.date(), last).filter(
+            (column.timestamp >= instant(start)) & (column.timestamp < instant(end))
+        )
+
+    def latest(self, table: str, symbol: str, at, columns: list[str]):
+        """The last row of a symbol up to an instant: of its day, or the day before."""
+        from engine.polars_words import column, instant
+
+        found = self.scan(table, at.date() - datetime.timedelta(days=1), at.date())
+        return found.filter((column.symbol == symbol) & (column.timestamp <= instant(at))).select(columns).last()
+
+
 class Engine(InMemory):
     name = "polars-parquet"
     title = "Polars, lazily on Parquet"
     stores = "disk"
     best = (
-        "Parquet, a file a day, sorted by symbol, time and arrival within, zstd, row groups of 65,536 rows: scans pass over "
-        "files by date and over row groups by symbol."
+        "Parquet, a file a day, sorted by symbol, time and arrival within, zstd, row groups of 65,536 rows: scans name the "
+        "files of their days and pass over row groups by symbol."
     )
 
     def load(self, tables) -> None:
@@ -40,12 +71,10 @@ class Engine(InMemory):
         frame.write_parquet(path, row_group_size=ROW_GROUP_ROWS)
 
     def open(self) -> None:
-        import polars as pl
         from engine.systems.polars_frames import System
 
         self.system = System()
-        scans = {table: pl.scan_parquet(self.folder / table / "*.parquet") for table in ("trades", "books")}
-        self.system.frames = SimpleNamespace(**scans)
+        self.system.frames = Days(self.folder)
 
     def write(self, files) -> None:
         import polars as pl

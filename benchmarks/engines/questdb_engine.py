@@ -5,8 +5,9 @@ are SYMBOL. No symbol has an index: each of three is a third of the rows, which 
 come in the order of time and by one writer, so the tables do without the write-ahead log, which would write them twice. The
 native words are used: `SAMPLE BY`, `last`, and a limit on the reversed designated timestamp, which reads from the end.
 
-Answers come as CSV (`/exp`) and are parsed by Arrow: of JSON, PostgreSQL's wire and CSV this is the quickest way to columns in
-Python. HTTP tells no time of the engine's own for an export.
+Answers come by HTTP's export (`/exp`): as CSV parsed by Arrow, which is the quickest way to columns in Python for small answers, and
+as Parquet for those of tens of thousands of rows. HTTP tells no time of the engine's own for an export. Prepared statements exist
+over PostgreSQL's wire alone; they are asked there, in binary.
 """
 
 import datetime
@@ -21,6 +22,8 @@ import urllib.request
 
 from . import server
 from .base import TOTALS, Base, Skipped, sync
+from .postgresql_client import Client as WireClient
+from .translate import never_seen
 
 VERSION = "9.3.4"
 """The last whose jar runs on Java 17."""
@@ -85,6 +88,10 @@ TEXTS = {
 }
 
 
+LARGE = ("O-S", "O-V1")
+"""Queries whose answers come as Parquet."""
+
+
 def literal(value) -> str:
     if isinstance(value, datetime.datetime):
         return f"'{value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z'"
@@ -110,23 +117,45 @@ class Client:
         return json.loads(self.get("/exec", query=text)).get("dataset", [])
 
     def prepare(self, question, parameters, variant):
-        import pyarrow as pa
+        return self.asking(question.id, self.text(question, parameters, variant))
+
+    def text(self, question, parameters, variant) -> str:
         from engine.question import render
+
+        return render(TEXTS[question.id], parameters, variant, literal)
+
+    def asking(self, id: str, text: str):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
         from pyarrow import csv
 
-        text = render(TEXTS[question.id], parameters, variant, literal)
+        if id in LARGE:
+            return lambda: pq.read_table(pa.BufferReader(self.get("/exp", query=text, fmt="parquet")))
         return lambda: csv.read_csv(pa.BufferReader(self.get("/exp", query=text)))
+
+
+class Text:
+    """Our texts in the place of a dialect."""
+
+    def text(self, question, parameters, variant, own: str) -> str:
+        from engine.question import render
+
+        return render(own, parameters, variant, literal)
+
+    def template(self, question, own: str) -> str:
+        return own
 
 
 class Engine(Base):
     name = "questdb"
     title = "QuestDB"
-    requirements = ("numpy", "pyarrow==26.0.1")
+    requirements = ("numpy", "psycopg[binary]==3.3.9", "pyarrow==26.0.1")
     is_server = True
+    transport = "HTTP, CSV or Parquet"
     starts = "its server, a Java process started by the worker, bound to 127.0.0.1; asked over HTTP"
     best = (
         "Designated timestamps in nanoseconds, daily partitions, SYMBOL codes, no write-ahead log for one writer in order; "
-        "`SAMPLE BY` and `last`; answers as CSV parsed by Arrow."
+        "`SAMPLE BY` and `last`; answers as CSV parsed by Arrow, large ones as Parquet; prepared over PostgreSQL's wire."
     )
 
     @classmethod
@@ -166,14 +195,14 @@ class Engine(Base):
 
     def start(self, copy_root: pathlib.Path) -> Client:
         """Starts the server; files may be read below ``copy_root``."""
-        self.port = server.free_port()
+        self.port, self.wire_port = server.free_port(), server.free_port()
         conf = self.folder / "root" / "conf"
         conf.mkdir(parents=True, exist_ok=True)
         settings = {
             "http.bind.to": f"127.0.0.1:{self.port}",
             "http.min.enabled": "false",
             "http.export.connection.limit": 256,
-            "pg.enabled": "false",
+            "pg.net.bind.to": f"127.0.0.1:{self.wire_port}",
             "line.tcp.enabled": "false",
             "telemetry.enabled": "false",
             "shared.worker.count": self.threads,
@@ -214,6 +243,15 @@ class Engine(Base):
 
     def prepare(self, question, parameters, variant):
         return self.client.prepare(question, parameters, variant)
+
+    def unseen(self, question, parameters, variant, mark: int):
+        return self.client.asking(question.id, never_seen(self.client.text(question, parameters, variant), mark))
+
+    def prepared(self, question, parameters, variant):
+        if not hasattr(self, "wire"):
+            address = f"host=127.0.0.1 port={self.wire_port} user=admin password=quest dbname=qdb"
+            self.wire = WireClient(address, TEXTS, Text())
+        return self.wire.prepared(question, parameters, variant)
 
     def session(self) -> Client:
         return Client(self.port)
@@ -265,6 +303,9 @@ class Engine(Base):
         return sum(folder_bytes(path) for table in COLUMNS for path in (self.folder / "root" / "db").glob(f"{table}*"))
 
     def close(self) -> None:
+        if hasattr(self, "wire"):
+            self.wire.close()
+            del self.wire
         if hasattr(self, "server"):
             server.stop(self.server)
             del self.server

@@ -9,5 +9,5 @@ class Engine(splay_engine.Engine):
     tier = "fast"
     best = (
         "Tables as `load --tier fast` makes them: rows ordered by symbol, time and arrival, one partition a date, Parquet in encodings that are read page by page. "
-        "Plain SQL as a user writes it; no result cache, no prepared statements."
+        "Plain SQL as a user writes it; no result cache."
     )

@@ -33,7 +33,7 @@ class Engine(Disk):
     stores = "memory"
     best = (
         "All rows through capture, in batches of 65,536 in the order of time, and kept in the real-time tables: nothing is "
-        "written down. The same SQL as on disk; no result cache, no prepared statements."
+        "written down. The same SQL as on disk; no result cache."
     )
 
     def load(self, tables) -> None:
@@ -69,9 +69,10 @@ class Engine(Disk):
         self.system = System()
         self.system.database = self.opened
         self.answer = None
+        self.statements = {}
 
     def close(self) -> None:
         """Forgets all rows; a capture that is closed would write them down."""
-        for name in ("system", "capture", "opened"):
+        for name in ("system", "statements", "answer", "capture", "opened"):
             self.__dict__.pop(name, None)
         shutil.rmtree(self.database, ignore_errors=True)

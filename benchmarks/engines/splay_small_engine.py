@@ -9,5 +9,5 @@ class Engine(splay_engine.Engine):
     tier = "small"
     best = (
         "Tables as `load --tier small` makes them: rows ordered by symbol, time and arrival, one partition a date, Parquet in such encodings, with zstd behind them. "
-        "Plain SQL as a user writes it; no result cache, no prepared statements."
+        "Plain SQL as a user writes it; no result cache."
     )

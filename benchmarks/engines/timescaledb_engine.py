@@ -9,7 +9,8 @@ No server was there when this was written: what it has beyond PostgreSQL hasn't 
 
 from dataclasses import replace
 
-from .postgresql_engine import DIALECT, OWN, TABLES, Client, as_csv
+from .postgresql_client import TRANSPORT, Client
+from .postgresql_engine import DIALECT, OWN, TABLES, as_csv
 from .postgresql_engine import Engine as PostgreSQL
 from . import rows
 from .base import sync
@@ -28,6 +29,8 @@ class Engine(PostgreSQL):
         bucket=lambda seconds, column: f"time_bucket('{seconds} seconds', {column})",
         last=lambda value: f"last({value}, n)",
     )
+    requirements = ("numpy", "psycopg[binary]==3.3.9", "pyarrow==26.0.1")
+    transport = TRANSPORT
     # Closing values are `last` by the number of arrival, so the shared texts serve.
     own = {"O-T": OWN["O-T"]}
 

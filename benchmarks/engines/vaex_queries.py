@@ -82,9 +82,9 @@ def top_of_book(f, p, symbol, instant):
 
     code = SYMBOLS.index(symbol)
     _, high = bounds(f["books"], code, 0, nanoseconds(instant) + 1)
-    names = ["timestamp", "b1p", "b1s", "a1p", "a1s"]
-    frame = f["books"][high - 1 : high][names].to_pandas_df()
-    return frame.assign(timestamp=pd.to_datetime(frame["timestamp"], utc=True))
+    # One row of mapped columns: a frame of it would be a pass of Vaex.
+    found = {name: f["books"].columns[name][high - 1 : high] for name in ("timestamp", "b1p", "b1s", "a1p", "a1s")}
+    return pd.DataFrame(found | {"timestamp": pd.to_datetime(found["timestamp"], utc=True)})
 
 
 def extremes(f, start, end, columns: dict[str, tuple[str, str]]):
@@ -102,12 +102,14 @@ def extremes(f, start, end, columns: dict[str, tuple[str, str]]):
 def spread(f, p):
     import pandas as pd
 
-    frames = []
-    for code, part in slices(f["books"], p.day_start, p.day_end):
-        columns = {"timestamp": part.timestamp.to_numpy(), "spread": (part.a1p - part.b1p).to_numpy()}
-        frames.append(pd.DataFrame({"symbol": SYMBOLS[code]} | columns))
-    frame = pd.concat(frames, ignore_index=True)
-    return frame.assign(timestamp=pd.to_datetime(frame["timestamp"], utc=True))
+    # Every row of the range is wanted: slices of the mapped columns, without a pass of Vaex, and symbols as a category.
+    books, start, end = f["books"].columns, nanoseconds(p.day_start), nanoseconds(p.day_end)
+    parts = [slice(*bounds(f["books"], code, start, end)) for code in range(len(SYMBOLS))]
+    codes = np.repeat(np.arange(len(SYMBOLS)), [part.stop - part.start for part in parts])
+    times = np.concatenate([books["timestamp"][part] for part in parts])
+    spreads = np.concatenate([books["a1p"][part] - books["b1p"][part] for part in parts])
+    symbols = pd.Categorical.from_codes(codes, SYMBOLS)
+    return pd.DataFrame({"symbol": symbols, "timestamp": pd.to_datetime(times, utc=True), "spread": spreads})
 
 
 def depth(f, levels: int, start, end, width: str):

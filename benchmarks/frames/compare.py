@@ -19,23 +19,30 @@ FIRST = ("splay", "database")
 
 
 def run(options) -> None:
+    place, told, wrong, absent = collected(options)
+    for system, reason in absent.items():
+        print(f"{system}: left out, {reason}")
+    print_table(options, place, told, wrong)
+    (options.work / "frames.json").write_text(json.dumps({" ".join(key): value for key, value in told.items()}, indent=1))
+
+
+def collected(options) -> tuple[pathlib.Path, dict, dict, dict]:
+    """The data, what all systems told, what of it is wrong, and which systems can't be had, with the reason."""
     place = data.prepare(options.work, options.splay.resolve(), options.quotes, options.trades, options.symbols)
     out = options.work / "answers"
     out.mkdir(exist_ok=True)
-    told = {}
+    told, absent = {}, {}
     for system in options.systems.split(","):
         try:
-            python = environment.ensure(options.work / "venvs" / system, REQUIREMENTS.get(system, []), options.work / f"{system}-pip.log")
+            python = environment.ensure(options.venvs / system, REQUIREMENTS.get(system, []), options.work / f"{system}-pip.log")
         except environment.Skipped as error:
-            print(f"{system}: left out, {error}")
+            absent[system] = str(error)
             continue
         for kind in KINDS[system]:
             if kind == "hdf5" and not _has_hdf5(python, place):
                 continue
             told[system, kind] = _asked(python, system, kind, place, out, options.passes)
-    wrong = check(told, out)
-    print_table(options, place, told, wrong)
-    (options.work / "frames.json").write_text(json.dumps({" ".join(key): value for key, value in told.items()}, indent=1))
+    return place, told, check(told, out), absent
 
 
 def _has_hdf5(python: pathlib.Path, place: pathlib.Path) -> bool:

@@ -27,6 +27,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help=f"a roll of {FULL_ROLL_ROWS:,} rows")
     parser.add_argument("--producers", type=int, default=usual.producers, help="processes that send lines")
     parser.add_argument("--seconds", type=float, default=usual.seconds, help="length of the runs at a fixed rate")
+    parser.add_argument("--sustained-seconds", type=float, default=usual.sustained_seconds, help="length of the long runs of lines")
     parser.add_argument("--no-questdb", action="store_true", help="leave QuestDB out")
     given = parser.parse_args()
     target = given.splay.resolve().parents[1]
@@ -38,6 +39,7 @@ def main() -> None:
         live_rows=given.live_rows,
         producers=given.producers,
         seconds=given.seconds,
+        sustained_seconds=given.sustained_seconds,
         downloads=None if given.no_questdb else target / "bench" / "downloads",
     )
     folder = pathlib.Path(tempfile.mkdtemp(prefix="ingest-", dir=target))

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from . import keeping, latency, latest, rates
+from . import keeping, latency, latest, rates, sustained
 from .figures import Figure, milliseconds, millions
 from .lines import CONNECTIONS, one_by_one, requests
 from .servers import QuestDB, Splay
@@ -32,6 +32,8 @@ class Options:
     producers: int = 2
     seconds: float = 5
     """Length of the runs at a fixed rate."""
+    sustained_seconds: float = 60
+    """How long lines are sent without a pause, in order of time and not."""
     downloads: pathlib.Path | None = None
     """Where QuestDB's jar is kept; without it QuestDB is left out."""
 
@@ -50,6 +52,8 @@ class Rival:
 
     lines: str = ""
     single_lines: str = ""
+    in_order: str = ""
+    out_of_order: str = ""
 
 
 def figures(options: Options, folder: pathlib.Path) -> Iterator[Figure]:
@@ -69,6 +73,7 @@ def figures(options: Options, folder: pathlib.Path) -> Iterator[Figure]:
         yield recovered(options, server)
     finally:
         server.kill()
+    yield from minutes(options, folder, rival)
     yield from undisturbed(options, folder)
     yield from newest(options, folder)
     yield from kept(options, folder)
@@ -92,9 +97,27 @@ def questdb(options: Options, folder: pathlib.Path) -> Rival:
     server = QuestDB(folder / "questdb", QuestDB.fetch(options.downloads))
     server.start()
     try:
-        return Rival(line_rates(options, server), single_line_rate(options, server))
+        return Rival(
+            line_rates(options, server), single_line_rate(options, server), *sustained_rates(options, server)
+        )
     finally:
         server.stop()
+
+
+def sustained_rates(options: Options, server) -> list[str]:
+    """In order of time by one producer, and by several whose times interleave."""
+    found = [("in_order", 1), ("out_of_order", max(2, options.producers))]
+    return [sustained.measure(server, table, count, options.sustained_seconds).words() for table, count in found]
+
+
+def minutes(options: Options, folder: pathlib.Path, rival: Rival) -> Iterator[Figure]:
+    """Rows a second over a long time, in a server of its own."""
+    with started(options, folder / "sustained") as server:
+        in_order, out_of_order = sustained_rates(options, server)
+    what = f"line protocol over TCP for {options.sustained_seconds:g} s"
+    yield Figure(f"{what}, one sender, in order of time", in_order, "", rival.in_order)
+    senders = max(2, options.producers)
+    yield Figure(f"{what}, {senders} senders, whose times interleave", out_of_order, "", rival.out_of_order)
 
 
 def coming_in(options: Options, server: Splay, rival: Rival) -> Iterator[Figure]:

@@ -11,12 +11,13 @@ import engines
 from engines.base import Skipped
 
 from . import install
-from .settings import ROOT, Settings
+from .settings import KINDS, ROOT, Settings
 
 SUITES = {
     "finance": "fourteen queries, load (W) and size (SE) of a crypto month, all engines",
     "formats": "sizes of a day of trades in eight formats and ours, four queries on each",
     "taq": "three queries on a day of trades and quotes, with time and peak memory",
+    "frames": "eight questions of two articles by Vaex, pandas, pyarrow, Polars, DuckDB and SplayDB",
     "bars": "filters over 100,000 bars by selectivity; queries a second, P50 and P99",
     "nysetaq": "84 questions about a day of trades and quotes, against DuckDB and Polars",
     "compression": "bytes of a row and how fast it is read back, our two tiers against Arrow and Parquet files",
@@ -36,7 +37,9 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m splay_bench", description="The benchmark in the box.")
     commands = top.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="measure", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    run.add_argument("suite", choices=[*SUITES, "all"])
+    run.add_argument("suite", choices=[*SUITES, "all", "mine"])
+    run.add_argument("--sql", type=pathlib.Path, nargs="+", default=[], help="of `mine`: files with your statements")
+    run.add_argument("--database", type=pathlib.Path, help="of `mine`: your database")
     run.add_argument("--scale", default="0.02", help="share of 20 M trades and 33 M books; several with commas")
     run.add_argument("--engines", default="all", help="with commas; `list` shows them")
     run.add_argument("--queries", default="", help="with commas; all if empty")
@@ -45,9 +48,12 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--clients", default="", help="counts of clients, with commas")
     run.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder of the results")
     run.add_argument("--rounds", type=int, default=10, help="warm runs of each query")
-    run.add_argument("--passes", type=even, default=4, help="over all queries, among which a query's warm runs are divided")
+    run.add_argument("--passes", type=int, default=4, help="of all engines over all queries, among which a query's warm runs are divided")
+    run.add_argument("--kinds", default="prepared,unseen", help="besides known texts, with commas: prepared, unseen")
+    run.add_argument("--paced-rounds", type=int, default=12, help="runs of each query at one question every 50 ms; 0: none")
     run.add_argument("--short-seconds", type=float, default=0.1, help="short queries are warmed and asked for so long")
-    run.add_argument("--cold-rounds", type=int, default=3, help="cold runs of each query")
+    run.add_argument("--cold-rounds", type=int, default=9, help="cold runs of each query")
+    run.add_argument("--write-scale", type=float, help="scale of the write day (W); that of the run if not given")
     run.add_argument("--cold-queries", default="", help="those that have cold runs, with commas; all if empty")
     run.add_argument("--client-seconds", type=float, default=5, help="how long each count of clients asks")
     run.add_argument("--limit", type=float, default=600, help="seconds after which a request has failed")
@@ -70,12 +76,13 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def even(text: str) -> int:
-    """A count of passes: half of them are made by one process."""
-    count = int(text)
-    if count < 2 or count % 2:
-        raise argparse.ArgumentTypeError(f"{count} isn't an even number from 2")
-    return count
+def kinds_of(text: str) -> list[str]:
+    """What is timed besides known texts."""
+    kinds = [word for word in text.split(",") if word]
+    for kind in kinds:
+        if kind not in KINDS:
+            raise KeyError(f"no kind {kind}; there are {', '.join(KINDS)}")
+    return kinds
 
 
 def settings_of(arguments) -> Settings:
@@ -94,6 +101,9 @@ def settings_of(arguments) -> Settings:
         passes=arguments.passes,
         short_seconds=arguments.short_seconds,
         warm_up_seconds=arguments.short_seconds,
+        kinds=kinds_of(arguments.kinds),
+        paced_rounds=arguments.paced_rounds,
+        write_scale=arguments.write_scale,
         cold_rounds=arguments.cold_rounds,
         cold_only=[word for word in arguments.cold_queries.split(",") if word],
         client_seconds=arguments.client_seconds,
@@ -113,7 +123,7 @@ def settings_of(arguments) -> Settings:
 
 def show() -> None:
     print("Suites:")
-    for name, about in SUITES.items():
+    for name, about in (SUITES | {"mine": "your own statements on your own database, beside DuckDB on a copy of it"}).items():
         print(f"  {name:15} {about}")
     print("\nEngines:")
     for name in engines.NAMES:
@@ -132,6 +142,12 @@ def main() -> int:
     arguments = parser().parse_args()
     if arguments.command == "list":
         show()
+    elif arguments.command == "run" and arguments.suite == "mine":
+        if not arguments.sql or not arguments.database:
+            raise KeyError("`run mine` wants --sql FILE... and --database FOLDER")
+        return importlib.import_module(f"{__package__}.mine").run(
+            settings_of(arguments), arguments.database, arguments.sql
+        )
     elif arguments.command == "run":
         settings = settings_of(arguments)
         suites = list(SUITES) if arguments.suite == "all" else [arguments.suite]

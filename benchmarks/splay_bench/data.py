@@ -71,3 +71,13 @@ def reference(python: pathlib.Path, data: Finance, benchmarks: pathlib.Path) -> 
         subprocess.run(command, check=True, cwd=benchmarks)
         partial.rename(folder)
     return folder
+
+
+def write_day(splay: pathlib.Path, work: pathlib.Path, scale: float, seed: int) -> Finance:
+    """The files of the write day alone, of another scale than the tables."""
+    made = Data(splay, work, Sizes(symbols=0, quotes=0, scale=scale), seed)
+
+    def make(folder: pathlib.Path) -> None:
+        made.command("gen", "crypto", "--out", folder, "--scale", scale, "--write-day", "--seed", seed)
+
+    return Finance(made.made(f"write-day-{scale:g}-{seed}", make))

@@ -1,10 +1,12 @@
 """The finance suite: the fourteen queries, the load of the write day (W) and the size on disk (SE), engine by engine.
 
-For each engine in turn, and never two at a time: tables are loaded; every query's answer is checked; warm times; several
-clients; cold times, each in a fresh process; warm times once more in another process, to see how far two runs agree; W.
+Engines are never up two at a time. First each loads its tables, and every query's answer is checked. Then come sittings of warm
+times, in which all engines take turns, so that what slows the machine for minutes meets all of them; half of the sittings measure the
+same once more, to see how far two runs agree. Last each has its clients, cold times and W.
 """
 
 import importlib.util
+import json
 import sys
 
 import pyarrow as pa
@@ -15,7 +17,7 @@ from engine.parameters import CryptoParameters
 from engine.suites import crypto14
 from engines.base import Skipped
 
-from . import caches, data, environment, machine
+from . import caches, data, environment, machine, reference
 from .child import BENCHMARKS
 from .engine_run import EngineRun, about, tell
 from .settings import Settings
@@ -27,6 +29,10 @@ from .yardstick import Yardstick
 def run(settings: Settings) -> None:
     for scale in settings.scales:
         Suite(settings, scale).run()
+
+
+def turns(number: int) -> tuple[bool, bool]:
+    return (False, True) if number % 2 == 0 else (True, False)
 
 
 class Suite:
@@ -41,6 +47,9 @@ class Suite:
         )
         self.commit = commit
         self.data = data.finance(settings.splay.resolve(), settings.work.resolve(), scale, settings.seed)
+        self.written = self.data
+        if settings.write_scale and scale == max(settings.scales):
+            self.written = data.write_day(settings.splay.resolve(), settings.work.resolve(), settings.write_scale, settings.seed)
         self.yardstick = Yardstick(settings.threads)
         self.questions = {
             question.id: question
@@ -51,16 +60,41 @@ class Suite:
     def run(self) -> None:
         self.describe()
         self.expected = data.reference(self.python_of_reference(), self.data, BENCHMARKS)
-        for number, name in enumerate(self.settings.engines, 1):
-            tell(f"[{number}/{len(self.settings.engines)}] {name}, {self.name}")
-            try:
-                EngineRun(self, name).run()
-            except Skipped as reason:
-                tell(f"  skipped: {reason}")
-                self.store.put(name, "engine", about(name) | {"skipped": str(reason)})
-            except Exception as error:  # noqa: BLE001  a failing engine doesn't stop the run
-                tell(f"  failed: {error}")
-                self.store.add(name, "engine", **about(name), failed=" ".join(str(error).split())[:600])
+        runs = [EngineRun(self, name) for name in self.settings.engines]
+        runs = [run for run in runs if self.guarded(run, "answers", run.begin)]
+        for place, (number, is_again) in enumerate(self.sittings()):
+            # Every other sitting goes through the engines backwards: none has always the same one before it.
+            for run in runs if place % 2 == 0 else reversed(runs):
+                self.guarded(run, f"sitting {place + 1}", lambda run=run: run.sit(number, is_again) or True)
+        for run in runs:
+            self.guarded(run, "the rest", run.finish)
+
+    def sittings(self) -> list[tuple[int, bool]]:
+        """Each pass and whether it is of the second run; which of the two comes first changes from pass to pass."""
+        if not self.settings.warm:
+            return []
+        return [(number, is_again) for number in range(self.settings.passes) for is_again in turns(number)]
+
+    def guarded(self, run: EngineRun, stage: str, does):
+        """What a step of an engine's gives; one that fails is told and doesn't stop the others."""
+        name = run.name
+        tell(f"{name}, {self.name}, {stage}")
+        try:
+            return does()
+        except Skipped as reason:
+            tell(f"  skipped: {reason}")
+            self.store.put(name, "engine", about(name) | {"skipped": str(reason)})
+        except Exception as error:  # noqa: BLE001  a failing engine doesn't stop the run
+            tell(f"  failed: {error}")
+            self.store.add(name, "engine", **about(name), failed=" ".join(str(error).split())[:600])
+        return False
+
+    def expected_totals(self) -> dict[str, float]:
+        """Counts and sums of the write day."""
+        path = self.written.folder / "totals.json"
+        if not path.exists():
+            write(path, reference.totals(self.written))
+        return json.loads(path.read_text())
 
     def python_of_reference(self):
         """An interpreter that has DuckDB: this one, or that of its environment."""
@@ -78,7 +112,7 @@ class Suite:
             "command": self.settings.command,
             "rows": self.data.rows(),
             "raw_bytes": self.data.raw_bytes,
-            "write_bytes": self.data.write_bytes,
+            "write_bytes": self.written.write_bytes,
         }
         write(self.store.folder / "run.json", values)
 

@@ -91,7 +91,7 @@ def measure(given: inside.Inside) -> dict:
         "title": "formats: sizes, and four queries on each",
         "note": f"{rows['trade'].num_rows:,} trades, {rows['quote'].num_rows:,} quotes, "
         f"{len(TRADE_COLUMNS)} and {len(QUOTE_COLUMNS)} columns. Files are read by Polars, ours by SplayDB; warm medians, ms; "
-        "answers compared. The last column quotes the article: about 34 million trades of 15 columns.",
+        "answers compared.",
         "tables": [table(found, given.rounds)],
     }
 

@@ -75,6 +75,7 @@ def measured(suite: str, settings: Settings) -> dict:
         "size": settings.size,
         "seed": settings.seed,
         "threads": settings.threads,
+        "venvs": str(settings.venvs),
     }
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "section.json"
@@ -98,6 +99,7 @@ class Inside:
         self.seed = arguments["seed"]
         self.threads = arguments["threads"]
         self.splay = pathlib.Path(arguments["splay"])
+        self.venvs = pathlib.Path(arguments.get("venvs", ""))
         self.work = pathlib.Path(arguments["work"])
         self.data = Data(self.splay, self.work, self.sizes, self.seed)
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from . import machine
 
 ROOT = machine.ROOT
+KINDS = ("prepared", "unseen")
+"""How a query may be asked besides as a text that is known: as a prepared statement, as a text that was never sent."""
 
 
 @dataclass
@@ -24,9 +26,13 @@ class Settings:
     rounds_min: int = 3
     """So many are made in any case when a query takes longer than ``seconds``."""
     passes: int = 4
-    """The runs of a query are spread over so many passes over all queries, so that a slow moment doesn't meet all of them.
-
-    An even count: half of them are made by one process, half by another."""
+    """The runs of a query are spread over so many passes. In a pass each engine asks all queries in a process of its own, one engine
+    after the other, so that what slows the machine for minutes meets all of them."""
+    kinds: list[str] = field(default_factory=lambda: ["prepared", "unseen"])
+    """What is timed besides known texts."""
+    paced_rounds: int = 12
+    """Runs of each query, and of each kind of it, at one question every ``pace_seconds``; none if 0."""
+    pace_seconds: float = 0.05
     short_seconds: float = 0.1
     """Queries that take less than this for all their runs are asked more often: for so long, up to ``rounds_max`` times."""
     rounds_max: int = 500
@@ -34,7 +40,9 @@ class Settings:
     """A query is asked for so long off the clock before its first pass, and a share of that before the others."""
     seconds: float = 20
     """After so long no further pass of a query begins."""
-    cold_rounds: int = 3
+    cold_rounds: int = 9
+    write_scale: float | None = None
+    """Scale of the write day; that of the run if none."""
     cold_only: list[str] = field(default_factory=list)
     """Queries that have cold runs; all if empty. Each run starts an engine anew, which takes most of a small benchmark."""
     client_seconds: float = 5
@@ -84,6 +92,10 @@ class Settings:
             "rounds_max": self.rounds_max,
             "warm_up_seconds": self.warm_up_seconds,
             "seconds": self.seconds,
+            "kinds": self.kinds,
+            "paced_rounds": self.paced_rounds,
+            "pace_seconds": self.pace_seconds,
+            "write_scale": self.write_scale,
             "cold_rounds": self.cold_rounds,
             "client_seconds": self.client_seconds,
             "threads": self.threads,

@@ -27,11 +27,17 @@ SEED = 1
 """Draws the instants of O-T; run k of every engine takes pair k."""
 
 
+class Absent(Exception):
+    """The engine has no prepared statements, or is asked by calls and not by texts."""
+
+
 class Worker:
     """What can be asked of an engine."""
 
     def __init__(self, engine):
         self.engine = engine
+        self.marks = 0
+        """So many texts that weren't seen before were sent."""
 
     @cached_property
     def parameters(self) -> CryptoParameters:
@@ -60,13 +66,24 @@ class Worker:
         self.engine.open()
         return (time.perf_counter() - start) * 1e3
 
-    def call(self, id: str, run: int, session=None):
+    def call(self, id: str, run: int, session=None, kind: str = "known"):
+        """A call without arguments that asks run ``run`` of a query, as a text that is known, prepared or never seen."""
         question = self.questions[id]
-        return (session or self.engine).prepare(question, self.parameters, question.variant(run))
+        asked = (question, self.parameters, question.variant(run))
+        if kind == "known":
+            return (session or self.engine).prepare(*asked)
+        if kind == "unseen":
+            self.marks += 1
+            call = self.engine.unseen(*asked, self.marks)
+        else:
+            call = self.engine.prepared(*asked)
+        if call is None:
+            raise Absent(f"{self.engine.title} has nothing of the kind")
+        return call
 
-    def do_ask(self, id: str, run: int, to: str | None = None) -> dict:
+    def do_ask(self, id: str, run: int, to: str | None = None, kind: str = "known") -> dict:
         """Asks once; the answer goes to the Arrow stream ``to``."""
-        call = self.call(id, run)
+        call = self.call(id, run, kind=kind)
         start = time.perf_counter()
         answer = call()
         times = {"client_ms": (time.perf_counter() - start) * 1e3}
@@ -85,14 +102,23 @@ class Worker:
         return sorted({str(pathlib.Path(path).resolve()) for path in files if path})
 
     def do_time(
-        self, id: str, first: int, rounds: int, rounds_max: int, for_seconds: float, warm_seconds: float
+        self,
+        id: str,
+        first: int,
+        rounds: int,
+        rounds_max: int,
+        for_seconds: float,
+        warm_seconds: float,
+        kind: str = "known",
+        pace_seconds: float = 0,
     ) -> dict:
         """A slice of a query's warm times, of runs ``first``, ``first + 1`` and so on.
 
         Off the clock it is asked for at least ``warm_seconds``, once for each variant to come and once at least. Then come
-        ``rounds`` runs, and up to ``rounds_max`` as long as all together take less than ``for_seconds``.
+        ``rounds`` runs, and up to ``rounds_max`` as long as all together take less than ``for_seconds``. With ``pace_seconds`` a
+        run begins so long after the one before began, and the process waits meanwhile.
         """
-        self.warm_up(id, first, min(rounds, len(self.questions[id].variants)), warm_seconds)
+        self.warm_up(id, first, min(rounds, len(self.questions[id].variants)), warm_seconds, kind)
         client, engine = [], []
         gc.collect()
         # What has survived so far needn't be looked at again by the next slice's collection.
@@ -101,18 +127,23 @@ class Worker:
         try:
             start = time.perf_counter()
             while len(client) < rounds or (len(client) < rounds_max and time.perf_counter() - start < for_seconds):
-                times = self.do_ask(id, first + len(client))
+                time.sleep(max(0.0, start + len(client) * pace_seconds - time.perf_counter()))
+                times = self.do_ask(id, first + len(client), kind=kind)
                 client.append(times["client_ms"])
                 engine.append(times["engine_ms"])
         finally:
             gc.enable()
         return {"client_ms": client, "engine_ms": [time for time in engine if time is not None]}
 
-    def warm_up(self, id: str, first: int, runs: int, seconds: float) -> None:
+    def warm_up(self, id: str, first: int, runs: int, seconds: float, kind: str) -> None:
         start, run = time.perf_counter(), 0
         while run < runs or time.perf_counter() - start < seconds:
-            self.call(id, first + run)()
+            self.call(id, first + run, kind=kind)()
             run += 1
+
+    def do_forget(self) -> bool:
+        """Gives up what the engine keeps of its files; whether it can."""
+        return self.engine.forget()
 
     def do_clients(self, ids: list[str], clients: int, for_seconds: float) -> dict:
         """Several clients, a thread each, ask all queries in turn until ``for_seconds`` are over.

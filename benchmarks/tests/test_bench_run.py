@@ -35,6 +35,8 @@ def settings(work, out, engines, **more) -> Settings:
         "threads": 1,
         "limit_seconds": 60,
         "client_seconds": 0.01,
+        "paced_rounds": 2,
+        "pace_seconds": 0.001,
     } | more
     names = [f"fake_engines.{name}" for name in engines]
     return Settings(engines=names, out=out, scales=[0.001], work=work, venvs=work / "venvs", **given)
@@ -51,6 +53,9 @@ def test_right_answers_are_timed_and_loads_counted(work, tmp_path):
     for query in QUERIES:
         assert found[query]["answer"]["state"] == "right" and found[query]["answer"]["detail"] == ""
         assert len(found[query]["warm"]["client_ms"]) == len(found[query]["again"]["client_ms"]) == 2
+        assert found[query]["answer"]["kinds"] == {"prepared": "right", "unseen": "right"}
+        for part in ("prepared", "unseen", "paced", "prepared_paced", "unseen_paced"):
+            assert len(found[query][part]["client_ms"]) == 2
         assert "cold" not in found[query]
     assert found["W"]["state"] == "right" and found["W"]["mb_per_second"] > 0
     assert found["clients"]["2"]["queries"] >= 2 * len(QUERIES)
@@ -134,32 +139,50 @@ def test_short_queries_are_asked_more_often_and_slow_ones_less(work, tmp_path):
     assert len(results(tmp_path / "few", "right")["O-B1"]["warm"]["client_ms"]) == 5
 
 
-def test_the_two_warm_runs_take_turns(work, tmp_path, monkeypatch):
-    """Each of four processes makes two passes: half of the first run, both halves of the second, the other half of the first."""
-    places, runs, processes = [], [], []
-    measure = engine_run.EngineRun.slice
+def test_engines_and_the_two_warm_runs_take_turns(work, tmp_path, monkeypatch):
+    """In each sitting every engine has a process of its own; every other sitting goes through the engines backwards."""
+    sittings, processes = [], []
+    measure, sit = engine_run.EngineRun.slice, engine_run.EngineRun.sit
 
-    def seen(self, id, number, times):
-        process = self.up().process.pid
-        if process not in processes:
-            processes.append(process)
-        places.append((processes.index(process), number))
-        runs.append(times)
-        measure(self, id, number, times)
+    def sat(self, number, is_again):
+        sittings.append((self.name.removeprefix("fake_engines."), number, is_again))
+        sit(self, number, is_again)
 
+    def seen(self, id, part, number, values):
+        processes.append(self.up().process.pid)
+        measure(self, id, part, number, values)
+
+    monkeypatch.setattr(engine_run.EngineRun, "sit", sat)
     monkeypatch.setattr(engine_run.EngineRun, "slice", seen)
-    finance.run(settings(work, tmp_path, ["right"], only=["O-B1"], rounds=10, passes=4))
-    halves = [[0, 1], [0, 1], [2, 3], [2, 3]]
-    assert places == [(process, number) for process, passes in enumerate(halves) for number in passes]
-    first, second = runs[0], runs[2]
-    assert first is not second and [run is first for run in runs] == [True, True, False, False, False, False, True, True]
+    given = settings(work, tmp_path, ["right", "wrong"], only=["O-B1"], rounds=10, kinds=[], paced_rounds=0)
+    finance.run(given)
+    assert sittings == [
+        ("right", 0, False),
+        ("wrong", 0, False),
+        ("wrong", 0, True),
+        ("right", 0, True),
+        ("right", 1, True),
+        ("wrong", 1, True),
+        ("wrong", 1, False),
+        ("right", 1, False),
+    ]
+    assert len(processes) == len(set(processes)) == 8
     found = results(tmp_path, "right")["O-B1"]
     assert len(found["warm"]["client_ms"]) == len(found["again"]["client_ms"]) == 10
-    assert len(found["warm"]["yardstick_ms"]) == len(found["again"]["yardstick_ms"]) == 4, "one before each pass"
+    assert len(found["warm"]["yardstick_ms"]) == len(found["again"]["yardstick_ms"]) == 2, "one before each part of a pass"
 
 
-def test_an_interrupted_run_leaves_no_process(work, tmp_path, monkeypatch):
-    """The third of the four processes of the warm runs is up when it happens."""
+def test_a_kind_that_an_engine_has_not_got_is_left_out(work, tmp_path):
+    finance.run(settings(work, tmp_path, ["plain"]))
+    found = results(tmp_path, "plain")["O-B1"]
+    assert found["answer"]["kinds"]["prepared"] == "absent" and "first max_bid" in found["answer"]["kinds"]["unseen"]
+    assert found["prepared"]["absent"] and "client_ms" in found["prepared"] and not found["prepared"]["client_ms"]
+    assert found["unseen"]["failed"].startswith("wrong: "), "an answer that is wrong has no time, however it was asked"
+    assert found["warm"]["client_ms"]
+
+
+def test_an_interrupted_run_leaves_no_process_and_goes_on_with_its_sitting(work, tmp_path, monkeypatch):
+    """The process of the second sitting is up when it happens."""
     children = []
     opened, measure = engine_run.Installed.opened, engine_run.EngineRun.slice
 
@@ -167,17 +190,25 @@ def test_an_interrupted_run_leaves_no_process(work, tmp_path, monkeypatch):
         children.append(opened(self, tables))
         return children[-1]
 
-    def interrupted(self, id, number, times):
-        measure(self, id, number, times)
+    def interrupted(self, id, part, number, values):
+        measure(self, id, part, number, values)
         if len(children) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(engine_run.Installed, "opened", seen)
-    monkeypatch.setattr(engine_run.EngineRun, "slice", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        finance.run(settings(work, tmp_path, ["right"], only=["O-B1"]))
-    assert [child.alive for child in children] == [False] * 3
-    assert "warm" not in results(tmp_path, "right")["O-B1"], "half a run isn't kept"
+    monkeypatch.setattr(machine, "commit", lambda: "one")
+    given = settings(work, tmp_path, ["right"], only=["O-B1"], kinds=[], paced_rounds=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine_run.Installed, "opened", seen)
+        patch.setattr(engine_run.EngineRun, "slice", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            finance.run(given)
+    assert [child.alive for child in children] == [False] * 3, "answers, the first sitting, the second"
+    half = results(tmp_path, "right")["O-B1"]
+    assert half["warm"]["passes"] == 1 and "again" not in half, "a sitting is kept as a whole"
+    finance.run(given)
+    found = results(tmp_path, "right")["O-B1"]
+    assert found["warm"]["client_ms"][:1] == half["warm"]["client_ms"]
+    assert found["warm"]["passes"] == found["again"]["passes"] == 2
 
 
 def test_cold_runs_are_of_the_queries_that_are_named(work, tmp_path, monkeypatch):
@@ -187,5 +218,16 @@ def test_cold_runs_are_of_the_queries_that_are_named(work, tmp_path, monkeypatch
     given = settings(work, tmp_path, ["right"], cold=True, cold_only=["O-B1"], cold_rounds=2)
     finance.run(given)
     found = results(tmp_path, "right")
-    assert len(found["O-B1"]["cold"]["client_ms"]) == 2
-    assert all("cold" not in found[query] for query in ("T-VWAP", "C-R"))
+    assert len(found["O-B1"]["cold"]["client_ms"]) == len(found["O-B1"]["dropped"]["client_ms"]) == 2
+    assert all("cold" not in found[query] and "dropped" not in found[query] for query in ("T-VWAP", "C-R"))
+
+
+def test_the_write_day_may_have_a_scale_of_its_own(work, tmp_path):
+    day = small_crypto.write(work / "write-day-0.002-1", rows=70)
+    finance.run(settings(work, tmp_path, ["right"], only=["O-B1"], write_scale=0.002, kinds=[], paced_rounds=0))
+    found = results(tmp_path, "right")
+    assert found["W"]["state"] == "right"
+    totals = json.loads((day / "totals.json").read_text())
+    assert totals["trades"] == totals["books"] == 70
+    run = json.loads((tmp_path / "finance" / "scale-0.001" / "run.json").read_text())
+    assert run["write_bytes"] == sum(path.stat().st_size for path in (day / "write").iterdir())

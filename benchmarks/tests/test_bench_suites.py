@@ -11,7 +11,7 @@ import pytest
 import small_crypto
 
 from engine.measure import Rounds
-from ingest import keeping, latency, latest, lines
+from ingest import keeping, latency, latest, lines, servers, sustained
 from ingest.figures import Figure, middle_and_last, percentile
 from splay_bench import compression
 
@@ -113,6 +113,29 @@ def test_a_fixed_rate_is_kept_or_said_to_be_missed(monkeypatch, took_ms, rate, m
     assert found.times_ms[0] == pytest.approx(took_ms(0))
     assert ("MISSED THE RATE: less than 95% of 50,000" in found.words()) is missed
     assert f"at {found.rate:,.0f} rows/s" in found.words()
+
+
+def test_a_block_of_lines_moves_on_in_time(monkeypatch):
+    monkeypatch.setattr(sustained, "BLOCK_ROWS", 3)
+    blocks = [sustained.Block("t", producer, 2) for producer in (0, 1)]
+    first = bytes(blocks[0].at(0)).decode().splitlines()
+    assert first == [line.rstrip() for line in lines.trades("t", 0, 3, 0, 2)]
+    times = [int(line.split()[-1]) for number in (0, 1) for block in blocks for line in bytes(block.at(number)).decode().splitlines()]
+    assert len(set(times)) == 12 and sorted(times) == [lines.START_NS + row * lines.STEP_NS for row in range(12)]
+    assert bytes(blocks[0].at(0)).decode().splitlines() == first
+
+
+def test_rows_of_a_long_run_are_counted_in_files_and_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(sustained, "BLOCK_ROWS", 1_000)
+    server = servers.Splay(str(SPLAY), tmp_path / "db")
+    server.start()
+    try:
+        for table, producers in (("one", 1), ("two", 2)):
+            found = sustained.measure(server, table, producers, 0.2)
+            assert found.rows == server.count(table) and found.rows % 1_000 == 0 and found.rows >= 1_000 * producers
+            assert found.in_files == found.rows - server.live_rows(table) and found.seconds >= 0.2
+    finally:
+        server.kill()
 
 
 def test_latest_rows_are_found_at_each_length(tmp_path):

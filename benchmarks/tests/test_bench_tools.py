@@ -21,7 +21,8 @@ def test_engines_that_want_the_same_share_an_environment():
     venvs = pathlib.Path("/venvs")
     folders = {name: environment.folder_of(name, venvs, "ours.whl") for name in engines.NAMES}
     assert folders["splay-memory"] == folders["splay"] == venvs / "splay"
-    assert folders["influxdb"] == folders["questdb"] == folders["clickhouse-server"] != folders["splay"]
+    assert folders["influxdb"] == folders["influxdb2"] == folders["clickhouse-server"] != folders["splay"]
+    assert folders["clickhouse"] == folders["clickhouse-zstd"] and folders["splay-http"] == folders["splay"]
     assert folders["polars-parquet"] == folders["polars"] and folders["duckdb"] == venvs / "duckdb"
 
 

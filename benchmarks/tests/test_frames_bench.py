@@ -19,7 +19,7 @@ from frames.questions import KEYS, TITLES  # noqa: E402
 def options(tmp_path):
     sizes = {"quotes": 40_000, "trades": 10_000, "symbols": 20, "passes": 1, "rows": 20_000, "dates": 5}
     command = ROOT / "target" / "release" / "splay"
-    return types.SimpleNamespace(work=tmp_path, splay=command, systems="splay,polars,duckdb,pandas", **sizes)
+    return types.SimpleNamespace(work=tmp_path, splay=command, venvs=tmp_path / "venvs", systems="splay,polars,duckdb,pandas,pyarrow", **sizes)
 
 
 def test_systems_give_equal_answers(options, capsys):

@@ -80,6 +80,13 @@ def within(parameters, end: str, start: str = "day_start"):
     )
 
 
+def rows(frames, table: str, parameters, end: str, start: str = "day_start"):
+    """A range of time for Polars: of frames that find it by themselves, otherwise by a filter."""
+    if hasattr(frames, "between"):
+        return frames.between(table, getattr(parameters, start), getattr(parameters, end))
+    return getattr(frames, table).filter(within(parameters, end, start))
+
+
 def cut(width: str):
     return column.timestamp.dt.truncate(width).alias("bucket")
 
@@ -95,7 +102,7 @@ def volume(id, width, short, end, asks) -> Question:
         keys,
         sql,
         lambda f, p: (
-            f.trades.filter(within(p, end))
+            rows(f, "trades", p, end)
             .group_by("symbol", "side", cut(short))
             .agg(column.amount.sum().alias("volume"))
             .sort(keys)
@@ -114,7 +121,8 @@ def vwap() -> Question:
         ("bucket",),
         text.format("vwap(price, amount)"),
         lambda f, p: (
-            f.trades.filter((column.symbol == "BTC-USD") & within(p, "day_end"))
+            rows(f, "trades", p, "day_end")
+            .filter(column.symbol == "BTC-USD")
             .group_by(cut("1m"))
             .agg(((column.price * column.amount).sum() / column.amount.sum()).alias("vwap"))
             .sort("bucket")
@@ -139,7 +147,9 @@ def top_of_book(parameters) -> Question:
         ("timestamp",),
         sql,
         lambda f, p, symbol, instant: (
-            f.books.filter((column.symbol == symbol) & (column.timestamp <= at(instant))).select(columns).last()
+            f.latest("books", symbol, instant, columns)
+            if hasattr(f, "latest")
+            else f.books.filter((column.symbol == symbol) & (column.timestamp <= at(instant))).select(columns).last()
         ),
         duckdb=duckdb,
         variants=tuple(parameters.instants),
@@ -159,7 +169,7 @@ def highest_bid(id, end, asks) -> Question:
         ("symbol",),
         sql,
         lambda f, p: (
-            f.books.filter(within(p, end)).group_by("symbol").agg(column.b1p.max().alias("max_bid")).sort("symbol")
+            rows(f, "books", p, end).group_by("symbol").agg(column.b1p.max().alias("max_bid")).sort("symbol")
         ),
         ordered=True,
     )
@@ -175,7 +185,7 @@ def spread() -> Question:
         ("symbol", "timestamp"),
         sql,
         bag=True,
-        polars=lambda f, p: f.books.filter(within(p, "day_end")).select(
+        polars=lambda f, p: rows(f, "books", p, "day_end").select(
             "symbol", "timestamp", (column.a1p - column.b1p).alias("spread")
         ),
     )
@@ -203,7 +213,7 @@ def depth(id, levels, width, short, end, asks) -> Question:
         keys,
         sql,
         lambda f, p: (
-            f.books.filter(within(p, end))
+            rows(f, "books", p, end)
             .group_by("symbol", cut(short))
             .agg(bid_depth=summed("b").mean(), ask_depth=summed("a").mean())
             .sort(keys)
@@ -222,7 +232,7 @@ def best() -> Question:
         ("symbol",),
         sql,
         lambda f, p: (
-            f.books.filter(within(p, "nbbo_end", "nbbo_start"))
+            rows(f, "books", p, "nbbo_end", "nbbo_start")
             .group_by("symbol")
             .agg(best_bid=column.b1p.max(), best_ask=column.a1p.min())
             .sort("symbol")
@@ -265,7 +275,7 @@ def returns() -> Question:
         "five-minute mid returns of a day",
         ("symbol", "bucket"),
         sql,
-        lambda f, p: polars_returns(f.books.filter(within(p, "day_end")), MID, "5m").filter(column.ret.is_not_null()),
+        lambda f, p: polars_returns(rows(f, "books", p, "day_end"), MID, "5m").filter(column.ret.is_not_null()),
         duckdb=duckdb,
         ordered=True,
     )
@@ -278,7 +288,7 @@ def volatility(id, table, value, polars, fine, coarse, end, asks) -> Question:
     sql, duckdb = (text.format(inner) for inner in closes(table, value, fine[0], end))
 
     def ask(f, p):
-        found = polars_returns(getattr(f, table).filter(within(p, end)), polars, fine[1])
+        found = polars_returns(rows(f, table, p, end), polars, fine[1])
         return (
             found.filter(column.ret.is_not_null())
             .group_by("symbol", column.bucket.dt.truncate(coarse[1]).alias("coarse"))

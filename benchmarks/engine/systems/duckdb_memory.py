@@ -1,10 +1,15 @@
-"""DuckDB: tables in memory, sorted by symbol, time and arrival; codes as one ENUM for each column name.
+"""DuckDB: tables in memory, sorted by day, symbol, time and arrival; codes as one ENUM for each column name.
+
+The day comes first as in our partitions: where a month of few symbols is asked about one day, zone maps then leave out the others.
 
 An ENUM groups, compares and leaves for Arrow faster than text, and joins need no cast when both tables have the same one.
-Times are ``TIMESTAMP_NS`` of UTC: ``TIMESTAMPTZ`` has microseconds. ``rowid`` is the order of arrival.
+Times are ``TIMESTAMP_NS`` of UTC: ``TIMESTAMPTZ`` has microseconds. ``rowid`` is the order of arrival
+within a symbol. Statements go by ``execute``: a relation, as ``sql`` makes it, is planned twice.
 """
 
 import datetime
+
+import warnings
 
 import duckdb
 
@@ -42,6 +47,8 @@ class System:
 
     def connect(self, database: str, threads: int = THREADS) -> None:
         """Opens a database, in memory or a file."""
+        # It advises `sql`, which copies less and plans twice: measured, `execute` is the faster for all but the largest answers.
+        warnings.filterwarnings("ignore", "Arrow output on a DB-API result")
         self.connection = duckdb.connect(database)
         self.connection.execute(f"set threads = {threads}")
         self.connection.execute("set timezone = 'UTC'")
@@ -67,7 +74,7 @@ class System:
         self.connection.execute(
             f"create table {table} as select {columns} from (select * replace ({', '.join(casts)}) "
             f"from read_parquet({files}, file_row_number = true, filename = true)) "
-            f"order by {tables.symbol(table)}, {tables.time(table)}, filename, file_row_number"
+            f"order by {tables.time(table)}::date, {tables.symbol(table)}, {tables.time(table)}, filename, file_row_number"
         )
 
     def text(self, question, parameters, variant) -> str:
@@ -88,7 +95,11 @@ class System:
     def prepare(self, question, parameters, variant):
         """A call without arguments that asks the question: what is timed."""
         text = self.text(question, parameters, variant)
-        return lambda: self.connection.sql(text).to_arrow_table()
+        return self.asking(text)
+
+    def asking(self, text: str):
+        """A call that runs a text."""
+        return lambda: self.connection.execute(text).to_arrow_table()
 
     def reference(self, question, parameters, variant):
         """The answer by definition."""
@@ -100,7 +111,7 @@ class System:
         names = {name: Raw(f"${place}") for place, name in enumerate(placeholders, 1)}
         text = self.text(question, parameters, {"shape": Raw("")} | names)
         self.connection.execute(f"prepare asked_{question.id} as {text}")
-        return lambda *values: self.connection.sql(f"execute asked_{question.id}({literal(values)})").to_arrow_table()
+        return lambda *values: self.connection.execute(f"execute asked_{question.id}({literal(values)})").to_arrow_table()
 
     def session(self):
         """What a thread asks by: a connection of its own."""

@@ -7,6 +7,7 @@ KINDS = {
     "polars": ("arrow", "parquet"),
     "duckdb": ("arrow", "parquet"),
     "pandas": ("arrow", "parquet"),
+    "pyarrow": ("arrow", "parquet"),
     "vaex": ("arrow", "parquet", "hdf5"),
 }
 """What each system reads."""

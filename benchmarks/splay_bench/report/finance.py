@@ -7,10 +7,27 @@ from engine.report import geometric_mean
 from engines import NAMES
 
 OURS = "splay"
+OUR_SERVER = "splay-http"
+"""What rivals that are servers are set beside: one of our wires, so that the best of three isn't chosen."""
+OUR_PREPARING_SERVER = "splay-postgres"
+"""The same for prepared statements, which HTTP hasn't got and which rivals have over the same wire."""
 AGREE = 0.15
 """Two runs agree if their medians differ by no more than this share of the smaller."""
-LEVEL = 1.05
-"""Who is better by less than this factor is level with the other."""
+LEVEL = 1.15
+"""Who is better by less than this factor is level with the other: so far do two runs of the same differ."""
+CLAIM_ROUNDS = 9
+"""Of fewer runs nothing is claimed."""
+TIMES = {
+    "warm": "known text, tight loop",
+    "prepared": "prepared, tight loop",
+    "unseen": "text never seen, tight loop",
+    "paced": "known text, one question every 50 ms",
+    "prepared_paced": "prepared, one question every 50 ms",
+    "unseen_paced": "text never seen, one question every 50 ms",
+    "dropped": "page cache dropped, in a warm process",
+    "cold": "cold start: page cache dropped, in a fresh process",
+}
+"""The fields of a cell that are times."""
 GROWTH_LEAST_BYTES = 65_536
 QUERIES = [
     "T-V1", "T-V2", "T-VWAP", "O-T", "O-B1", "O-B2", "O-S", "O-V1", "O-V2", "O-NBBO", "C-R", "C-VT", "C-VO1", "C-VO2",
@@ -27,7 +44,17 @@ class Cell:
     warm: float | None = None
     again: float | None = None
     engine_side: float | None = None
+    prepared: float | None = None
+    unseen: float | None = None
+    paced: float | None = None
+    prepared_paced: float | None = None
+    unseen_paced: float | None = None
+    dropped: float | None = None
     cold: float | None = None
+    cold_rounds: int = 0
+    dropped_rounds: int = 0
+    spread: tuple[float, float] | None = None
+    """First and third quartile of the warm times."""
     growth: float | None = None
     peak: float | None = None
     rounds: int = 0
@@ -48,8 +75,15 @@ class Loss:
     factor: float
 
 
+def quartiles(values) -> tuple[float, float] | None:
+    if not values or len(values) < 2:
+        return None
+    first, _, third = statistics.quantiles(values, n=4, method="inclusive")
+    return first, third
+
+
 def median(values) -> float | None:
-    values = [value for value in values or [] if value is not None]
+    values = [value for value in (values or []) if value is not None]
     return statistics.median(values) if values else None
 
 
@@ -65,17 +99,20 @@ def cell(values: dict) -> Cell:
     state = "error" if failed and answer.get("state") == "right" else answer.get("state", "")
     growths = cold.get("growth_bytes") or [answer.get("growth_bytes")]
     peaks = cold.get("peak_bytes") or [answer.get("peak_bytes")]
-    right = state == "right"
+    if state != "right":
+        return Cell(state, failed or answer.get("detail", ""))
+    times = {name: median(values[name].get("client_ms")) for name in (*TIMES, "again") if name in values}
     return Cell(
         state,
-        failed or answer.get("detail", ""),
-        median(warm.get("client_ms")) if right else None,
-        median(values.get("again", {}).get("client_ms")) if right else None,
-        median(warm.get("engine_ms")) if right else None,
-        median(cold.get("client_ms")) if right else None,
-        least(median(growths)) if right else None,
-        median(peaks) if right else None,
-        len(warm.get("client_ms", [])),
+        answer.get("detail", ""),
+        engine_side=median(warm.get("engine_ms")),
+        growth=least(median(growths)),
+        peak=median(peaks),
+        rounds=len(warm.get("client_ms", [])),
+        cold_rounds=len(cold.get("client_ms", [])),
+        dropped_rounds=len(values.get("dropped", {}).get("client_ms", [])),
+        spread=quartiles(warm.get("client_ms")),
+        **times,
     )
 
 
@@ -94,6 +131,20 @@ class FinanceSet:
             engine: {query: cell(values[query]) for query in self.queries if query in values}
             for engine, values in self.parts.items()
         }
+
+    def is_server(self, engine: str) -> bool:
+        """Whether it answers from another process than its client's."""
+        return bool(self.about(engine).get("is_server"))
+
+    def ours(self, servers: bool, field: str = "warm") -> str:
+        """What rivals of a kind are set beside."""
+        if not servers:
+            return OURS
+        return OUR_PREPARING_SERVER if field.startswith("prepared") else OUR_SERVER
+
+    def side(self, servers: bool) -> list[str]:
+        """Engines that are servers, or those that aren't."""
+        return [engine for engine in self.ran if self.is_server(engine) == servers]
 
     def about(self, engine: str) -> dict:
         return self.parts[engine].get("engine", {})
@@ -117,14 +168,14 @@ class FinanceSet:
     def one(self, engine: str, query: str) -> Cell:
         return self.cells[engine].get(query, Cell())
 
-    def best_rival(self, query: str, field: str) -> tuple[str, float] | None:
-        """The rival with the least value of ``field``.
+    def best_rival(self, query: str, field: str, servers: bool = False) -> tuple[str, float] | None:
+        """The rival with the least value of ``field``, of those in process or of the servers.
 
         Memory is compared among engines on disk: those in memory hold all rows before a query begins.
         """
         found = [
             (getattr(self.one(engine, query), field), engine)
-            for engine in self.ran
+            for engine in self.side(servers)
             if not engine.startswith(OURS)
             and getattr(self.one(engine, query), field) is not None
             and (field != "growth" or self.about(engine).get("stores") == "disk")
@@ -134,10 +185,10 @@ class FinanceSet:
         value, engine = min(found)
         return engine, value
 
-    def factor(self, query: str, field: str) -> tuple[str, float] | None:
-        """The best rival and its value over SplayDB's: above 1, SplayDB is faster."""
-        rival = self.best_rival(query, field)
-        ours = getattr(self.one(OURS, query), field) if OURS in self.ran else None
+    def factor(self, query: str, field: str, servers: bool = False) -> tuple[str, float] | None:
+        """The best rival and its value over SplayDB's: above 1, SplayDB is faster. Like is set beside like: servers beside ours."""
+        rival, own = self.best_rival(query, field, servers), self.ours(servers, field)
+        ours = getattr(self.one(own, query), field) if own in self.ran else None
         return (rival[0], rival[1] / ours) if rival and ours else None
 
     def mean(self, engine: str, field: str) -> tuple[float | None, int]:
@@ -147,11 +198,12 @@ class FinanceSet:
         return geometric_mean(values), len(values)
 
     def against(self, engine: str, field: str) -> float | None:
-        """Geometric mean of the engine's values over SplayDB's, where both have one."""
+        """Geometric mean of the engine's values over SplayDB's, where both have one: SplayDB's server's if it is a server."""
+        own = self.ours(self.is_server(engine), field)
         ratios = [
-            getattr(self.one(engine, query), field) / getattr(self.one(OURS, query), field)
+            getattr(self.one(engine, query), field) / getattr(self.one(own, query), field)
             for query in self.queries
-            if OURS in self.ran and getattr(self.one(engine, query), field) and getattr(self.one(OURS, query), field)
+            if own in self.ran and getattr(self.one(engine, query), field) and getattr(self.one(own, query), field)
         ]
         return geometric_mean(ratios)
 
@@ -199,6 +251,15 @@ class FinanceSet:
         ]
         return (statistics.median(found), max(found)) if found else None
 
+    def yardstick(self, engine: str) -> float | None:
+        """What the yardstick took in the middle while the engine's warm times were measured."""
+        return median(
+            taken
+            for values in self.parts[engine].values()
+            for part in ("warm", "again")
+            for taken in values.get(part, {}).get("yardstick_ms", [])
+        )
+
     def yardstick_ms(self) -> list[float]:
         """What the yardstick took while warm times were measured, least first."""
         return sorted(
@@ -244,12 +305,13 @@ class FinanceSet:
         if OURS not in self.ran:
             return []
         found = []
-        fields = (("warm", "warm time"), ("cold", "cold time"), ("growth", "memory beyond the start"))
+        fields = TIMES | {"growth": "memory beyond the start"}
         for query in self.queries:
-            for field, name in fields:
-                factor = self.factor(query, field)
-                if factor and factor[1] < 1:
-                    found.append(Loss(f"{query}, {name}", self.title(factor[0]), 1 / factor[1]))
+            for field, name in fields.items():
+                for servers in (False, True):
+                    factor = self.factor(query, field, servers)
+                    if factor and factor[1] < 1:
+                        found.append(Loss(f"{query}, {name}", self.title(factor[0]), 1 / factor[1]))
         rivals = [engine for engine in self.ran if not engine.startswith(OURS)]
         sizes = {engine: self.size_share(engine) for engine in [OURS, *rivals]}
         rates = {engine: self.load(engine).get("mb_per_second") for engine in [OURS, *rivals]}
@@ -258,7 +320,7 @@ class FinanceSet:
                 found.append(Loss("SE, size on disk", self.title(engine), sizes[OURS] / sizes[engine]))
             if rates[OURS] and rates[engine] and rates[engine] > rates[OURS]:
                 found.append(Loss("W, load of the write day", self.title(engine), rates[engine] / rates[OURS]))
-            for count, mine in self.clients(OURS).items():
+            for count, mine in self.clients(self.ours(self.is_server(engine))).items():
                 theirs = self.clients(engine).get(count)
                 if theirs and theirs["per_second"] > mine["per_second"]:
                     found.append(

@@ -1,8 +1,8 @@
 """The report as Markdown."""
 
-from .finance import FinanceSet
+from .finance import TIMES, FinanceSet, median
 from .words import agreement as agreement_words
-from .words import against, lead, mebibytes, milliseconds, rule_facts, rules
+from .words import against, lead, mebibytes, milliseconds, rule_facts, rules, size
 
 
 def table(head: list[str], lines: list[list[str]]) -> list[str]:
@@ -33,10 +33,11 @@ def finance(one: FinanceSet) -> list[str]:
         lead(one),
         "",
     ]
-    lines += times(one, "warm", "Warm, client's time, ms")
-    if any(one.mean(engine, "cold")[0] for engine in one.ran):
-        lines += times(one, "cold", "Cold, client's time, ms")
-    lines += memory(one) + loads(one) + agreement(one) + losses(one)
+    lines += summary(one)
+    for field, title in TIMES.items():
+        for servers, who in ((False, "In process"), (True, "Servers")):
+            lines += times(one, field, f"{who}: {title}; ms", servers)
+    lines += spreads(one) + memory(one) + loads(one) + agreement(one) + losses(one)
     lines += ["Engines:", ""] + [f"- **{one.title(name)}** {version(one, name)}" for name in one.ran] + [""]
     absent = one.absent()
     lines += (["Not run:", ""] + [f"- {name}: {reason}" for name, reason in absent] + [""]) if absent else []
@@ -56,20 +57,54 @@ def version(one: FinanceSet, name: str) -> str:
     return f"{about.get('version', '')}, {about.get('starts', '')}. {about.get('best', '')}"
 
 
-def times(one: FinanceSet, field: str, title: str) -> list[str]:
-    """A row for each query; the last column sets SplayDB against the best rival."""
-    engines = [engine for engine in one.ran if one.mean(engine, field)[0] is not None or field == "warm"]
+def summary(one: FinanceSet) -> list[str]:
+    """What a reader wants first: each engine's times over SplayDB's however it is asked, its size and its memory."""
+    fields = [field for field in TIMES if any(one.mean(engine, field)[0] for engine in one.ran)]
     rows = []
+    for engine in sorted(one.ran, key=lambda engine: (one.is_server(engine), not engine.startswith("splay"))):
+        ratios = [one.against(engine, field) for field in fields]
+        memory = [cell.growth for query in one.queries if (cell := one.one(engine, query)).growth]
+        where = one.about(engine).get("transport", "")
+        said = ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
+        rows.append([one.title(engine), where, *said, size(one, engine), mebibytes(median(memory))])
+    head = ["geometric mean of times over SplayDB's", "by", *(TIMES[field] for field in fields), "on disk, share of CSV"]
+    return [
+        "**In short.** Above 1 SplayDB is faster; servers are set beside `splay serve` over HTTP (prepared: over PostgreSQL's wire), the others beside SplayDB in process.",
+        "",
+    ] + table([*head, "memory of a query, median, MiB"], rows)
+
+
+def times(one: FinanceSet, field: str, title: str, servers: bool) -> list[str]:
+    """A row for each query; the last column sets SplayDB against the best rival. Nothing if no engine has such times."""
+    engines = [engine for engine in one.side(servers) if one.mean(engine, field)[0] is not None or field == "warm"]
+    if not engines or (field != "warm" and all(one.mean(engine, field)[0] is None for engine in engines)):
+        return []
+    rows = [["by", *(one.about(engine).get("transport", "") for engine in engines), ""]] if servers else []
+    rows.append(["on disk, share of CSV", *(size(one, engine) for engine in engines), ""])
     for query in one.queries:
         cells = [one.one(engine, query) for engine in engines]
-        found = one.factor(query, field)
+        found = one.factor(query, field, servers)
         last = against(found[1], one.title(found[0])) if found else ""
         rows.append([query, *(cell.text(milliseconds(getattr(cell, field))) for cell in cells), last])
     means = [one.mean(engine, field) for engine in engines]
     rows.append(["geometric mean (answered)", *(f"{milliseconds(mean)} ({count})" for mean, count in means), ""])
     ratios = [one.against(engine, field) for engine in engines]
     rows.append(["mean ratio to SplayDB", *("" if ratio is None else f"{ratio:.2f}" for ratio in ratios), ""])
+    if field == "warm":
+        rows.append(["yardstick", *(milliseconds(one.yardstick(engine)) for engine in engines), ""])
     return [f"**{title}**", ""] + table([field, *map(one.title, engines), "SplayDB is"], rows)
+
+
+def spreads(one: FinanceSet) -> list[str]:
+    """First and third quartile of the warm times."""
+    engines = [engine for engine in one.ran if any(one.one(engine, query).spread for query in one.queries)]
+    if not engines:
+        return []
+    rows = []
+    for query in one.queries:
+        found = [one.one(engine, query).spread for engine in engines]
+        rows.append([query, *("" if spread is None else " to ".join(map(milliseconds, spread)) for spread in found)])
+    return ["**Known text, tight loop: first to third quartile, ms**", ""] + table(["quartiles", *map(one.title, engines)], rows)
 
 
 def memory(one: FinanceSet) -> list[str]:

@@ -6,8 +6,8 @@ import re
 from html import escape
 
 from . import charts
-from .finance import OURS, FinanceSet
-from .words import agreement, lead, mebibytes, milliseconds, rule_facts, rules
+from .finance import OURS, TIMES, FinanceSet
+from .words import agreement, lead, mebibytes, milliseconds, rule_facts, rules, size
 
 CSS = (pathlib.Path(__file__).parent / "style.css").read_text(encoding="utf-8")
 LOSSES_SHOWN = 12
@@ -87,8 +87,9 @@ def finance(one: FinanceSet) -> list[str]:
     parts += [charts.means(one), f"<p>{escape(agreement(one))}</p>", summary(one)]
     parts += [charts.against_best(one), losses(one), charts.queries(one)]
     parts += ["<h3>Clients, load, size</h3>", charts.clients(one), loads(one)]
-    parts += [folded("Warm times, ms", times(one, "warm")), folded("Cold times, ms", times(one, "cold"))]
-    parts += [folded("The engines' own times, warm, ms", times(one, "engine_side"))]
+    for field, title in (TIMES | {"engine_side": "the engines' own times, warm"}).items():
+        for servers, who in ((False, "In process"), (True, "Servers")):
+            parts.append(folded(f"{who}: {title}, ms", times(one, field, servers)))
     parts += [folded("Memory beyond the start, MiB", memory(one))]
     parts += [folded("Engines: versions, how they start, why this is their best", engines(one))]
     parts += [not_run(one)]
@@ -120,11 +121,13 @@ def losses(one: FinanceSet) -> str:
     return shown + (folded(f"{len(rest)} more", table(head, rest)) if rest else "")
 
 
-def times(one: FinanceSet, field: str) -> str:
-    engines = [engine for engine in one.ran if one.mean(engine, field)[0] is not None]
+def times(one: FinanceSet, field: str, servers: bool) -> str:
+    engines = [engine for engine in one.side(servers) if one.mean(engine, field)[0] is not None]
     if not engines:
         return ""
-    rows = []
+    rows = [[("on disk, share of CSV", ""), *((size(one, engine), "") for engine in engines)]]
+    if servers:
+        rows.append([("by", ""), *((one.about(engine).get("transport", ""), "") for engine in engines)])
     for query in one.queries:
         values = {engine: getattr(one.one(engine, query), field) for engine in engines}
         best = min((value for value in values.values() if value is not None), default=None)

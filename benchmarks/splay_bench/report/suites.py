@@ -1,6 +1,6 @@
 """The sections of the other suites: each stores its tables as they are shown."""
 
-ORDER = ("formats", "taq", "bars", "nysetaq", "compression", "ingest")
+ORDER = ("formats", "taq", "frames", "bars", "nysetaq", "compression", "ingest")
 
 
 def sections(found: dict) -> list[dict]:

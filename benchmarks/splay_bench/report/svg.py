@@ -8,9 +8,15 @@ from html import escape
 
 COLORS = {
     "splay": "#ea580c",
+    "splay-fast": "#f97316",
+    "splay-small": "#c2410c",
     "splay-memory": "#fb923c",
+    "splay-http": "#dc2626",
+    "splay-flight": "#ef4444",
+    "splay-postgres": "#f87171",
     "duckdb": "#ca8a04",
     "clickhouse": "#65a30d",
+    "clickhouse-zstd": "#4d7c0f",
     "clickhouse-server": "#84cc16",
     "questdb": "#db2777",
     "polars": "#3b82f6",
