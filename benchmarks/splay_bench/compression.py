@@ -101,7 +101,7 @@ def files_given(given: inside.Inside, folder: pathlib.Path) -> dict[str, pa.Tabl
             partial.rename(database)
         handle = splay.open(database, create=False)
         table = handle.table(name)
-        names = ", ".join(f'"{column.name}"' for column in table.columns)
+        names = ", ".join(f'"{column}"' for column in table.schema.names)
         values = handle.sql(f'SELECT {names} FROM "{name}" LIMIT {ROWS_MAX[given.size]}').to_arrow()
         ROLES[name] = (table.time, table.symbol)
         ABOUT[name] = f"rows of {path.name}"

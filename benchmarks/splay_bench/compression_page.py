@@ -36,8 +36,10 @@ def cells(section: dict, title: str) -> dict[str, list[float]]:
     for part in section["tables"]:
         place = part["head"].index(title)
         for row in part["rows"]:
-            if row[place] not in ("", "wrong"):
-                found.setdefault(row[0], []).append(float(row[place].replace(",", "")))
+            number = 0.0 if row[place] in ("", "wrong") else float(row[place].replace(",", ""))
+            # What rounds to nothing tells nothing.
+            if number > 0:
+                found.setdefault(row[0], []).append(number)
     return found
 
 

@@ -254,7 +254,7 @@ impl PyTable {
         let advice = py.detach(|| -> Result<_> {
             let advice = self.table.advise(&settings)?;
             if apply {
-                self.table.follow(&advice)?;
+                self.table.apply(&advice)?;
             }
             Ok(advice)
         })?;

@@ -29,7 +29,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<()> {
     };
     let advice = table.advise(&settings)?;
     if arguments.apply {
-        table.follow(&advice)?;
+        table.apply(&advice)?;
     }
     match arguments.format {
         AdviceFormat::Table => show(arguments, &advice),
@@ -96,10 +96,10 @@ fn column_line(column: &ColumnAdvice) -> Vec<String> {
     let mut line = vec![column.column.clone(), column.column_type.clone(), figure(column.now)];
     line.extend([mapped, fast, small].map(|tier| figure(tier.bytes)));
     line.extend([mapped, fast, small].map(|tier| tier.gb_per_second.map(figure).unwrap_or_default()));
-    line.push(if fast.kept == small.kept {
-        fast.kept.clone()
-    } else {
-        format!("fast: {}, small: {}", fast.kept, small.kept)
+    line.push(match small.kept.strip_prefix(fast.kept.as_str()) {
+        Some("") => fast.kept.clone(),
+        Some(more) => format!("{} (small:{})", fast.kept, more.trim_start_matches(',')),
+        None => format!("fast: {}; small: {}", fast.kept, small.kept),
     });
     line
 }

@@ -25,9 +25,14 @@ const READ_ROWS: usize = 8192;
 /// Fewest rows of a sample of which it is told how fast they are read.
 const TIMED_ROWS_MIN: usize = 4096;
 
-/// How often a column is read, and how long at most; the shortest time counts.
-const PASSES: usize = 3;
-const PASSES_TIME_MAX: Duration = Duration::from_millis(100);
+/// How often all columns are read; the shortest time of each counts.
+const PASSES: usize = 4;
+
+/// After so long no further pass begins.
+const PASSES_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Bytes that are read before a pass, so that columns come from memory and not from the processor's cache.
+const CACHE_BYTES: usize = 64 << 20;
 
 /// Rows of a row group: each has dictionaries of its own.
 const GROUP_ROWS: u64 = 1 << 20;
@@ -44,6 +49,10 @@ pub(super) struct Totals {
     now: Now,
     /// By column, a float that no whole number stands for.
     odd: Vec<Option<f64>>,
+    /// By column, whether all values of the samples are null.
+    all_null: Vec<bool>,
+    /// What is read so that the processor's cache has something else.
+    cache: Vec<u8>,
 }
 
 /// The samples in one tier.
@@ -93,6 +102,8 @@ impl Totals {
             tiers: [tier(), tier(), tier()],
             now: Now { columns: vec![0.0; columns], file: 0.0, index: 0.0 },
             odd: vec![None; columns],
+            all_null: vec![true; columns],
+            cache: Vec::new(),
         }
     }
 
@@ -109,12 +120,11 @@ impl Totals {
             let total = &mut self.tiers[at];
             total.file += share * whole.file;
             total.index += share * index_bytes(segment, whole.file);
-            for ((position, column), bytes) in total.columns.iter_mut().enumerate().zip(&whole.columns) {
+            let times = times_of(spec, &encoded, &mut self.cache)?;
+            for ((column, bytes), (read, time)) in total.columns.iter_mut().zip(&whole.columns).zip(times) {
                 column.bytes += share * bytes;
-                let wanted = encoded.column(spec, position)?;
-                let step = if encoded.reads_by_range(spec, position)? { READ_ROWS } else { usize::MAX };
-                if let Some((bytes, time)) = time_of(&wanted, step)? {
-                    column.read.bytes += bytes as f64;
+                if let Some(time) = time {
+                    column.read.bytes += read as f64;
                     column.read.rows += sample.num_rows() as f64;
                     column.read.seconds += time.as_secs_f64();
                 }
@@ -130,6 +140,9 @@ impl Totals {
         self.now.columns.iter_mut().zip(&now.columns).for_each(|(total, bytes)| *total += share * bytes);
         for (odd, column) in self.odd.iter_mut().zip(sample.columns()) {
             *odd = odd.or_else(|| odd_one(column));
+        }
+        for (all_null, column) in self.all_null.iter_mut().zip(sample.columns()) {
+            *all_null &= column.logical_null_count() == column.len();
         }
         self.weight += weight;
         self.segments += 1;
@@ -184,7 +197,11 @@ impl Totals {
                 column: column.name.clone(),
                 column_type: column.column_type.to_string(),
                 now: self.per_row(self.now.columns[position]),
-                reason: reason::of(&column.column_type, &tiers, self.odd[position]),
+                reason: if self.all_null[position] {
+                    "null in all rows of the samples".to_owned()
+                } else {
+                    reason::of(&column.column_type, &tiers, self.odd[position])
+                },
                 tiers,
             }
         };
@@ -299,25 +316,37 @@ fn index_bytes(segment: &Segment, file: f64) -> f64 {
     entry.index_bytes as f64 + 4.0 * (blocks(file) - blocks(entry.bytes as f64))
 }
 
-/// Bytes of a column's values, and the shortest time in which all of them were read and looked at, from memory; `None` for too few of
-/// them.
-fn time_of(column: &ColumnReader<'_>, step: usize) -> Result<Option<(usize, Duration)>> {
-    if column.rows() < TIMED_ROWS_MIN {
-        return Ok(None);
+/// For each column the bytes of its values, and the shortest time in which all of them were read and looked at; `None` for too few of
+/// them. `cache` is memory that is read in between.
+fn times_of(spec: &TableSpec, encoded: &Segment, cache: &mut Vec<u8>) -> Result<Vec<(usize, Option<Duration>)>> {
+    let mut columns = Vec::with_capacity(spec.columns.len());
+    for position in 0..spec.columns.len() {
+        let step = if encoded.reads_by_range(spec, position)? { READ_ROWS } else { usize::MAX };
+        columns.push((encoded.column(spec, position)?, step));
     }
-    // Checks checksums, which each file pays once.
-    let bytes = pass(column, step)?;
+    let is_timed = encoded.entry().rows >= TIMED_ROWS_MIN as u64;
+    // The first pass checks checksums, which each file pays once.
+    let mut found = Vec::with_capacity(columns.len());
+    for (column, step) in &columns {
+        found.push((pass(column, *step)?, is_timed.then_some(Duration::MAX)));
+    }
+    if !is_timed {
+        return Ok(found);
+    }
+    cache.resize(CACHE_BYTES, 1);
     let begin = Instant::now();
-    let mut best = Duration::MAX;
-    for _ in 0..PASSES {
-        let start = Instant::now();
-        pass(column, step)?;
-        best = best.min(start.elapsed());
-        if begin.elapsed() >= PASSES_TIME_MAX {
+    for number in 0..PASSES {
+        if number > 0 && begin.elapsed() >= PASSES_TIME_MAX {
             break;
         }
+        sum(cache);
+        for ((column, step), (_, best)) in columns.iter().zip(&mut found) {
+            let start = Instant::now();
+            pass(column, *step)?;
+            *best = best.map(|best| best.min(start.elapsed()));
+        }
     }
-    Ok(Some((bytes, best)))
+    Ok(found)
 }
 
 /// Reads all rows, and gives the bytes of their values.
@@ -333,11 +362,6 @@ fn pass(column: &ColumnReader<'_>, step: usize) -> Result<usize> {
 
 /// Adds up the bytes of all values, so that those of mapped files are read as well, and gives their number.
 fn looked_at(column: &dyn Array) -> usize {
-    let sum = |bytes: &[u8]| {
-        let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
-        black_box(words.fold(0_u64, u64::wrapping_add));
-        bytes.len()
-    };
     match column.data_type() {
         DataType::Utf8 => {
             let texts = column.as_string::<i32>();
@@ -358,4 +382,10 @@ fn looked_at(column: &dyn Array) -> usize {
             sum(&buffer[start..(start + data.len() * width).min(buffer.len())])
         }
     }
+}
+
+fn sum(bytes: &[u8]) -> usize {
+    let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
+    black_box(words.fold(0_u64, u64::wrapping_add));
+    bytes.len()
 }

@@ -5,7 +5,7 @@
 //!   differ from run to run.
 //! - Memory: the rows of one sample, at most [`sample::BYTES_MAX`], and their bytes in one tier at a time.
 //! - Time: no sample is begun once the budget is used up; the first always is.
-//! - Nothing is written, but the table's rules by [`Table::follow`].
+//! - Nothing is written, but the table's rules by [`Table::apply`].
 
 mod json;
 mod measure;
@@ -196,7 +196,7 @@ impl Table {
     ///
     /// # Errors
     /// Those of [`Table::set_tier`]; [`Error::Schema`](crate::Error::Schema) for an advice without rules, which an empty table gets.
-    pub fn follow(&self, advice: &Advice) -> Result<()> {
+    pub fn apply(&self, advice: &Advice) -> Result<()> {
         if advice.rules.is_empty() {
             return Err(self.stored()?.spec().error("it has no rows in files, so that nothing is advised".to_owned()));
         }

@@ -220,7 +220,8 @@ impl Figures<'_> {
     }
 }
 
-fn percent(share: f64) -> String {
+/// A share in percent.
+pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent < 10.0 { format!("{percent:.1}") } else { format!("{percent:.0}") }
 }

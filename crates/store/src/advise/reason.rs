@@ -1,6 +1,7 @@
 //! A column in plain words: what its encoding makes use of, what that saves, and what it costs.
 
 use super::ColumnInTier;
+use super::policy::percent;
 use crate::schema::ColumnType;
 
 /// zstd that leaves more than this of the bytes isn't worth a word.
@@ -12,11 +13,12 @@ const COSTS_LITTLE: f64 = 1.2;
 /// What makes a column small or not. `odd` is a float of it that no whole number stands for.
 pub(super) fn of(column_type: &ColumnType, tiers: &[ColumnInTier; 3], odd: Option<f64>) -> String {
     let [mapped, fast, small] = tiers;
-    // The smaller tier looks at all encodings.
-    let mut words: Vec<String> = values(column_type, &small.kept, odd).into_iter().collect();
-    words.push(encoding(&small.kept).to_owned());
+    let mut words: Vec<String> = values(column_type, &fast.kept, odd).into_iter().collect();
+    // The smaller tier has one more to choose from.
+    let found = encoding(&fast.kept).or_else(|| encoding(&small.kept));
+    words.push(found.unwrap_or("no encoding makes it smaller").to_owned());
     if mapped.bytes > 0.0 {
-        words.push(format!("fast takes {:.0} % of mapped", 100.0 * fast.bytes / mapped.bytes));
+        words.push(format!("fast takes {} % of mapped", percent(fast.bytes / mapped.bytes)));
     }
     words.push(compression(fast, small));
     words.join("; ")
@@ -51,18 +53,18 @@ fn values(column_type: &ColumnType, kept: &str, odd: Option<f64>) -> Option<Stri
     units.into_iter().find(|(unit, _)| kept.contains(unit)).map(|(_, words)| words.to_owned())
 }
 
-/// What the encoding makes use of. Segments may have several, of which the first is told.
-fn encoding(kept: &str) -> &'static str {
+/// What an encoding makes use of. Segments may have several, of which the first is told.
+fn encoding(kept: &str) -> Option<&'static str> {
     if kept.contains("delta length") {
-        "texts behind each other, with their lengths apart"
+        Some("texts behind each other, with their lengths apart")
     } else if kept.contains("dictionary") {
-        "few values that differ, each kept once"
+        Some("few values that differ, each kept once")
     } else if kept.contains("delta binary packed") {
-        "neighbours differ little, and only the differences are kept"
+        Some("neighbours differ little, and only the differences are kept")
     } else if kept.contains("byte stream split") {
-        "the bytes of equal places are alike, and are kept together"
+        Some("the bytes of equal places are alike, and are kept together")
     } else {
-        "no encoding makes it smaller"
+        None
     }
 }
 

@@ -178,7 +178,7 @@ fn an_empty_table_gets_no_advice_and_one_row_does() {
     let advice = empty.advise(&settings(Goal::Balanced)).unwrap();
     assert_eq!((advice.rows, advice.segments_sampled, advice.rules.len(), advice.columns.len()), (0, 0, 0, 0));
     assert_eq!(advice.reasons, ["it has no rows in files, so that nothing can be measured"]);
-    let error = empty.follow(&advice).unwrap_err();
+    let error = empty.apply(&advice).unwrap_err();
     assert!(error.to_string().contains("it has no rows in files"), "{error}");
 
     let one = loaded(&spec(), &trades(0..1, 1, 1), Tier::Mapped);
@@ -186,7 +186,7 @@ fn an_empty_table_gets_no_advice_and_one_row_does() {
         let advice = one.advise(&settings(goal)).unwrap();
         assert_eq!((advice.rows, advice.rows_sampled), (1, 1));
         assert!(advice.tiers.iter().all(|tier| tier.read_seconds.is_none()), "one row tells no speed");
-        one.follow(&advice).unwrap();
+        one.apply(&advice).unwrap();
         let told = advice.bytes_advised;
         let due = one.stored().unwrap().due_moves();
         for (date, _) in due {
@@ -205,7 +205,7 @@ fn goals_give_rules_by_age_that_replace_those_there_are() {
     assert_eq!(size.bytes_advised, bytes_of(&size, Tier::Small));
     let speed = table.advise(&settings(Goal::Speed)).unwrap();
     assert_eq!(rules(&speed), [(0, Tier::Mapped)]);
-    table.follow(&speed).unwrap();
+    table.apply(&speed).unwrap();
     assert_eq!(table.stored().unwrap().spec().tiers, [TierRule { after: 0, tier: Tier::Mapped }]);
 
     let balanced = table.advise(&settings(Goal::Balanced)).unwrap();
@@ -215,7 +215,7 @@ fn goals_give_rules_by_age_that_replace_those_there_are() {
     assert!(found[1].0 == 7 && found[1].1 != Tier::Mapped, "{found:?}");
     let (least, most) = (size.bytes_advised, speed.bytes_advised);
     assert!((least..most).contains(&balanced.bytes_advised), "{least} {} {most}", balanced.bytes_advised);
-    table.follow(&balanced).unwrap();
+    table.apply(&balanced).unwrap();
     assert_eq!(table.stored().unwrap().spec().tiers, balanced.rules);
     assert!(!table.stored().unwrap().due_moves().is_empty());
 }
@@ -312,6 +312,7 @@ fn nan_is_named_and_texts_and_nulls_are_measured() {
         ColumnSpec::new("note", ColumnType::Text),
         ColumnSpec::new("flag", ColumnType::Bool),
         ColumnSpec::new("levels", ColumnType::Levels { size: 3 }),
+        ColumnSpec::new("nothing", ColumnType::Int64),
     ];
     let spec = TableSpec::new("odd", columns, "time", None);
     let rows = 10_000_usize;
@@ -330,11 +331,13 @@ fn nan_is_named_and_texts_and_nulls_are_measured() {
         ),
         Arc::new((0..rows).map(|row| Some(row % 7 == 0)).collect::<arrow::array::BooleanArray>()),
         Arc::new(arrow::array::FixedSizeListArray::new(item, 3, items, None)),
+        arrow::array::new_null_array(&arrow::datatypes::DataType::Int64, rows),
     ];
     let table = loaded(&spec, &RecordBatch::try_new(spec.arrow(), arrays).unwrap(), Tier::Mapped);
     let advice = table.advise(&settings(Goal::Size)).unwrap();
     let reason = |name: &str| &advice.columns.iter().find(|column| column.column == name).unwrap().reason;
     assert!(reason("zero").contains("negative zero"), "{}", reason("zero"));
+    assert_eq!(reason("nothing"), "null in all rows of the samples");
     assert!(reason("value").contains("NaN"), "{}", reason("value"));
     for tier in [Tier::Small, Tier::Fast] {
         assert!(bytes_of(&advice, tier).abs_diff(moved(&table, tier)) <= 64);
