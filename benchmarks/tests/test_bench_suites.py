@@ -163,8 +163,16 @@ def test_all_formats_hold_the_same_rows(tmp_path):
     assert means[compression.YARDSTICK][0] == 1 and set(means) == set(readers)
     page = compression_page.markdown(section)
     assert all(f"## {found['title']}" in page for found in sections) and "| SplayDB, small | " in page
-    picture = xml.etree.ElementTree.fromstring(compression_page.svg(means))
-    assert "SplayDB, fast" in [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_sizes_are_drawn_against_speeds():
+    points = {"SplayDB, fast": (0.9, 2.3), "Parquet, zstd": (1.06, 0.6), "ClickHouse": (0.8, None)}
+    picture = xml.etree.ElementTree.fromstring(compression_page.svg(points))
+    drawn = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"SplayDB, fast", "Parquet, zstd"} < set(drawn) and "ClickHouse" not in drawn
+    places = [float(dot.get("cx")) for dot in picture.iter("{http://www.w3.org/2000/svg}circle")]
+    assert places == sorted(places), "the smaller one is further left"
+    assert "</svg>" in compression_page.svg({})
 
 
 def test_given_files_are_measured_in_the_tables_order(tmp_path):
