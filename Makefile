@@ -10,7 +10,7 @@ SPLAY = target/release/splay
 # Notes how long a step takes in target/durations.tsv.
 TIMED = .ci/timed
 
-.PHONY: build console test-console splay demo references check test test-rust test-ticks test-oracle test-python test-feeds test-kafka test-stores bench-kafka wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-builds bench-changes bench-reference bench-views bench-load bench-ingest bench-followers \
+.PHONY: build console test-console splay demo references check test test-rust test-ticks test-oracle test-python test-feeds test-kafka test-stores bench-kafka wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-compression bench-builds bench-changes bench-reference bench-views bench-load bench-ingest bench-followers \
 	capture-day crash-test long-tests soak fuzz fuzz-seeded fuzz-statements clippy clean
 
 # The web console, which the builds below make part of the command. Where Node.js is missing this says so, and they go on without it.
@@ -186,6 +186,13 @@ bench-cliffs: wheel
 bench-frames: wheel
 	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	PYTHONPATH=benchmarks $(VENV)/bin/python -m frames --splay $(SPLAY) $(FRAMES)
+
+# What a row takes and how fast it is read and written: our tiers, Arrow, Parquet, DuckDB and ClickHouse, on simulated days and on files of
+# yours. One core. Writes target/bench/compression/compression.md and .svg. COMPRESSION takes options:
+# make bench-compression COMPRESSION="--size smoke --data trades.parquet --data quotes/"
+bench-compression: wheel
+	$(SPLAY_BENCH) run compression --threads 1 --splay $(SPLAY) --out $(RESULTS)/compression $(COMPRESSION)
+	PYTHONPATH=benchmarks $(VENV)/bin/python -m splay_bench.compression_page $(RESULTS)/compression target/bench/compression
 
 # Two builds side by side, each a wheel: make bench-builds BEFORE=old.whl AFTER=new.whl. BUILDS takes options.
 bench-builds: $(VENV)/ready

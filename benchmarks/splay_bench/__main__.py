@@ -20,7 +20,7 @@ SUITES = {
     "frames": "eight questions of two articles by Vaex, pandas, pyarrow, Polars, DuckDB and SplayDB",
     "bars": "filters over 100,000 bars by selectivity; queries a second, P50 and P99",
     "nysetaq": "84 questions about a day of trades and quotes, against DuckDB and Polars",
-    "compression": "bytes of a row and how fast it is read back, our two tiers against Arrow and Parquet files",
+    "compression": "bytes of a row, how fast it is read back and written: our tiers, Arrow, Parquet, DuckDB, ClickHouse",
     "ingest": "rows a second by each way in, time until they are seen, memory, roll and recovery",
 }
 
@@ -63,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--size", choices=["smoke", "full"], default="full", help="of the suites without a scale")
     run.add_argument("--splay", type=pathlib.Path, default=ROOT / "target/release/splay", help="the command, for data")
     run.add_argument("--wheel", type=pathlib.Path, help="SplayDB's wheel; the newest in target/wheels if not given")
+    run.add_argument("--data", type=pathlib.Path, action="append", default=[], help="files that `compression` measures, too")
     run.add_argument("--work", type=pathlib.Path, default=ROOT / "target/bench", help="where data and databases go")
     run.add_argument("--venvs", type=pathlib.Path, default=ROOT / "target/bench-venvs", help="engines' environments")
     report = commands.add_parser("report", help="make the page and the table from results")
@@ -118,6 +119,7 @@ def settings_of(arguments) -> Settings:
         venvs=arguments.venvs.resolve(),
         command="python -m splay_bench " + " ".join(sys.argv[1:]),
         size=arguments.size,
+        files=arguments.data,
     )
 
 

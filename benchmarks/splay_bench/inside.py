@@ -25,6 +25,8 @@ from .settings import Settings
 from .store import Store, write
 
 REQUIREMENTS = ["duckdb==2.0.0", "numpy", "pandas==3.1.1", "polars==2.1.0", "pyarrow==26.0.1"]
+OPTIONAL = ["chdb==4.4.0"]
+"""For suites that say what is missing without it."""
 SIZES = {
     "smoke": Sizes(symbols=100, quotes=500_000, scale=0.005),
     "full": Sizes(symbols=2_000, quotes=20_000_000, scale=0.1),
@@ -37,6 +39,8 @@ def run(suite: str, settings: Settings) -> None:
     """Measures a suite in its environment, unless its results are there."""
     commit = machine.commit()
     stamp = {"commit": commit, "threads": settings.threads, "seed": settings.seed}
+    if settings.files:
+        stamp["files"] = [str(path) for path in settings.files]
     store = Store(settings.out / suite / settings.size, stamp, settings.again)
     if store.get("all", "tables"):
         print(f"{suite}: all of it is there", file=sys.stderr)
@@ -65,7 +69,11 @@ def python(settings: Settings) -> pathlib.Path:
     if reason:
         raise Skipped(reason)
     log = settings.work / "logs" / "suites-pip.log"
-    return environment.ensure(settings.venvs / "suites", [*REQUIREMENTS, told["wheel"]], log)
+    wanted = [*REQUIREMENTS, told["wheel"]]
+    try:
+        return environment.ensure(settings.venvs / "suites", [*wanted, *OPTIONAL], log)
+    except Skipped:
+        return environment.ensure(settings.venvs / "suites", wanted, log)
 
 
 def measured(suite: str, settings: Settings) -> dict:
@@ -76,6 +84,7 @@ def measured(suite: str, settings: Settings) -> dict:
         "seed": settings.seed,
         "threads": settings.threads,
         "venvs": str(settings.venvs),
+        "files": [str(path.resolve()) for path in settings.files],
     }
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "section.json"
@@ -101,6 +110,7 @@ class Inside:
         self.splay = pathlib.Path(arguments["splay"])
         self.venvs = pathlib.Path(arguments.get("venvs", ""))
         self.work = pathlib.Path(arguments["work"])
+        self.files = [pathlib.Path(path) for path in arguments.get("files", [])]
         self.data = Data(self.splay, self.work, self.sizes, self.seed)
 
     def engine_run(self):

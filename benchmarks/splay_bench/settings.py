@@ -63,6 +63,8 @@ class Settings:
     """Where data and databases are kept."""
     venvs: pathlib.Path = ROOT / "target/bench-venvs"
     command: str = ""
+    files: list[pathlib.Path] = field(default_factory=list)
+    """Files and folders of the suite ``compression``, beside the simulated data."""
     size: str = "full"
     """``smoke`` or ``full``: how large the suites without a scale are."""
 

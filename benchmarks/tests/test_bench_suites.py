@@ -4,16 +4,19 @@ import pathlib
 import socket
 import threading
 import types
+import xml.etree.ElementTree
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import small_crypto
 
+from engine.data import Data, Sizes
 from engine.measure import Rounds
 from ingest import keeping, latency, latest, lines, servers, sustained
 from ingest.figures import Figure, middle_and_last, percentile
-from splay_bench import compression
+from splay_bench import compression, compression_page, compression_rivals
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SPLAY = ROOT / "target" / "release" / "splay"
@@ -166,13 +169,57 @@ def test_all_formats_hold_the_same_rows(tmp_path):
         parts = [pq.read_table(path) for path in sorted(folder.glob(f"{table}_2022-06-*.parquet"))[:2]]
         rows[table] = pa.concat_tables(map(compression.ordered, parts)).unify_dictionaries().combine_chunks()
     given = types.SimpleNamespace(splay=SPLAY, threads=1)
-    readers = compression.files(tmp_path / "files", rows) | compression.ours(given, tmp_path / "files", rows)
+    folder = tmp_path / "files"
+    readers = compression.files(folder, rows) | compression.rivals(given, folder, rows) | compression.ours(given, folder, rows)
+    sections = []
     for name, values in rows.items():
         found = compression.table(name, values, readers, Rounds(1, 0))
         assert [row[0] for row in found["rows"]] == list(readers) and len(found["head"]) == len(found["rows"][0])
         assert all("wrong" not in row for row in found["rows"]), found
         plain, hot = found["rows"][0], found["rows"][-2]
         assert float(plain[1]) > 0 and float(hot[1]) > 0
+        # 1,024 rows at random, and the speed of writing.
+        assert float(hot[-2].replace(",", "")) > 0 and hot[-1] != ""
+        sections.append(found)
+    section = {"title": "compression", "note": "Rows.", "tables": sections}
+    means = compression_page.means(section)
+    assert means[compression.YARDSTICK][0] == 1 and set(means) == set(readers)
+    page = compression_page.markdown(section)
+    assert all(f"## {found['title']}" in page for found in sections) and "| SplayDB, small | " in page
+
+
+def test_sizes_are_drawn_against_speeds():
+    points = {"SplayDB, fast": (0.9, 2.3), "Parquet, zstd": (1.06, 0.6), "ClickHouse": (0.8, None)}
+    picture = xml.etree.ElementTree.fromstring(compression_page.svg(points))
+    drawn = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"SplayDB, fast", "Parquet, zstd"} < set(drawn) and "ClickHouse" not in drawn
+    places = [float(dot.get("cx")) for dot in picture.iter("{http://www.w3.org/2000/svg}circle")]
+    assert places == sorted(places), "the smaller one is further left"
+    assert "</svg>" in compression_page.svg({})
+
+
+def test_given_files_are_measured_in_the_tables_order(tmp_path):
+    path = tmp_path / "my rows.csv"
+    lines = [f"2024-01-02T10:00:{59 - n % 60:02}Z,{'BA'[n % 2]},{n / 4},{n}" for n in range(500)]
+    path.write_text("\n".join(["time,symbol,price,size", *lines]))
+    (tmp_path / "made").mkdir()
+    data = Data(SPLAY, tmp_path, Sizes(symbols=0, quotes=0, scale=0), 1)
+    given = types.SimpleNamespace(files=[path], size="smoke", data=data)
+    ((name, values),) = compression.files_given(given, tmp_path / "made").items()
+    assert name.startswith("my_rows_") and values.column_names == ["time", "symbol", "price", "size"]
+    assert compression.time_and_symbol(name, values) == ("time", "symbol") and compression.ONE_COLUMN[name] == "price"
+    keys = list(zip(values["symbol"].to_pylist(), values["time"].cast(pa.int64()).to_pylist(), strict=True))
+    assert keys == sorted(keys) and len(keys) == 500
+
+
+def test_clickhouse_takes_the_best_codec_of_each_column(tmp_path):
+    pytest.importorskip("chdb", reason="chdb isn't installed here")
+    numbers = pa.array(range(20_000), pa.int64())
+    rows = {"t": pa.table({"number": numbers, "half": pc.divide(numbers.cast(pa.float64()), 2.0)})}
+    clickhouse = compression_rivals.ClickHouse(tmp_path / "clickhouse")
+    clickhouse.make(rows)
+    # Numbers that rise by one take next to nothing as differences.
+    assert 0 < clickhouse.size("t") < 100_000
 
 
 def test_sums_that_differ_are_wrong():

@@ -183,6 +183,35 @@ class Table:
         (``None`` for texts), ``kept`` how it is encoded.
         """
 
+    def advise(
+        self, goal: str = "balanced", *, budget: float = 20.0, memory: int | str | None = None, apply: bool = False
+    ) -> dict[str, Any]:
+        """Measure samples of the table's rows in each tier, and advise which tiers suit a goal, as ``splay advise`` does.
+
+        ``columns`` are rows to be made a frame: ``now`` and, for each of the tiers ``mapped``, ``fast`` and ``small``, bytes a row, how the column
+        is kept and GB that a core reads in a second, and the ``reason`` in words. ``tiers`` is what the whole table would take, ``rules`` what is
+        advised, ``bytes_advised`` what that gives, ``reasons`` why. Rows that are in no file yet don't count.
+
+        Parameters
+        ----------
+        goal
+            ``"size"``: the fewest bytes; ``"speed"``: the fastest statements; ``"balanced"``: fast statements over new dates, few bytes for old
+            ones.
+        budget
+            Seconds to spend on samples. The first one is taken whole.
+        memory
+            Bytes, or a text such as ``"64G"``, in which the system keeps mapped files; by default that limits nothing.
+        apply
+            Whether to set the rules, as :meth:`set_tier` does. Files move with :meth:`move_to_tiers`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such goal.
+        SchemaError
+            If rules are to be set for a table without rows.
+        """
+
     def undo(self, commit: int) -> LoadReport:
         """Take back what a commit did; rows of later commits stay. The undoing is a commit that can be undone as well, unless it brings a
         dropped column back.

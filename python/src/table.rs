@@ -2,12 +2,14 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use splay_store::{
-    ByteSize, ColumnSpec, ColumnType, CompactOptions, LoadOptions, Observer, Retention, Table, TableSnapshot,
+    AdviseSettings, ByteSize, ColumnSpec, ColumnType, CompactOptions, LoadOptions, Observer, Retention, Table,
+    TableSnapshot,
 };
 
 use crate::database::PyDatabase;
@@ -231,6 +233,32 @@ impl PyTable {
             }
         }
         Ok(rows)
+    }
+
+    /// Measures samples in each tier, and says which rules suit a goal.
+    #[pyo3(signature = (goal="balanced", *, budget=20.0, memory=None, apply=false))]
+    fn advise<'py>(
+        &self,
+        py: Python<'py>,
+        goal: &str,
+        budget: f64,
+        memory: Option<Size>,
+        apply: bool,
+    ) -> Result<Bound<'py, PyAny>> {
+        let settings = AdviseSettings {
+            goal: goal.parse().map_err(PyValueError::new_err)?,
+            budget: Duration::try_from_secs_f64(budget).map_err(|error| PyValueError::new_err(error.to_string()))?,
+            memory_bytes: memory.map(Size::bytes).transpose()?,
+            ..AdviseSettings::default()
+        };
+        let advice = py.detach(|| -> Result<_> {
+            let advice = self.table.advise(&settings)?;
+            if apply {
+                self.table.apply(&advice)?;
+            }
+            Ok(advice)
+        })?;
+        Ok(py.import("json")?.call_method1("loads", (advice.to_json().to_string(),))?)
     }
 
     /// Takes back what a commit did.

@@ -1,6 +1,7 @@
 """Tiers: every one gives the same answers, is moved to by the command and by age, and is read by other tools as it lies on disk."""
 
 import datetime
+import json
 import pathlib
 import random
 import subprocess
@@ -128,6 +129,27 @@ def test_other_tools_read_mapped_segments(databases: dict[str, pathlib.Path], ex
 def test_the_smaller_tier_is_smaller(databases: dict[str, pathlib.Path]) -> None:
     sizes = [sum(path.stat().st_size for path in (databases[tier] / "trade").glob("date=*/*.[ap]*")) for tier in TIERS]
     assert sizes[0] > 2 * sizes[1] > 2 * sizes[2], sizes
+
+
+def test_advice_is_that_of_the_command_and_can_be_followed(tmp_path: pathlib.Path) -> None:
+    pq.write_table(frame(3000, 4), tmp_path / "rows.parquet")
+    place = tmp_path / "db"
+    run("load", place, "trade", tmp_path / "rows.parquet", "--time", "time", "--symbol", "sym")
+    table = splay.open(place).table("trade")
+    advice = table.advise("size")
+    told = json.loads(run("advise", place, "trade", "--goal", "size", "--format", "json"))
+    assert [tier["bytes"] for tier in advice["tiers"]] == [tier["bytes"] for tier in told["tiers"]]
+    assert advice["rules"] == told["rules"] and advice["rows"] == 3000
+    price = next(column for column in advice["columns"] if column["column"] == "price")
+    assert price["small"]["bytes"] < price["mapped"]["bytes"] == price["now"]
+    assert "whole numbers" in price["reason"], price["reason"]
+    table.advise("speed", memory="1K", apply=True)
+    assert len(table.move_to_tiers()) == 4
+    assert {row["tier"] for row in table.storage()} == {"fast"}
+    with pytest.raises(ValueError, match="size, speed, balanced"):
+        table.advise("cheap")
+    with pytest.raises(ValueError):
+        table.advise(budget=-1.0)
 
 
 def test_the_command_moves_dates_from_tier_to_tier(tmp_path: pathlib.Path) -> None:

@@ -12,9 +12,9 @@ use splay_lab::formats::{FileFormat, TextCodec};
 use splay_server::ingest::Speed;
 use splay_server::settings::Address;
 use splay_store::audit::Expected;
-use splay_store::{ByteSize, ColumnType, DayStart, Dedupe, Period, Reference, Tier};
+use splay_store::{ByteSize, ColumnType, DayStart, Dedupe, Goal, Period, Reference, Tier};
 
-use crate::lab_args::LabCommand;
+use crate::lab_args::{Budget, LabCommand};
 
 /// An open tick database: loads, stores and queries high-frequency market data.
 #[derive(Debug, Parser)]
@@ -70,6 +70,8 @@ pub enum Command {
     Compact(CompactArguments),
     /// Change a table's columns, its name, how its rows are kept, or how long
     Alter(AlterArguments),
+    /// Measure a table's columns in each tier on samples of its rows, and advise which tiers suit a goal
+    Advise(AdviseArguments),
     /// List what was loaded into a table, deleted, replaced and undone, the newest first
     Loads(LoadsArguments),
     /// Take back what a commit did; rows of later commits stay
@@ -869,6 +871,38 @@ pub enum AlterCommand {
         #[arg(long)]
         bytes: Option<ByteSize>,
     },
+}
+
+#[derive(Debug, Args)]
+pub struct AdviseArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    /// Table
+    pub table: String,
+    /// What the rows are to be kept for: size (fewest bytes), speed (fastest statements), balanced (fast over new dates, small for old ones)
+    #[arg(long, default_value = "balanced")]
+    pub goal: Goal,
+    /// Set the tiers that are advised, as splay alter does. No file is moved: splay maintain and servers do that
+    #[arg(long)]
+    pub apply: bool,
+    /// Time to spend on samples, such as 20s or 2m. The first one is taken whole
+    #[arg(long, value_name = "TIME", default_value = "20s")]
+    pub budget: Budget,
+    /// Memory in which the system keeps mapped files; default: the machine's
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<ByteSize>,
+    /// Output format
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: AdviceFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AdviceFormat {
+    Table,
+    /// All figures and the rules
+    Json,
+    /// The figures of columns
+    Csv,
 }
 
 #[derive(Debug, Args)]

@@ -53,6 +53,7 @@ pub fn run() -> ExitCode {
         Command::Export(export) => commands::export::run(&export),
         Command::Compact(compact) => commands::upkeep::compact(&compact),
         Command::Alter(alter) => commands::upkeep::alter(alter),
+        Command::Advise(advise) => commands::advise::run(&advise),
         Command::Loads(loads) => commands::changes::loads(&loads),
         Command::Undo(undo) => commands::changes::undo(&undo),
         Command::Delete(delete) => commands::changes::delete(&delete),

@@ -59,4 +59,5 @@ mod waiting;
 pub use error::{Error, Result};
 #[doc(hidden)]
 pub use http::http_routes;
+pub use machine::memory_of_machine;
 pub use server::{Addresses, Server};

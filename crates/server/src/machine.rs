@@ -5,11 +5,17 @@ use std::fs;
 /// What statements may hold where nothing is known of the machine.
 const UNKNOWN: usize = 4 << 30;
 
-/// Half of the memory: the rest is for capture, for pages of files, and for what isn't counted.
-pub(crate) fn half_of_memory() -> usize {
+/// The memory, in bytes, if the system tells it.
+#[must_use]
+pub fn memory_of_machine() -> Option<usize> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
     let container = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
-    machine.into_iter().chain(container).min().map_or(UNKNOWN, |bytes| bytes / 2)
+    machine.into_iter().chain(container).min()
+}
+
+/// Half of the memory: the rest is for capture, for pages of files, and for what isn't counted.
+pub(crate) fn half_of_memory() -> usize {
+    memory_of_machine().map_or(UNKNOWN, |bytes| bytes / 2)
 }
 
 /// The machine's memory, of the text of `/proc/meminfo`.

@@ -46,6 +46,7 @@
 //! ```
 
 mod access;
+mod advise;
 pub mod audit;
 pub mod background;
 mod backup;
@@ -85,6 +86,7 @@ pub use access::{
     Access, AccessToken, Allowed, Grant, MONITOR, PUBLIC, Password, Permission, Policy, Privilege, Quota, READ_ALL,
     Rights, Role, RoleChange, RowCondition, Secret, USER_WORDS, WRITE_ALL,
 };
+pub use advise::{Advice, AdviseSettings, ColumnAdvice, ColumnInTier, Goal, PartAdvice, TierAdvice};
 pub use backup::{Backup, BackupFile, BackupReport, BackupWriter, RESTORE, TableCommit};
 pub use byte_size::ByteSize;
 pub use change::{CommitReport, ExpireReport, of_dates};

@@ -1,5 +1,6 @@
 //! One file for each group of commands.
 
+pub mod advise;
 pub mod audit;
 pub mod backup;
 pub mod changes;

@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 
 pub(crate) use checksum::{BlockChecksums, digest};
 pub use column::ColumnReader;
+pub(crate) use parquet::odd_one;
 pub(crate) use reader::checksums_of_object;
 pub use reader::{ColumnStorage, Segment, SegmentBatches};
 pub use row_list::RowList;

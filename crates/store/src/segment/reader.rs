@@ -2,6 +2,7 @@
 //!
 //! A segment is a file, an object (`object.rs`), or rows in memory that aren't in a file yet; to who reads it they are the same.
 
+mod encoded;
 mod object;
 
 use std::ops::Range;
@@ -57,8 +58,10 @@ pub struct Segment {
 pub struct ColumnStorage {
     /// Its name in the table.
     pub column: String,
-    /// Bytes in the file.
+    /// Bytes in the file, its lists of pages among them.
     pub bytes: u64,
+    /// Of these, bytes of dictionaries: they grow with the values that differ, not with the rows.
+    pub dictionary_bytes: u64,
     /// Bytes of its values in memory, where all have one width.
     pub plain_bytes: Option<u64>,
     /// How it is kept: type in the file, encodings, codec.
@@ -338,13 +341,20 @@ impl Segment {
     /// # Errors
     /// As [`Segment::batches`].
     pub fn storage(&self, spec: &TableSpec) -> Result<Vec<ColumnStorage>> {
+        self.storage_of(spec.shown_columns())
+    }
+
+    /// The same of some columns, among which may be one that nobody sees.
+    pub(crate) fn storage_of(&self, columns: &[ColumnSpec]) -> Result<Vec<ColumnStorage>> {
         let file = self.file()?;
         let rows = self.entry.rows;
         let of = |column: &ColumnSpec| {
             let position = column.position_in(file.schema())?;
-            let (bytes, kept) = match file {
-                Opened::Arrow(file) => (file.column_bytes(position), "as in memory".to_owned()),
-                Opened::Memory(held) => (held.column(position).get_array_memory_size() as u64, "in memory".to_owned()),
+            let (bytes, dictionary_bytes, kept) = match file {
+                Opened::Arrow(file) => (file.column_bytes(position), 0, "as in memory".to_owned()),
+                Opened::Memory(held) => {
+                    (held.column(position).get_array_memory_size() as u64, 0, "in memory".to_owned())
+                }
                 Opened::Parquet(file) => file.column_storage(position),
             };
             let width = match column.column_type.arrow() {
@@ -353,9 +363,10 @@ impl Segment {
                 DataType::FixedSizeList(_, size) => Some(u64::from(size.unsigned_abs()) * 8),
                 other => other.primitive_width().map(|width| width as u64),
             };
-            Some(ColumnStorage { column: column.name.clone(), bytes, plain_bytes: width.map(|w| w * rows), kept })
+            let (column, plain_bytes) = (column.name.clone(), width.map(|width| width * rows));
+            Some(ColumnStorage { column, bytes, dictionary_bytes, plain_bytes, kept })
         };
-        Ok(spec.shown_columns().iter().filter_map(of).collect())
+        Ok(columns.iter().filter_map(of).collect())
     }
 
     /// Checks every byte of the segment and of its index against the manifest, and that its rows can be read.

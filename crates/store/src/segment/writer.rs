@@ -1,9 +1,13 @@
 //! Writes segments.
 
+use std::path::Path;
+
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::buffer::MutableBuffer;
 use arrow::datatypes::{Int32Type, TimestampNanosecondType};
 use arrow::ipc::MetadataVersion;
 use arrow::ipc::writer::{FileWriter, IpcWriteOptions};
+use bytes::Bytes;
 
 use super::checksum::{self, BlockChecksums};
 use super::parquet::{self, Strength};
@@ -52,14 +56,7 @@ pub(crate) fn write(target: &SegmentTarget<'_>, spec: &TableSpec, rows: &RecordB
     }
     let path = format!("{}/{}", target.table, target.path);
     let mut file = target.storage.create(&format!("{path}.tmp"))?;
-    let (checksums, bytes) =
-        write_file(target.storage, &path, file.as_mut(), spec, rows, |file, checksums, rows| match target.tier {
-            Tier::Mapped => write_arrow(file, checksums, rows),
-            Tier::Fast => parquet::write(CountingWrite { file, observer: checksums }, spec, rows, Strength::Fast),
-            Tier::Small | Tier::Object => {
-                parquet::write(CountingWrite { file, observer: checksums }, spec, rows, Strength::Small)
-            }
-        })?;
+    let (checksums, bytes) = write_tier(target.tier, &target.storage.display_path(&path), file.as_mut(), spec, rows)?;
     let (index, index_digest) = index::build(spec, rows, &checksums);
     file.sync()?;
     drop(file);
@@ -86,6 +83,51 @@ pub(crate) fn write(target: &SegmentTarget<'_>, spec: &TableSpec, rows: &RecordB
     Ok(entry)
 }
 
+/// A file in memory. Its bytes are aligned as those of mapped files are.
+#[derive(Debug)]
+struct FileInMemory(MutableBuffer);
+
+impl StorageFile for FileInMemory {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl AsRef<[u8]> for FileInMemory {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The bytes that rows have in a file of a tier, and the checksums of its blocks. Nothing is written to disk.
+pub(super) fn encode(tier: Tier, spec: &TableSpec, rows: &RecordBatch) -> Result<(Bytes, Vec<u32>)> {
+    let mut file = FileInMemory(MutableBuffer::new(0));
+    let (checksums, _) = write_tier(tier, Path::new(&spec.name), &mut file, spec, rows)?;
+    Ok((Bytes::from_owner(file), checksums))
+}
+
+/// Writes the bytes of a file of a tier and gives their checksums and number.
+fn write_tier(
+    tier: Tier,
+    shown: &Path,
+    file: &mut dyn StorageFile,
+    spec: &TableSpec,
+    rows: &RecordBatch,
+) -> Result<(Vec<u32>, u64)> {
+    write_file(shown, file, spec, rows, |file, checksums, rows| match tier {
+        Tier::Mapped => write_arrow(file, checksums, rows),
+        Tier::Fast => parquet::write(CountingWrite { file, observer: checksums }, spec, rows, Strength::Fast),
+        Tier::Small | Tier::Object => {
+            parquet::write(CountingWrite { file, observer: checksums }, spec, rows, Strength::Small)
+        }
+    })
+}
+
 /// Writes rows to a file for other tools, without an index, and gives its length. The path joins `written` once there is a
 /// file.
 pub(crate) fn export(
@@ -103,15 +145,14 @@ pub(crate) fn export(
         FileFormat::Arrow => write_arrow(file, checksums, rows),
         FileFormat::Parquet => parquet::write_plain(CountingWrite { file, observer: checksums }, spec, rows),
     };
-    let bytes = write_file(storage, path, file.as_mut(), spec, rows, write)?.1;
+    let bytes = write_file(&storage.display_path(path), file.as_mut(), spec, rows, write)?.1;
     file.sync()?;
     Ok(bytes)
 }
 
 /// Writes the file's bytes and gives their checksums and number.
 fn write_file(
-    storage: &dyn Storage,
-    path: &str,
+    shown: &Path,
     file: &mut dyn StorageFile,
     spec: &TableSpec,
     rows: &RecordBatch,
@@ -123,7 +164,7 @@ fn write_file(
     let metadata = [("splay.table".to_owned(), table)].into();
     let schema = rows.schema_ref().as_ref().clone().with_metadata(metadata);
     let rows = rows.clone().with_schema(std::sync::Arc::new(schema))?;
-    write(file, &mut checksums, &rows).map_err(|error| unpack(error, &storage.display_path(path)))?;
+    write(file, &mut checksums, &rows).map_err(|error| unpack(error, shown))?;
     Ok(checksums.finish())
 }
 
@@ -174,7 +215,7 @@ fn write_arrow(file: &mut dyn StorageFile, checksums: &mut BlockChecksums, rows:
 }
 
 /// Gives back the storage error that Arrow or Parquet wrapped on its way.
-fn unpack(error: Error, path: &std::path::Path) -> Error {
+fn unpack(error: Error, path: &Path) -> Error {
     use arrow::error::ArrowError;
     match error {
         Error::Arrow(ArrowError::IoError(_, io)) => out_of_io("write", path)(io),

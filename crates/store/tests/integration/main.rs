@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod access;
+mod advise;
 mod crash;
 mod damage;
 mod day_start;

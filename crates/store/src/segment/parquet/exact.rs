@@ -4,7 +4,8 @@
 //! A column is stored so if **every** value comes back bit for bit; NaN, infinities, negative zero and numbers of more digits make
 //! it stay a column of floats.
 
-use arrow::array::{Array, Float32Array, Float64Array};
+use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array};
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
 
 /// Most digits behind the point.
 const DIGITS_MAX: i8 = 12;
@@ -76,11 +77,30 @@ pub(super) fn wholes_of_32(values: &Float32Array) -> Option<(Vec<i64>, i8)> {
     wholes(values.values(), |row| values.is_null(row), values.null_count() > 0)
 }
 
+/// A value of a column of floats that no whole number stands for: NaN, an infinity, negative zero, one of more digits. `None` if each has
+/// its own, which together they needn't, and for other columns.
+pub(crate) fn odd_one(column: &ArrayRef) -> Option<f64> {
+    match column.data_type() {
+        DataType::Float64 => odd(column.as_primitive::<Float64Type>().values(), |row| column.is_null(row)),
+        DataType::Float32 => odd(column.as_primitive::<Float32Type>().values(), |row| column.is_null(row)),
+        _ => None,
+    }
+}
+
+fn odd<F: Float>(values: &[F], is_null: impl Fn(usize) -> bool) -> Option<f64> {
+    let powers = &POWERS[..=DIGITS_MAX as usize];
+    let is_odd = |value: &F| !powers.iter().any(|power| comes_back(*value, *power));
+    values.iter().enumerate().find(|(row, value)| !is_null(*row) && is_odd(value)).map(|(_, value)| value.wide())
+}
+
+/// Whether the whole number of a float gives the float back, bit for bit.
+#[inline(always)]
+fn comes_back<F: Float>(value: F, power: f64) -> bool {
+    let found = whole(value.wide(), power);
+    value.is(float(found, power)) && found.unsigned_abs() <= WHOLE_MAX as u64
+}
+
 fn wholes<F: Float>(values: &[F], is_null: impl Fn(usize) -> bool, has_nulls: bool) -> Option<(Vec<i64>, i8)> {
-    let comes_back = |value: F, power: f64| {
-        let found = whole(value.wide(), power);
-        value.is(float(found, power)) && found.unsigned_abs() <= WHOLE_MAX as u64
-    };
     let mut digits = 0;
     for (row, value) in values.iter().enumerate() {
         if has_nulls && is_null(row) {
@@ -110,6 +130,8 @@ fn wholes<F: Float>(values: &[F], is_null: impl Fn(usize) -> bool, has_nulls: bo
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -124,6 +146,20 @@ mod tests {
         for value in [f64::NAN, f64::INFINITY, -0.0, 5e-324, 1.0 / 3.0, 1e300, f64::MAX] {
             assert_eq!(of(&[1.5, value]), None, "{value}");
         }
+    }
+
+    #[test]
+    fn the_first_value_that_keeps_floats_is_named() {
+        let odd = |values: Vec<Option<f64>>| odd_one(&(Arc::new(Float64Array::from(values)) as ArrayRef));
+        assert_eq!(odd(vec![Some(1.5), Some(1.0 / 3.0), Some(f64::NAN)]), Some(1.0 / 3.0));
+        assert_eq!(odd(vec![Some(1.5), None, Some(-0.0)]).map(f64::to_bits), Some((-0.0_f64).to_bits()));
+        assert_eq!(odd(vec![None, Some(0.25), Some(9_007_199_254_740_992.0)]), None);
+        let singles = Arc::new(Float32Array::from(vec![0.1, 101.25, f32::INFINITY])) as ArrayRef;
+        assert_eq!(odd_one(&singles), Some(f64::INFINITY));
+    }
+
+    #[test]
+    fn nulls_and_single_floats_are_whole_numbers_too() {
         assert_eq!(wholes_of_64(&vec![Some(0.25), None].into()), Some((vec![25, 0], 2)));
         assert_eq!(wholes_of_32(&vec![0.1_f32, 101.25, -3.0].into()), Some((vec![10, 10_125, -300], 2)));
     }

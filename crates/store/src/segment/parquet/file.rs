@@ -69,13 +69,17 @@ impl ParquetFile {
         self.metadata.schema()
     }
 
-    /// Bytes of a column and how they are encoded: the type in the file, encodings, codec.
-    pub(crate) fn column_storage(&self, position: usize) -> (u64, String) {
-        let (mut bytes, mut words) = (0, Vec::new());
+    /// Bytes of a column, those of its dictionaries among them, and how they are encoded: the type in the file, encodings, codec.
+    pub(crate) fn column_storage(&self, position: usize) -> (u64, u64, String) {
+        let (mut bytes, mut dictionary_bytes, mut words) = (0, 0, Vec::new());
         let metadata = self.metadata.metadata();
         for group in metadata.row_groups() {
             let Some(chunk) = group.columns().get(position) else { continue };
-            bytes += u64::try_from(chunk.compressed_size()).unwrap_or(0);
+            let lists = [chunk.column_index_length(), chunk.offset_index_length()];
+            let listed: u64 = lists.into_iter().flatten().filter_map(|length| u64::try_from(length).ok()).sum();
+            bytes += u64::try_from(chunk.compressed_size()).unwrap_or(0) + listed;
+            let dictionary = chunk.dictionary_page_offset().map_or(0, |start| chunk.data_page_offset() - start);
+            dictionary_bytes += u64::try_from(dictionary).unwrap_or(0);
             let mut of_chunk = vec![match self.schema().field(position).data_type() {
                 DataType::Decimal128(_, digits) => format!("whole numbers / 10^{digits}"),
                 DataType::Timestamp(unit, _) | DataType::Time64(unit) => format!("{unit:?}s").to_lowercase(),
@@ -97,7 +101,7 @@ impl ParquetFile {
                 words.push(of_chunk);
             }
         }
-        (bytes, words.join("; "))
+        (bytes, dictionary_bytes, words.join("; "))
     }
 
     /// Whether [`ParquetFile::decode`] reads a column.

@@ -18,5 +18,6 @@ mod unpack;
 mod values;
 mod writer;
 
+pub(crate) use exact::odd_one;
 pub(crate) use file::{ParquetBatches, ParquetFile};
 pub(crate) use writer::{Strength, write, write_plain};
