@@ -1,4 +1,5 @@
 //! A server and a feed as processes, which are killed and started again. A part of the end-to-end tests of each program, which name it `PROGRAM`.
+#![allow(dead_code, reason = "not every program's tests use all of it")]
 
 use std::fs::OpenOptions;
 use std::net::TcpListener;

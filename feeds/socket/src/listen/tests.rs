@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use splay_records::mailbox::{Mailbox, Weight};
 use splay_records::stop::Stop;
 
@@ -252,7 +253,7 @@ fn publishers_that_break_the_protocol_are_told_why() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 20_000, rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]
 
     #[test]
     fn bytes_of_publishers_break_nothing(

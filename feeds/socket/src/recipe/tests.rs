@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use arrow::array::AsArray;
 use arrow::datatypes::{Float64Type, Int32Type, TimestampNanosecondType};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use super::*;
 use crate::counts::FeedCounts;
@@ -236,7 +237,7 @@ fn stars_stand_for_any_characters() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 5_000, rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]
 
     /// Bytes of a message changed, cut or doubled: rows, or a reason. What decodes makes a batch.
     #[test]

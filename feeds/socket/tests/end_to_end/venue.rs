@@ -54,7 +54,7 @@ pub fn listen(socket: &mut Socket) {
     while socket.read().is_ok() {}
 }
 
-/// A network before a server: of every second connection the first answer is lost, though the server has done what was asked.
+/// A network before a server: of each connection the second answer is lost, though the server has done what was asked.
 pub struct Network {
     pub address: SocketAddr,
     pub lost: Arc<AtomicUsize>,
@@ -67,9 +67,9 @@ impl Network {
         let lost = Arc::new(AtomicUsize::new(0));
         let of_thread = Arc::clone(&lost);
         std::thread::spawn(move || {
-            for (number, near) in listener.incoming().flatten().enumerate() {
+            for near in listener.incoming().flatten() {
                 let Ok(far) = TcpStream::connect(server) else { continue };
-                let lost = (number % 2 == 0).then(|| Arc::clone(&of_thread));
+                let lost = Arc::clone(&of_thread);
                 std::thread::spawn(move || carry(near, far, lost));
             }
         });
@@ -77,7 +77,7 @@ impl Network {
     }
 }
 
-fn carry(mut near: TcpStream, mut far: TcpStream, lost: Option<Arc<AtomicUsize>>) {
+fn carry(mut near: TcpStream, mut far: TcpStream, lost: Arc<AtomicUsize>) {
     let (mut from, mut to) = (near.try_clone().unwrap(), far.try_clone().unwrap());
     std::thread::spawn(move || {
         std::io::copy(&mut from, &mut to).ok();
@@ -85,14 +85,12 @@ fn carry(mut near: TcpStream, mut far: TcpStream, lost: Option<Arc<AtomicUsize>>
     });
     let mut buffer = [0; 4096];
     far.set_read_timeout(Some(Duration::from_secs(60))).ok();
-    while let Ok(read) = far.read(&mut buffer) {
-        if let Some(lost) = &lost {
-            lost.fetch_add(1, Ordering::SeqCst);
-            break;
-        }
-        if read == 0 || near.write_all(&buffer[..read]).is_err() {
-            break;
-        }
+    // The answers are short: each is read at once.
+    if let Ok(read) = far.read(&mut buffer)
+        && near.write_all(&buffer[..read]).is_ok()
+        && far.read(&mut buffer).is_ok_and(|read| read > 0)
+    {
+        lost.fetch_add(1, Ordering::SeqCst);
     }
     near.shutdown(Shutdown::Both).ok();
     far.shutdown(Shutdown::Both).ok();
