@@ -115,7 +115,7 @@ fn each_message_is_stored_once_though_venue_and_server_fail() {
                 socket.get_mut().shutdown(std::net::Shutdown::Write).unwrap();
                 return listen(socket);
             }
-            if id % 100 == 0 {
+            if id.is_multiple_of(100) {
                 std::thread::sleep(std::time::Duration::from_millis(10));
             }
         }
