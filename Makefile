@@ -92,18 +92,21 @@ test-oracle: wheel
 	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	SPLAY_ORACLE_STATEMENTS=$(ORACLE_STATEMENTS) SPLAY_ORACLE_ALL=1 $(VENV)/bin/python -m pytest -q -s python/tests/test_oracle.py
 
-# The feeds with Cryptofeed itself, which comes as source and compiles for a minute; without it `test-python` skips these.
-test-feeds: wheel
+# The feeds with Cryptofeed itself, which comes as source and compiles for a minute; without it `test-python` skips these. And `splay-feed` with
+# a venue on loopback and a real server, which compiles for a few minutes, without Kafka. What is missing is named, or fails with SPLAY_FEEDS_REQUIRED=1.
+test-feeds: wheel splay
+	$(TIMED) "tests of splay-feed" env SPLAY=$(abspath $(SPLAY)) $(CARGO) test $(FEEDS) -p splay-records -p splay-socket
+	$(CARGO) build $(FEEDS) -p splay-socket --bins
 	$(VENV)/bin/python -m pip install --quiet -r python/requirements-feeds.txt
 	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
-	$(VENV)/bin/python -m pytest -q python/tests/test_cryptofeed.py python/tests/test_binance_recorded.py python/tests/test_serve.py
+	$(VENV)/bin/python -m pytest -q python/tests/test_cryptofeed.py python/tests/test_cryptofeed_sockets.py python/tests/test_binance_recorded.py python/tests/test_serve.py
 
 # The program for Kafka with a broker of Apache and a real server, both of which are killed on the way. Apart from `make test`: it
 # compiles librdkafka and OpenSSL, and the broker is Java's, from Maven. What is missing is named, or fails with SPLAY_KAFKA_REQUIRED=1.
 FEEDS = --release --locked --manifest-path feeds/Cargo.toml
 
 test-kafka: splay
-	$(TIMED) "tests of Kafka" env SPLAY=$(abspath $(SPLAY)) $(CARGO) test $(FEEDS)
+	$(TIMED) "tests of Kafka" env SPLAY=$(abspath $(SPLAY)) $(CARGO) test $(FEEDS) -p splay-records -p splay-kafka
 
 # The cloud stores, against an S3 server that the tests start (stores/README.md). Apart from `make test`: their libraries compile for minutes.
 test-stores: $(VENV)/ready
@@ -114,8 +117,8 @@ test-stores: $(VENV)/ready
 KAFKA_ROWS ?= 2000000
 
 bench-kafka: splay
-	$(CARGO) build $(FEEDS) --bins
-	SPLAY=$(abspath $(SPLAY)) SPLAY_KAFKA_REQUIRED=1 SPLAY_KAFKA_ROWS=$(KAFKA_ROWS) $(CARGO) test $(FEEDS) --test end_to_end -- --ignored --nocapture rows_a_second
+	$(CARGO) build $(FEEDS) -p splay-kafka --bins
+	SPLAY=$(abspath $(SPLAY)) SPLAY_KAFKA_REQUIRED=1 SPLAY_KAFKA_ROWS=$(KAFKA_ROWS) $(CARGO) test $(FEEDS) -p splay-kafka --test end_to_end -- --ignored --nocapture rows_a_second
 
 # A day of capture, 50 million rows by every way in, compared row for row with what was sent. DAY_ROWS says how many.
 DAY_ROWS ?= 50000000

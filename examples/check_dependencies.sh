@@ -29,8 +29,8 @@ if [ "$versions" -ne 1 ]; then
     exit 1
 fi
 # By its manifest: its own dependencies needn't be fetched for it.
-if grep -E '^splay-' feeds/kafka/Cargo.toml | grep -qv '^splay-ipc '; then
-    echo "splay: programs of feeds/ speak HTTP with the server, and know splay-ipc alone" >&2
+if grep -hE '^splay-' feeds/*/Cargo.toml | grep -qvE '^splay-(ipc|records) '; then
+    echo "splay: programs of feeds/ speak HTTP with the server, and know splay-ipc alone beside what they have in common" >&2
     exit 1
 fi
 .ci/compiled_once.py

@@ -5,8 +5,8 @@
 //! thought, the whole session ends and another begins with a new consumer: nothing that the old one had fetched can come into it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use rdkafka::client::ClientContext;
@@ -15,15 +15,17 @@ use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::statistics::Statistics;
 use rdkafka::{Offset, TopicPartitionList};
+use splay_records::dead_letters::{DeadLetterFile, DeadLetters, NoDeadLetters};
 
 use crate::columns::Column;
-use crate::dead_letters::{DeadLetterFile, DeadLetterTopic, DeadLetters, NoDeadLetters};
+use crate::dead_letters::DeadLetterTopic;
 use crate::metrics::Metrics;
 use crate::partition::Ended;
 use crate::registry::{Registry, Schemas};
 use crate::server::{Server, Untold};
 use crate::session::Session;
 use crate::settings::{Forgotten, OnGap, Settings, Start, TopicSettings};
+use crate::stop::Stop;
 use crate::web;
 
 /// How long brokers may take to tell something.
@@ -34,57 +36,6 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// Partitions that a process reads.
 const PARTITIONS_MAX: usize = 4_096;
-
-/// Says when to end, to all threads.
-#[derive(Debug, Default)]
-pub struct Stop {
-    /// No more records are read; what waits is sent.
-    is_set: AtomicBool,
-    /// Nothing is tried again.
-    is_urgent: AtomicBool,
-    lock: Mutex<()>,
-    changed: Condvar,
-}
-
-impl Stop {
-    /// Ends reading.
-    pub fn set(&self) {
-        self.is_set.store(true, Ordering::SeqCst);
-        self.changed.notify_all();
-    }
-
-    /// Ends waiting, too.
-    pub fn urge(&self) {
-        self.is_urgent.store(true, Ordering::SeqCst);
-        self.set();
-    }
-
-    /// Whether reading ends.
-    pub fn is_set(&self) -> bool {
-        self.is_set.load(Ordering::SeqCst)
-    }
-
-    /// Waits, and says whether to go on.
-    pub(crate) fn wait(&self, time: Duration) -> bool {
-        self.wait_unless(time, || false)
-    }
-
-    /// The same, and ends the wait if something else says so.
-    pub(crate) fn wait_unless(&self, time: Duration, is_over: impl Fn() -> bool) -> bool {
-        let is_over = || self.is_urgent.load(Ordering::SeqCst) || is_over();
-        let until = Instant::now() + time;
-        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if is_over() || left.is_zero() {
-                return !is_over();
-            }
-            // Looks now and then, for a notice may come between the look and the wait.
-            let step = left.min(Duration::from_millis(100));
-            (guard, _) = self.changed.wait_timeout(guard, step).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
 
 /// Hears of librdkafka what it has to tell.
 pub(crate) struct Context {
@@ -246,7 +197,8 @@ impl Feeds {
 
     /// The columns of each topic's table.
     fn tables(&self) -> Result<Vec<Vec<Column>>, Ended> {
-        let columns = |topic| self.until_told(|| self.server.columns(topic));
+        let columns =
+            |topic: &TopicSettings| self.until_told(|| self.server.columns(&topic.table, topic.create.as_ref()));
         self.settings.topics.iter().map(columns).collect()
     }
 
@@ -358,8 +310,8 @@ impl Feeds {
         let settings = &self.settings.dead_letters;
         let failed = |reason| Ended::Failed(format!("dead letters: {reason}"));
         if let Some(file) = &settings.file {
-            let is_behind = |topic: &str, partition: i32, offset: u64| {
-                let is_of = |one: &&Assignment| one.partition == partition && one.settings.name == topic;
+            let is_behind = |topic: &str, partition: Option<i32>, offset: u64| {
+                let is_of = |one: &&Assignment| Some(one.partition) == partition && one.settings.name == topic;
                 assignments.iter().find(is_of).is_some_and(|one| offset >= one.position)
             };
             return Ok(Box::new(DeadLetterFile::open(file, is_behind).map_err(failed)?));

@@ -5,21 +5,16 @@
 //! number it follows on, so that one that an earlier run left on its way is refused instead of coming between (ADR 74).
 //!
 //! - [`settings`]: what is read and where it goes, from a TOML file.
-//! - [`decode`]: from a record's bytes to rows of the table, by [`columns`].
-//! - [`partition`]: batches, their numbers, what is done with each answer. Knows neither Kafka nor HTTP, so that a model can try it.
-//! - [`kafka`]: consumers, with a thread for each partition (`session`). [`server`], [`registry`]: HTTP. [`dead_letters`]: records that are no rows.
+//! - [`decode`]: from a record's bytes to rows of the table.
+//! - [`kafka`]: consumers, with a thread for each partition (`session`). [`registry`]: schemas. [`dead_letters`]: a topic of records that are no rows.
+//!
+//! Batches, their numbers and the server are [`splay_records`].
 
-pub mod columns;
 pub mod dead_letters;
 pub mod decode;
-pub mod exact;
 pub mod kafka;
-pub mod mailbox;
-pub mod metrics;
-pub mod partition;
 pub mod registry;
-pub mod server;
 mod session;
 pub mod settings;
-pub mod times;
-pub mod web;
+
+pub use splay_records::{columns, exact, mailbox, metrics, partition, server, stop, times, web};

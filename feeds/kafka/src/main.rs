@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use splay_kafka::kafka::{Feeds, Stop};
+use splay_kafka::kafka::Feeds;
 use splay_kafka::metrics::{Metrics, serve};
 use splay_kafka::settings::{OnError, Settings};
+use splay_kafka::stop::Stop;
+use splay_records::signals;
 use tracing_subscriber::EnvFilter;
 
 const USAGE: &str = "\
@@ -26,9 +26,6 @@ Usage: splay-kafka FILE [--check] [--on-error stop|skip]
 
 SIGTERM and SIGINT send what waits, and end; a second one ends at once, which loses nothing.
 SPLAY_LOG says what is logged: warn, info (default), debug.";
-
-/// How long what waits may take to be sent once the process is to end.
-const GRACE: Duration = Duration::from_secs(20);
 
 struct Arguments {
     file: PathBuf,
@@ -75,7 +72,7 @@ fn settings(file: &Path, on_error: Option<OnError>) -> Result<Settings, String> 
 
 fn run(arguments: &Arguments) -> Result<(), String> {
     let settings = settings(&arguments.file, arguments.on_error)?;
-    let (metrics, stop) = (Arc::new(Metrics::default()), Arc::new(Stop::default()));
+    let (metrics, stop) = (Arc::new(Metrics::new("splay_kafka", "topic")), Arc::new(Stop::default()));
     let (listen, log_seconds) = (settings.metrics.listen, settings.metrics.log_seconds);
     let feeds = Feeds::new(settings, Arc::clone(&metrics), Arc::clone(&stop))?;
     if arguments.is_check {
@@ -84,9 +81,10 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     }
     if let Some(address) = listen {
         let cannot = |error: std::io::Error| format!("metrics.listen: {address}: {error}");
-        serve(TcpListener::bind(address).map_err(cannot)?, Arc::clone(&metrics)).map_err(cannot)?;
+        let of_page = Arc::clone(&metrics);
+        serve(TcpListener::bind(address).map_err(cannot)?, move || of_page.page()).map_err(cannot)?;
     }
-    hear(Arc::clone(&stop)).map_err(|error| format!("signals: {error}"))?;
+    signals::hear(Arc::clone(&stop), give_up).map_err(|error| format!("signals: {error}"))?;
     if log_seconds > 0 {
         let metrics = Arc::clone(&metrics);
         std::thread::spawn(move || {
@@ -101,30 +99,10 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     ended
 }
 
-/// Ends the feed at a signal, at once at a second one or after a while.
-fn hear(stop: Arc<Stop>) -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
-    std::thread::spawn(move || {
-        let mut is_first = true;
-        for _ in signals.forever() {
-            if !is_first {
-                tracing::warn!("ends at once: what waits is read again after the next start");
-                std::process::exit(0);
-            }
-            is_first = false;
-            tracing::info!("sends what waits, and ends");
-            stop.set();
-            let stop = Arc::clone(&stop);
-            std::thread::spawn(move || {
-                std::thread::sleep(GRACE);
-                stop.urge();
-                std::thread::sleep(GRACE);
-                tracing::warn!("the server doesn't answer: what waits is read again after the next start");
-                std::process::exit(0);
-            });
-        }
-    });
-    Ok(())
+/// Ends at once, which loses nothing.
+fn give_up() {
+    tracing::warn!("ends at once: what waits is read again after the next start");
+    std::process::exit(0);
 }
 
 fn main() -> ExitCode {

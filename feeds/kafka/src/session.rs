@@ -10,15 +10,16 @@ use rdkafka::consumer::{CommitMode, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Message as _};
 use rdkafka::{Offset, TopicPartitionList};
+use splay_records::dead_letters::DeadLetters;
 
 use crate::columns::Column;
-use crate::dead_letters::DeadLetters;
 use crate::decode::{Decoder, Record};
-use crate::kafka::{Assignment, Consumes, Feeds, Stop};
-use crate::mailbox::{Letter, Mailbox};
+use crate::kafka::{Assignment, Consumes, Feeds};
+use crate::mailbox::{Letter, Mailbox, Weight};
 use crate::partition::{Ended, Feed, Partition};
 use crate::server::{Message, Reply, Server, Sink, Untold};
 use crate::settings::TopicSettings;
+use crate::stop::Stop;
 
 /// How often it is looked whether topics have more partitions, or tables other columns.
 const LOOK: Duration = Duration::from_secs(60);
@@ -38,7 +39,7 @@ const STACK: usize = 1 << 20;
 /// A partition's thread as the polling thread sees it.
 struct Lane<'s> {
     assignment: &'s Assignment,
-    mailbox: Arc<Mailbox>,
+    mailbox: Arc<Mailbox<Letter>>,
     /// Records that were polled and aren't in the mailbox yet.
     polled: Vec<Letter>,
     thread: Option<ScopedJoinHandle<'s, Result<(), Ended>>>,
@@ -77,7 +78,7 @@ impl Sink for Outlet<'_> {
     }
 
     fn is_current(&self) -> Result<bool, Untold> {
-        Ok(self.server.columns(self.topic)? == self.columns)
+        Ok(self.server.columns(&self.topic.table, self.topic.create.as_ref())? == self.columns)
     }
 
     fn wait(&self, time: Duration) -> bool {
@@ -248,7 +249,7 @@ impl Session<'_> {
                 let found = if has_changed {
                     Some(format!("topic {:?} has other partitions", topic.name))
                 } else {
-                    let columns = self.feeds.server.columns(topic);
+                    let columns = self.feeds.server.columns(&topic.table, topic.create.as_ref());
                     let has_changed = columns.is_ok_and(|columns| columns != self.tables[place]);
                     has_changed.then(|| format!("the columns of table {:?} have changed", topic.table))
                 };
@@ -261,7 +262,7 @@ impl Session<'_> {
     }
 
     /// A partition's thread.
-    fn feed(&self, assignment: &Assignment, mailbox: &Mailbox) -> Result<(), Ended> {
+    fn feed(&self, assignment: &Assignment, mailbox: &Mailbox<Letter>) -> Result<(), Ended> {
         let (feeds, topic) = (self.feeds, assignment.settings.as_ref());
         let columns = &self.tables[assignment.topic];
         let schemas = feeds.schemas.clone();
@@ -272,7 +273,7 @@ impl Session<'_> {
         let partition = Partition {
             table: &topic.table,
             topic: &topic.name,
-            partition: assignment.partition,
+            partition: Some(assignment.partition),
             producer: &assignment.producer,
             batch: topic.batch,
             on_error: feeds.settings.on_error,
@@ -286,7 +287,11 @@ impl Session<'_> {
         fed
     }
 
-    fn feed_all(&self, feed: &mut Feed<'_, Outlet<'_>, dyn DeadLetters + '_>, mailbox: &Mailbox) -> Result<(), Ended> {
+    fn feed_all(
+        &self,
+        feed: &mut Feed<'_, Outlet<'_>, dyn DeadLetters + '_, Decoder>,
+        mailbox: &Mailbox<Letter>,
+    ) -> Result<(), Ended> {
         feed.begin()?;
         let is_to_end = || self.feeds.stop.is_set() || self.is_over.load(Ordering::SeqCst);
         let idle = Duration::from_millis(500);
@@ -297,14 +302,14 @@ impl Session<'_> {
                 if is_to_end() {
                     break;
                 }
-                let Letter { offset, time_ms, key, payload } = &letter;
+                let Letter { offset, time_ns, key, payload } = &letter;
                 let record =
-                    Record { offset: *offset, time_ms: *time_ms, key: key.as_deref(), payload: payload.as_deref() };
+                    Record { offset: *offset, time_ns: *time_ns, key: key.as_deref(), payload: payload.as_deref() };
                 feed.take(&record, Instant::now())?;
                 mailbox.release(letter.bytes());
             }
             feed.tick(Instant::now())?;
-            self.feeds.metrics.stored(feed.topic(), feed.partition(), feed.position());
+            self.feeds.metrics.stored(feed.topic(), feed.partition().unwrap_or(0), feed.position());
         }
         // What waits goes along, if the process ends in good order.
         if self.feeds.stop.is_set() { feed.flush() } else { Ok(()) }
@@ -316,7 +321,7 @@ fn letter(message: &BorrowedMessage<'_>) -> Result<Letter, Ended> {
     let offset = message.offset();
     Ok(Letter {
         offset: u64::try_from(offset).map_err(|_| Ended::Failed(format!("a record of the offset {offset}")))?,
-        time_ms: message.timestamp().to_millis(),
+        time_ns: message.timestamp().to_millis().map(|ms| i128::from(ms) * 1_000_000),
         key: message.key().map(<[u8]>::to_vec),
         payload: message.payload().map(<[u8]>::to_vec),
     })

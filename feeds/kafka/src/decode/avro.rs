@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use apache_avro::Schema;
 use apache_avro::schema::{InnerDecimalSchema, Name, UuidSchema};
+use splay_records::fields::{Field, Fields};
 
-use super::fields::{Field, Fields};
 use super::{Layout, Undecoded};
 use crate::columns::Cell;
 use crate::registry::{SchemaError, Schemas};

@@ -1,8 +1,6 @@
 //! From the bytes of a record to rows of the table.
 
 mod avro;
-mod fields;
-mod json;
 mod stream;
 
 use std::borrow::Cow;
@@ -10,42 +8,16 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
+use splay_records::decode::Decode;
+use splay_records::json;
+
 use crate::columns::{Cell, Column, Rows, Value};
 use crate::registry::Schemas;
 use crate::settings::{Fields as UnknownFields, Format, Source, TopicSettings};
 
 pub use avro::{Plan, PlanError};
-pub use fields::Fields;
-
-/// A record of a topic.
-#[derive(Debug, Clone, Copy)]
-pub struct Record<'a> {
-    /// Its number within the partition.
-    pub offset: u64,
-    /// Milliseconds since 1970, as Kafka has it.
-    pub time_ms: Option<i64>,
-    /// The key.
-    pub key: Option<&'a [u8]>,
-    /// What it holds; none of a tombstone.
-    pub payload: Option<&'a [u8]>,
-}
-
-/// Why a record isn't rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Undecoded {
-    /// It never will be.
-    Bad(String),
-    /// What is needed for it can't be had now.
-    Later(String),
-    /// Its rows have other columns than those that wait, which have to go first.
-    Other,
-}
-
-impl From<String> for Undecoded {
-    fn from(reason: String) -> Undecoded {
-        Undecoded::Bad(reason)
-    }
-}
+pub use splay_records::decode::{Record, Undecoded};
+pub use splay_records::fields::Fields;
 
 /// Where the value of a column comes from, if not from a field.
 #[derive(Debug, Clone)]
@@ -127,7 +99,7 @@ impl Layout {
                 None => Cell::Null,
                 Some(key) => Cell::Text(Cow::Borrowed(std::str::from_utf8(key).map_err(|_| "the key is no text")?)),
             },
-            Source::RecordTime => record.time_ms.map_or(Cell::Null, |ms| Cell::Instant(i128::from(ms) * 1_000_000)),
+            Source::RecordTime => record.time_ns.map_or(Cell::Null, Cell::Instant),
             Source::Offset => Cell::Whole(record.offset.into()),
             Source::Partition => Cell::Whole(self.partition.into()),
             Source::Topic => Cell::Text(Cow::Borrowed(&self.topic)),
@@ -189,12 +161,10 @@ impl Decoder {
         };
         Ok(Decoder { layout, format: settings.format, avro, waiting, rows: 0 })
     }
+}
 
-    /// Adds a record's rows, all of them or none, and says how many.
-    ///
-    /// # Errors
-    /// As [`Undecoded`] says.
-    pub fn add(&mut self, record: &Record<'_>) -> Result<usize, Undecoded> {
+impl Decode for Decoder {
+    fn add(&mut self, record: &Record<'_>) -> Result<usize, Undecoded> {
         let Some(payload) = record.payload else { return Ok(0) };
         let Decoder { layout, format, avro, waiting, .. } = self;
         let rows = match (waiting, format) {
@@ -209,7 +179,7 @@ impl Decoder {
             }
             (Waiting::Made(rows), _) => {
                 let mut cells = vec![Cell::Null; layout.columns.len()];
-                json::decode(layout, payload, &mut cells)?;
+                json::decode(&layout.fields, layout.unknown, payload, &mut cells)?;
                 layout.fill_from_record(record, &mut cells)?;
                 rows.push(&layout.values(cells)?);
                 1
@@ -219,17 +189,11 @@ impl Decoder {
         Ok(rows)
     }
 
-    /// Rows that wait.
-    #[must_use]
-    pub fn rows(&self) -> usize {
+    fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The rows that wait, of which none are left. Without any, a batch without rows.
-    ///
-    /// # Errors
-    /// Arrow's; there is none for rows of fitted values.
-    pub fn take(&mut self) -> Result<RecordBatch, String> {
+    fn take(&mut self) -> Result<RecordBatch, String> {
         self.rows = 0;
         match &mut self.waiting {
             Waiting::Made(rows) => rows.take().map_err(|error| error.to_string()),

@@ -38,7 +38,7 @@ fn topic(format: &str, more: &str) -> TopicSettings {
 }
 
 fn record(payload: &[u8]) -> Record<'_> {
-    Record { offset: 7, time_ms: Some(1_500), key: Some(b"IBM"), payload: Some(payload) }
+    Record { offset: 7, time_ns: Some(1_500_000_000), key: Some(b"IBM"), payload: Some(payload) }
 }
 
 fn decoder(format: &str, more: &str) -> Decoder {

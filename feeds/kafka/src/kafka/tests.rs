@@ -37,7 +37,10 @@ fn librdkafka_takes_what_it_is_told() {
     let text = "name = 'f'\non_error = 'stop'\n[server]\nurl = 'http://x'\n[kafka]\nbrokers = 'x:1'\nproperties = { 'security.protocol' = 'SASL_SSL', \
                 'sasl.mechanism' = 'SCRAM-SHA-512', 'sasl.username' = 'u' }\nsecrets = { 'sasl.password' = 'PATH' }\n\
                 [[topic]]\nname = 't'\ntable = 't'\nformat = 'json'";
-    let feeds = |text: &str| Feeds::new(Settings::parse(text).unwrap(), Arc::default(), Arc::default());
+    let feeds = |text: &str| {
+        let metrics = Arc::new(Metrics::new("splay_kafka", "topic"));
+        Feeds::new(Settings::parse(text).unwrap(), metrics, Arc::default())
+    };
     assert!(feeds(text).is_ok());
     let error = feeds(&text.replace("SCRAM-SHA-512", "SCRUM")).unwrap_err();
     assert!(error.contains("SASL mechanism: SCRUM"), "{error}");

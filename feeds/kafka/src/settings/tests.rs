@@ -1,5 +1,7 @@
 //! Settings that are taken, and settings that would break a promise.
 
+use std::time::Duration;
+
 use super::*;
 use crate::web::Web;
 

@@ -1,7 +1,7 @@
 //! A Kafka broker of Apache on loopback, of which a test has its own.
 
 use std::fs::File;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -10,10 +10,7 @@ use std::time::{Duration, Instant};
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
 
-/// A port that nobody has.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
+use crate::processes::free_port;
 
 /// The broker's jars, which Maven brings once.
 fn jars() -> Result<PathBuf, String> {

@@ -6,6 +6,7 @@
 
 mod broker;
 mod formats;
+#[path = "../../../records/testing/processes.rs"]
 mod processes;
 mod rates;
 mod registry;
@@ -16,6 +17,9 @@ use std::io::Write;
 
 use crate::broker::{Broker, produce};
 use crate::processes::{Feed, Server, eventually, splay};
+
+/// The program that is tested.
+const PROGRAM: &str = "splay-kafka";
 
 const TYPES: &str = "time:timestamp,sym:symbol,price:float64,size:int64,id:int64,part:int32,off:int64";
 

@@ -1,54 +1,66 @@
-//! Records of a partition on their way from the thread that polls Kafka to the thread that makes rows of them.
+//! Records on their way from the thread that reads them to the thread that makes rows of them.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// What is counted in a mailbox.
+pub trait Weight {
+    /// Bytes that it takes.
+    fn bytes(&self) -> usize;
+}
+
 /// What a record takes beside its bytes.
-const OVERHEAD: usize = 128;
+pub const OVERHEAD: usize = 128;
 
 /// A record that owns its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Letter {
     /// Its number within the partition.
     pub offset: u64,
-    /// Milliseconds since 1970.
-    pub time_ms: Option<i64>,
+    /// Nanoseconds since 1970.
+    pub time_ns: Option<i128>,
     /// The key.
     pub key: Option<Vec<u8>>,
     /// What it holds.
     pub payload: Option<Vec<u8>>,
 }
 
-impl Letter {
-    /// Bytes that it takes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
+impl Weight for Letter {
+    fn bytes(&self) -> usize {
         OVERHEAD + self.key.as_ref().map_or(0, Vec::len) + self.payload.as_ref().map_or(0, Vec::len)
     }
 }
 
-#[derive(Debug, Default)]
-struct State {
-    letters: VecDeque<Letter>,
+#[derive(Debug)]
+struct State<T> {
+    letters: VecDeque<T>,
     bytes: usize,
     is_closed: bool,
 }
 
 /// A queue whose bytes are counted: who fills it stops in time.
-#[derive(Debug, Default)]
-pub struct Mailbox {
-    state: Mutex<State>,
+#[derive(Debug)]
+pub struct Mailbox<T> {
+    state: Mutex<State<T>>,
     changed: Condvar,
+    released: Condvar,
 }
 
-impl Mailbox {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl<T> Default for Mailbox<T> {
+    fn default() -> Mailbox<T> {
+        let state = State { letters: VecDeque::new(), bytes: 0, is_closed: false };
+        Mailbox { state: Mutex::new(state), changed: Condvar::new(), released: Condvar::new() }
+    }
+}
+
+impl<T: Weight> Mailbox<T> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds records, and gives the bytes that are in it then. Many at once: who takes them is woken once.
-    pub fn push(&self, letters: impl IntoIterator<Item = Letter>) -> usize {
+    pub fn push(&self, letters: impl IntoIterator<Item = T>) -> usize {
         let mut state = self.state();
         for letter in letters {
             state.bytes += letter.bytes();
@@ -66,9 +78,9 @@ impl Mailbox {
 
     /// All records, if some are there within the time. None: it is closed, and nothing is to be read any more.
     #[must_use]
-    pub fn take(&self, time: Duration) -> Option<VecDeque<Letter>> {
+    pub fn take(&self, time: Duration) -> Option<VecDeque<T>> {
         let state = self.state();
-        let waits = |state: &mut State| state.letters.is_empty() && !state.is_closed;
+        let waits = |state: &mut State<T>| state.letters.is_empty() && !state.is_closed;
         let (mut state, _) =
             self.changed.wait_timeout_while(state, time, waits).unwrap_or_else(PoisonError::into_inner);
         if state.is_closed {
@@ -77,16 +89,28 @@ impl Mailbox {
         Some(std::mem::take(&mut state.letters))
     }
 
+    /// Waits until fewer bytes than so many are in it, and says whether that is so.
+    #[must_use]
+    pub fn has_room(&self, bytes_max: usize, time: Duration) -> bool {
+        let state = self.state();
+        let is_full = |state: &mut State<T>| state.bytes >= bytes_max && !state.is_closed;
+        let waited = self.released.wait_timeout_while(state, time, is_full);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.bytes < bytes_max
+    }
+
     /// Says that records that were taken are dealt with, so that others find room.
     pub fn release(&self, bytes: usize) {
         let mut state = self.state();
         state.bytes = state.bytes.saturating_sub(bytes);
+        self.released.notify_all();
     }
 
     /// Ends reading.
     pub fn close(&self) {
         self.state().is_closed = true;
         self.changed.notify_all();
+        self.released.notify_all();
     }
 }
 
@@ -98,11 +122,12 @@ mod tests {
     #[test]
     fn bytes_count_until_they_are_released() {
         let mailbox = Mailbox::default();
-        let letter = |offset| Letter { offset, time_ms: None, key: None, payload: Some(vec![0; 72]) };
+        let letter = |offset| Letter { offset, time_ns: None, key: None, payload: Some(vec![0; 72]) };
         mailbox.push([letter(1)]);
         assert_eq!(mailbox.push([letter(2)]), 400);
         let taken = mailbox.take(Duration::ZERO).unwrap();
         assert_eq!((taken.len(), mailbox.bytes()), (2, 400));
+        assert!(!mailbox.has_room(400, Duration::ZERO) && mailbox.has_room(401, Duration::ZERO));
         taken.iter().for_each(|letter| mailbox.release(letter.bytes()));
         assert_eq!(mailbox.bytes(), 0);
         assert!(mailbox.take(Duration::ZERO).unwrap().is_empty());

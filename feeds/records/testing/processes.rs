@@ -1,18 +1,23 @@
-//! A server and a feed as processes, which are killed and started again.
+//! A server and a feed as processes, which are killed and started again. A part of the end-to-end tests of each program, which name it `PROGRAM`.
+#![allow(dead_code, reason = "not every program's tests use all of it")]
 
 use std::fs::OpenOptions;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use splay_kafka::settings::Access;
-use splay_kafka::web::Web;
-
-use crate::broker::free_port;
+use splay_records::settings::Access;
+use splay_records::web::Web;
 
 /// How long anything may take.
 const DEADLINE: Duration = Duration::from_secs(180);
+
+/// A port that nobody listens at.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
 
 /// The server's program; where it isn't given, there is no test.
 pub fn splay() -> Result<PathBuf, String> {
@@ -166,6 +171,6 @@ impl Drop for Feed {
 /// The program that is tested.
 fn program() -> PathBuf {
     // Tests lie one folder below it.
-    let beside = || std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("splay-kafka");
-    std::env::var_os("CARGO_BIN_EXE_splay-kafka").map_or_else(beside, PathBuf::from)
+    let beside = || std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join(crate::PROGRAM);
+    std::env::var_os(format!("CARGO_BIN_EXE_{}", crate::PROGRAM)).map_or_else(beside, PathBuf::from)
 }

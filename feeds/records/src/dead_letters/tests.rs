@@ -3,7 +3,7 @@
 use super::*;
 
 fn letter(offset: u64, payload: &[u8]) -> DeadLetter<'_> {
-    DeadLetter { topic: "t", partition: 1, offset, key: None, payload, reason: "why" }
+    DeadLetter { topic: "t", partition: Some(1), offset, key: None, payload, reason: "why" }
 }
 
 fn lines(path: &Path) -> Vec<serde_json::Value> {
@@ -24,7 +24,7 @@ fn a_record_is_there_once_and_what_a_crash_cut_off_is_written_anew() {
         std::fs::write(&path, &whole[..cut]).unwrap();
         // Records before the position won't come again.
         let file =
-            DeadLetterFile::open(&path, |topic, partition, offset| (topic, partition) == ("t", 1) && offset >= 4)
+            DeadLetterFile::open(&path, |topic, partition, offset| (topic, partition) == ("t", Some(1)) && offset >= 4)
                 .unwrap();
         file.write(&letter(4, b"a\nb")).unwrap();
         file.write(&letter(5, &[0xff])).unwrap();
@@ -42,4 +42,16 @@ fn a_file_of_something_else_is_left_as_it_is() {
     std::fs::write(&path, "not ours\n").unwrap();
     assert!(DeadLetterFile::open(&path, |_, _, _| true).unwrap_err().contains("byte 0 begins no line of dead letters"));
     assert_eq!(std::fs::read(&path).unwrap(), b"not ours\n");
+}
+
+#[test]
+fn a_feed_without_partitions_is_named_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dead.jsonl");
+    let file = DeadLetterFile::open(&path, |_, _, _| false).unwrap();
+    file.write(&DeadLetter { topic: "venue/trade", partition: None, ..letter(3, b"x") }).unwrap();
+    assert_eq!(file.bytes(), std::fs::metadata(&path).unwrap().len());
+    drop(file);
+    assert_eq!(lines(&path)[0]["feed"].as_str(), Some("venue/trade"));
+    DeadLetterFile::open(&path, |_, _, _| false).unwrap();
 }

@@ -25,7 +25,7 @@ impl Count {
     }
 }
 
-/// What was done of a topic since the start.
+/// What was done of a topic or a table since the start.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Records that were read.
@@ -79,9 +79,13 @@ pub struct Progress {
     pub end: Option<u64>,
 }
 
-/// All numbers of a feed.
-#[derive(Debug, Default)]
+/// All numbers of a program.
+#[derive(Debug)]
 pub struct Metrics {
+    /// What the names of Prometheus begin with.
+    prefix: &'static str,
+    /// The label that says whose numbers they are.
+    label: &'static str,
     topics: Mutex<BTreeMap<String, Arc<Counts>>>,
     progress: Mutex<BTreeMap<(String, i32), Progress>>,
 }
@@ -91,6 +95,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Metrics {
+    /// None yet. Names for Prometheus begin with `prefix`, and `label` says what numbers are of.
+    #[must_use]
+    pub fn new(prefix: &'static str, label: &'static str) -> Metrics {
+        Metrics { prefix, label, topics: Mutex::default(), progress: Mutex::default() }
+    }
+
+    /// Writes a number with its help and type, and a value for each name.
+    pub fn write<'a>(
+        &self,
+        page: &mut String,
+        (name, kind, help): (&str, &str, &str),
+        values: impl Iterator<Item = (&'a str, u64)>,
+    ) {
+        let Metrics { prefix, label, .. } = self;
+        let end = if kind == "counter" { "_total" } else { "" };
+        writeln!(page, "# HELP {prefix}_{name}{end} {help}\n# TYPE {prefix}_{name}{end} {kind}").ok();
+        for (of, value) in values {
+            writeln!(page, "{prefix}_{name}{end}{{{label}=\"{}\"}} {value}", quoted(of)).ok();
+        }
+    }
+
     /// The counts of a topic.
     #[must_use]
     pub fn counts(&self, topic: &str) -> Arc<Counts> {
@@ -125,6 +150,9 @@ impl Metrics {
         let shown = ["records", "rows", "record_bytes", "dead_letters", "retries"];
         let mut line: Vec<String> =
             shown.iter().map(|name| format!("{name}={}", sums.get(name).copied().unwrap_or(0))).collect();
+        if lock(&self.progress).is_empty() {
+            return line.join(" ");
+        }
         let lag: u64 = lock(&self.progress).values().filter_map(|at| Some(at.end?.saturating_sub(at.position))).sum();
         line.push(format!("lag={lag}"));
         line.join(" ")
@@ -134,25 +162,27 @@ impl Metrics {
     #[must_use]
     pub fn page(&self) -> String {
         let mut page = String::new();
-        let topics: Vec<_> = lock(&self.topics).iter().map(|(name, counts)| (quoted(name), counts.all())).collect();
+        let topics: Vec<_> = lock(&self.topics).iter().map(|(name, counts)| (name.clone(), counts.all())).collect();
         let names = Counts::default().all();
         for (place, (name, help, _)) in names.into_iter().enumerate() {
-            writeln!(page, "# HELP splay_kafka_{name}_total {help}\n# TYPE splay_kafka_{name}_total counter").ok();
-            for (topic, values) in &topics {
-                writeln!(page, "splay_kafka_{name}_total{{topic=\"{topic}\"}} {}", values[place].2).ok();
-            }
+            let values = topics.iter().map(|(topic, values)| (topic.as_str(), values[place].2));
+            self.write(&mut page, (name, "counter", help), values);
         }
         let progress = self.progress();
+        if progress.is_empty() {
+            return page;
+        }
+        let Metrics { prefix, label, .. } = self;
         let gauges: [(&str, &str, fn(&Progress) -> Option<u64>); 2] = [
             ("position", "Offset up to which the server has all.", |at| Some(at.position)),
             ("lag", "Records in Kafka that the server has not.", |at| Some(at.end?.saturating_sub(at.position))),
         ];
         for (name, help, value) in gauges {
-            writeln!(page, "# HELP splay_kafka_{name} {help}\n# TYPE splay_kafka_{name} gauge").ok();
+            writeln!(page, "# HELP {prefix}_{name} {help}\n# TYPE {prefix}_{name} gauge").ok();
             for ((topic, partition), at) in &progress {
                 if let Some(value) = value(at) {
                     let topic = quoted(topic);
-                    writeln!(page, "splay_kafka_{name}{{topic=\"{topic}\",partition=\"{partition}\"}} {value}").ok();
+                    writeln!(page, "{prefix}_{name}{{{label}=\"{topic}\",partition=\"{partition}\"}} {value}").ok();
                 }
             }
         }
@@ -164,21 +194,21 @@ fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Answers Prometheus, one request after the other, for as long as the process lives.
+/// Answers Prometheus with what `page` gives, one request after the other, for as long as the process lives.
 ///
 /// # Errors
 /// The thread can't be started.
-pub fn serve(listener: TcpListener, metrics: Arc<Metrics>) -> std::io::Result<()> {
+pub fn serve(listener: TcpListener, page: impl Fn() -> String + Send + 'static) -> std::io::Result<()> {
     let answer_all = move || {
         for stream in listener.incoming().flatten() {
             // Who asks and doesn't listen gets nothing.
-            answer(stream, &metrics).ok();
+            answer(stream, &page).ok();
         }
     };
     std::thread::Builder::new().name("metrics".to_owned()).spawn(answer_all).map(drop)
 }
 
-fn answer(mut stream: TcpStream, metrics: &Metrics) -> std::io::Result<()> {
+fn answer(mut stream: TcpStream, page: &impl Fn() -> String) -> std::io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(2)))?;
     stream.set_write_timeout(Some(Duration::from_secs(2)))?;
     let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
@@ -190,7 +220,7 @@ fn answer(mut stream: TcpStream, metrics: &Metrics) -> std::io::Result<()> {
         }
     }
     let (status, body) = if request.starts_with(b"GET /metrics ") {
-        ("200 OK", metrics.page())
+        ("200 OK", page())
     } else {
         ("404 Not Found", "the numbers are at /metrics\n".to_owned())
     };
@@ -206,7 +236,7 @@ mod tests {
 
     #[test]
     fn prometheus_is_told_counts_by_topic_and_lags_by_partition() {
-        let metrics = Arc::new(Metrics::default());
+        let metrics = Arc::new(Metrics::new("splay_kafka", "topic"));
         metrics.counts("a\"b").rows.add(7);
         metrics.stored("a\"b", 3, 90);
         metrics.ends("a\"b", 3, 100);
@@ -214,7 +244,8 @@ mod tests {
         assert_eq!(metrics.line(), "records=0 rows=7 record_bytes=0 dead_letters=0 retries=0 lag=10");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        serve(listener, Arc::clone(&metrics)).unwrap();
+        let of_page = Arc::clone(&metrics);
+        serve(listener, move || of_page.page()).unwrap();
         let ask = |path: &str| {
             let mut stream = TcpStream::connect(address).unwrap();
             write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();

@@ -1,4 +1,4 @@
-//! A partition's records, batch by batch, into the server.
+//! The records of one sequence, a partition or a feed, batch by batch, into the server.
 //!
 //! What holds at any time, whatever fails and whenever the process is killed:
 //!
@@ -9,14 +9,18 @@
 //! - A message whose answer is lost is sent again as it was. A number that the server has is a repeat, and its rows are stored.
 //! - A record that is no row is a dead letter before a message that passes it is sent.
 //!
+//! Records that weren't sent when a feed begins anew are given back by [`Feed::unsent`], for those that can't be read again.
+//!
 //! If the server refuses rows, the message is cut in halves until the record is alone that doesn't fit.
 
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
 
 use crate::dead_letters::{DeadLetter, DeadLetters};
-use crate::decode::{Decoder, Record, Undecoded};
+use crate::decode::{Decode, Record, Undecoded};
+use crate::mailbox::Letter;
 use crate::metrics::Counts;
 use crate::server::{Message, Reply, Sink, Untold};
 use crate::settings::{BatchSettings, OnError};
@@ -40,10 +44,10 @@ pub enum Ended {
 pub struct Partition<'a> {
     /// The table.
     pub table: &'a str,
-    /// The topic.
+    /// The topic, or the feed.
     pub topic: &'a str,
-    /// The partition's number.
-    pub partition: i32,
+    /// The partition's number, where there are such.
+    pub partition: Option<i32>,
     /// The name under which the server keeps its position.
     pub producer: &'a str,
     /// How large batches are.
@@ -54,31 +58,46 @@ pub struct Partition<'a> {
     pub in_a_row_max: u64,
 }
 
+impl Partition<'_> {
+    /// Says where a record is from.
+    fn place(&self) -> String {
+        match self.partition {
+            Some(partition) => format!("partition {partition} of topic {:?}", self.topic),
+            None => format!("feed {:?}", self.topic),
+        }
+    }
+}
+
 /// A record among the rows that wait.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     offset: u64,
+    time_ns: Option<i128>,
     rows_end: usize,
     payload_end: usize,
+    key_end: usize,
 }
 
 /// The feed of a partition.
-pub struct Feed<'a, S, D: ?Sized> {
+pub struct Feed<'a, S, D: ?Sized, R> {
     partition: Partition<'a>,
     sink: &'a S,
     dead: &'a D,
     counts: &'a Counts,
-    decoder: Decoder,
+    decoder: R,
     /// The number of the last message that the server has; 0 for none.
     position: u64,
     /// The offset behind the last record that was looked at.
     next: u64,
     marks: Vec<Mark>,
-    /// What the records hold, should they become dead letters.
+    /// What the records hold, should they become dead letters, and their keys.
     payloads: Vec<u8>,
+    keys: Vec<u8>,
     /// Since when something waits: rows, or a position behind dead letters.
     since: Option<Instant>,
     bad_in_a_row: u64,
+    /// Records of a batch that was given up, to begin anew.
+    unsent: Vec<Letter>,
 }
 
 /// A part of a batch: some of its records, and the number of the message that they are.
@@ -94,6 +113,7 @@ struct Batch {
     rows: RecordBatch,
     marks: Vec<Mark>,
     payloads: Vec<u8>,
+    keys: Vec<u8>,
 }
 
 impl Batch {
@@ -110,20 +130,53 @@ impl Batch {
         let start = place.checked_sub(1).map_or(0, |last| self.marks[last].payload_end);
         &self.payloads[start..self.marks[place].payload_end]
     }
+
+    /// A key of no bytes is taken for none.
+    fn key(&self, place: usize) -> Option<&[u8]> {
+        let start = place.checked_sub(1).map_or(0, |last| self.marks[last].key_end);
+        Some(&self.keys[start..self.marks[place].key_end]).filter(|key| !key.is_empty())
+    }
+
+    /// The records from a place on.
+    fn letters(&self, first: usize) -> Vec<Letter> {
+        let letter = |(place, mark): (usize, &Mark)| Letter {
+            offset: mark.offset,
+            time_ns: mark.time_ns,
+            key: self.key(place).map(<[u8]>::to_vec),
+            // A tombstone has none; a record of no bytes would have been bad.
+            payload: Some(self.payload(place)).filter(|payload| !payload.is_empty()).map(<[u8]>::to_vec),
+        };
+        self.marks.iter().enumerate().skip(first).map(letter).collect()
+    }
 }
 
-impl<'a, S: Sink, D: DeadLetters + ?Sized> Feed<'a, S, D> {
+impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
     /// A feed whose last message had the number `position`, and whose first record is at `next` or behind it.
     pub fn new(
         partition: Partition<'a>,
         sink: &'a S,
         dead: &'a D,
         counts: &'a Counts,
-        decoder: Decoder,
+        decoder: R,
         (position, next): (u64, u64),
-    ) -> Feed<'a, S, D> {
-        let (marks, payloads) = (Vec::new(), Vec::new());
-        Feed { partition, sink, dead, counts, decoder, position, next, marks, payloads, since: None, bad_in_a_row: 0 }
+    ) -> Feed<'a, S, D, R> {
+        let (marks, payloads, keys, unsent) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (since, bad_in_a_row) = (None, 0);
+        Feed {
+            partition,
+            sink,
+            dead,
+            counts,
+            decoder,
+            position,
+            next,
+            marks,
+            payloads,
+            keys,
+            since,
+            bad_in_a_row,
+            unsent,
+        }
     }
 
     /// The offset up to which the server has all.
@@ -138,10 +191,24 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized> Feed<'a, S, D> {
         self.partition.topic
     }
 
-    /// The partition's number.
+    /// The partition's number, where there are such.
     #[must_use]
-    pub fn partition(&self) -> i32 {
+    pub fn partition(&self) -> Option<i32> {
         self.partition.partition
+    }
+
+    /// Records that were taken and aren't stored, once the feed has ended: those of the batch on its way, and those that wait.
+    #[must_use]
+    pub fn unsent(&mut self) -> Vec<Letter> {
+        let waiting = Batch {
+            rows: RecordBatch::new_empty(Schema::empty().into()),
+            marks: std::mem::take(&mut self.marks),
+            payloads: std::mem::take(&mut self.payloads),
+            keys: std::mem::take(&mut self.keys),
+        };
+        let mut letters = std::mem::take(&mut self.unsent);
+        letters.extend(waiting.letters(0));
+        letters
     }
 
     /// Tells the server where the feed begins, so that it begins there after the next start, too.
@@ -197,8 +264,15 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized> Feed<'a, S, D> {
         self.next = record.offset + 1;
         self.since.get_or_insert(now);
         self.payloads.extend_from_slice(record.payload.unwrap_or_default());
-        let payload_end = self.payloads.len();
-        self.marks.push(Mark { offset: record.offset, rows_end: self.decoder.rows(), payload_end });
+        self.keys.extend_from_slice(record.key.unwrap_or_default());
+        let (payload_end, key_end) = (self.payloads.len(), self.keys.len());
+        self.marks.push(Mark {
+            offset: record.offset,
+            time_ns: record.time_ns,
+            rows_end: self.decoder.rows(),
+            payload_end,
+            key_end,
+        });
         let batch = self.partition.batch;
         if self.decoder.rows() >= batch.rows || payload_end >= batch.bytes || self.marks.len() >= batch.rows {
             self.flush()?;
@@ -217,12 +291,17 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized> Feed<'a, S, D> {
         }
         let rows = self.decoder.take().map_err(Ended::Failed)?;
         let (marks, payloads) = (std::mem::take(&mut self.marks), std::mem::take(&mut self.payloads));
-        let batch = Batch { rows, marks, payloads };
+        let batch = Batch { rows, marks, payloads, keys: std::mem::take(&mut self.keys) };
         // The rest of the parts, the next one last.
         let mut parts = vec![Part { first: 0, end: batch.marks.len(), sequence: self.next }];
         while let Some(part) = parts.pop() {
-            if let Some((left, right)) = self.send(&batch, part)? {
-                parts.extend([right, left]);
+            match self.send(&batch, part) {
+                Ok(None) => {}
+                Ok(Some((left, right))) => parts.extend([right, left]),
+                Err(ended) => {
+                    self.unsent = batch.letters(part.first);
+                    return Err(ended);
+                }
             }
         }
         Ok(())
@@ -283,7 +362,7 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized> Feed<'a, S, D> {
                 }
                 let mark = batch.marks[part.first];
                 // Behind it there may be bad records, whose dead letters are written.
-                self.bad(mark.offset, None, batch.payload(part.first), reason, false)?;
+                self.bad(mark.offset, batch.key(part.first), batch.payload(part.first), reason, false)?;
                 self.since.get_or_insert_with(Instant::now);
                 Ok(None)
             }
@@ -305,7 +384,8 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized> Feed<'a, S, D> {
         is_before_batch: bool,
     ) -> Result<(), Ended> {
         let Partition { topic, partition, on_error, in_a_row_max, .. } = self.partition;
-        let told = || format!("record {offset} of partition {partition} of topic {topic:?}: {reason}");
+        let place = self.partition.place();
+        let told = || format!("record {offset} of {place}: {reason}");
         if on_error == OnError::Stop {
             // What comes before it is sent first; a batch on its way has been.
             if is_before_batch {
@@ -343,9 +423,8 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized> Feed<'a, S, D> {
     /// Waits before the same is tried again.
     fn pause(&self, reason: &str, wait: &mut Duration, after: Option<Duration>) -> Result<(), Ended> {
         self.counts.retries.add(1);
-        let Partition { topic, partition, .. } = self.partition;
         if *wait >= Duration::from_millis(400) {
-            tracing::warn!(topic, partition, reason, "tries again");
+            tracing::warn!(of = self.partition.place(), reason, "tries again");
         }
         let time = after.map_or(*wait, |after| after.max(*wait)).min(WAITS.1);
         *wait = (*wait * 2).min(WAITS.1);

@@ -7,7 +7,7 @@ use arrow::ipc::writer::StreamWriter;
 use serde_json::Value;
 
 use crate::columns::{Column, ColumnType};
-use crate::settings::{AckClass, CreateSettings, ServerSettings, TopicSettings};
+use crate::settings::{AckClass, CreateSettings, ServerSettings};
 use crate::web::{Answer, Web, escaped};
 
 /// Rows with the number that makes them one message, however often they are sent.
@@ -63,7 +63,7 @@ pub enum Untold {
     Never(String),
 }
 
-/// What a partition's feed needs of the server and of its process.
+/// What the feed of a partition needs of the server and of its process.
 pub trait Sink {
     /// Sends a message.
     fn write(&self, message: &Message<'_>) -> Reply;
@@ -148,12 +148,12 @@ impl Server {
         }
     }
 
-    /// The columns of a topic's table: those that it has, or those that it is going to have.
+    /// The columns of a table: those that it has, or those that it is going to have.
     ///
     /// # Errors
     /// As [`Untold`] says.
-    pub fn columns(&self, topic: &TopicSettings) -> Result<Vec<Column>, Untold> {
-        match (self.ask(&format!("/tables/{}", escaped(&topic.table))), &topic.create) {
+    pub fn columns(&self, table: &str, create: Option<&CreateSettings>) -> Result<Vec<Column>, Untold> {
+        match (self.ask(&format!("/tables/{}", escaped(table))), create) {
             (Ok(table), _) => columns_of(&table).map_err(Untold::Never),
             (Err(Untold::Never(_)), Some(create)) => columns_to_be(create).map_err(Untold::Never),
             (Err(untold), _) => Err(untold),

@@ -3,7 +3,6 @@
 use serde_json::json;
 
 use super::*;
-use crate::settings::Settings;
 
 fn answer(status: u16, json: Value) -> Answer {
     Answer { status, retry_after: Some(Duration::from_secs(3)), json }
@@ -40,11 +39,14 @@ fn only_what_the_server_says_for_good_is_not_sent_again() {
 }
 
 fn create(types: &str) -> Result<Vec<Column>, String> {
-    let text = format!(
-        "name = 'f'\non_error = 'stop'\n[server]\nurl = 'http://x'\n[kafka]\nbrokers = 'x'\n[[topic]]\nname = 't'\ntable = 't'\nformat = 'json'\n\
-         create = {{ types = '{types}', time = 'time' }}"
-    );
-    columns_to_be(Settings::parse(&text).unwrap().topics[0].create.as_ref().unwrap())
+    let create = CreateSettings {
+        types: types.to_owned(),
+        time: "time".to_owned(),
+        symbol: String::new(),
+        time_zone: None,
+        day_start: None,
+    };
+    columns_to_be(&create)
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Names of fields, and the columns that their values go to.
 //!
-//! Records of a topic have their fields in one order, so a name is looked for behind the last one that was found: one comparison of texts
+//! Records of a topic or a feed have their fields in one order, so a name is looked for behind the last one that was found: one comparison of texts
 //! for each field.
 
 /// A tree of names: `data.price` is the field `price` of the field `data`.
@@ -53,12 +53,12 @@ impl Fields {
     }
 
     /// From now on names match without regard to case, as columns do.
-    pub(crate) fn fold_case(&mut self) {
+    pub fn fold_case(&mut self) {
         self.is_folded = true;
     }
 
     /// What is wanted of a field. `next` is where to look first; it is left behind what was found.
-    pub(crate) fn find(&self, name: &str, next: &mut usize) -> Option<(usize, &Field)> {
+    pub fn find(&self, name: &str, next: &mut usize) -> Option<(usize, &Field)> {
         let count = self.entries.len();
         for step in 0..count {
             let place = (*next + step) % count;
@@ -71,8 +71,15 @@ impl Fields {
         None
     }
 
+    /// What is wanted of the field at a place that [`Fields::find`] gave.
+    #[must_use]
+    pub fn at(&self, place: usize) -> &Field {
+        &self.entries[place].node
+    }
+
     /// How many fields are wanted at this level.
-    pub(crate) fn len(&self) -> usize {
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
 

@@ -1,0 +1,51 @@
+//! What makes rows of records.
+
+use arrow::array::RecordBatch;
+
+/// A record of a topic or a feed.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// Its number within the partition or feed.
+    pub offset: u64,
+    /// Nanoseconds since 1970: when it was written or received.
+    pub time_ns: Option<i128>,
+    /// The key.
+    pub key: Option<&'a [u8]>,
+    /// What it holds; none of a tombstone.
+    pub payload: Option<&'a [u8]>,
+}
+
+/// Why a record isn't rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Undecoded {
+    /// It never will be.
+    Bad(String),
+    /// What is needed for it can't be had now.
+    Later(String),
+    /// Its rows have other columns than those that wait, which have to go first.
+    Other,
+}
+
+impl From<String> for Undecoded {
+    fn from(reason: String) -> Undecoded {
+        Undecoded::Bad(reason)
+    }
+}
+
+/// Makes rows of records, and keeps them until they are taken.
+pub trait Decode {
+    /// Adds a record's rows, all of them or none, and says how many.
+    ///
+    /// # Errors
+    /// As [`Undecoded`] says.
+    fn add(&mut self, record: &Record<'_>) -> Result<usize, Undecoded>;
+
+    /// Rows that wait.
+    fn rows(&self) -> usize;
+
+    /// The rows that wait, of which none are left. Without any, a batch without rows.
+    ///
+    /// # Errors
+    /// Arrow's; there is none for rows of fitted values.
+    fn take(&mut self) -> Result<RecordBatch, String>;
+}

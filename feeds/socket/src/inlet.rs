@@ -1,0 +1,135 @@
+//! Messages on their way from the threads that read sockets to the thread that makes rows of them, in bounded memory.
+//!
+//! When more would wait than may, a feed either reads nothing until there is room, or drops what comes and counts it. Nothing else is lost here:
+//! what a thread holds when the process ends is counted, too.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use splay_records::mailbox::{Mailbox, OVERHEAD, Weight};
+use splay_records::stop::Stop;
+
+use crate::counts::{FeedCounts, Seldom};
+use crate::settings::WhenFull;
+
+/// A message as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrival {
+    /// When, in nanoseconds since 1970.
+    pub time_ns: i128,
+    /// What ZeroMQ has before it.
+    pub key: Option<Vec<u8>>,
+    /// What it holds.
+    pub payload: Vec<u8>,
+    /// Why it is no message, if it is none.
+    pub fault: Option<String>,
+}
+
+impl Arrival {
+    /// A message that has come now.
+    #[must_use]
+    pub fn now(payload: Vec<u8>) -> Arrival {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Arrival { time_ns: since.as_nanos().cast_signed(), key: None, payload, fault: None }
+    }
+
+    /// Bytes that are no message, and why.
+    #[must_use]
+    pub fn fault(payload: Vec<u8>, reason: String) -> Arrival {
+        Arrival { fault: Some(reason), ..Arrival::now(payload) }
+    }
+}
+
+impl Weight for Arrival {
+    fn bytes(&self) -> usize {
+        let fault = self.fault.as_ref().map_or(0, String::len);
+        OVERHEAD + self.payload.len() + self.key.as_ref().map_or(0, Vec::len) + fault
+    }
+}
+
+/// Where the threads of a feed put what they read.
+#[derive(Debug)]
+pub struct Inlet<'a> {
+    /// The feed's name.
+    pub feed: &'a str,
+    /// What waits.
+    pub mailbox: &'a Mailbox<Arrival>,
+    /// Bytes that may wait.
+    pub bytes_max: usize,
+    /// What is done when more would.
+    pub when_full: WhenFull,
+    /// What is counted.
+    pub counts: &'a FeedCounts,
+    /// The end.
+    pub stop: &'a Stop,
+    /// When it was last told that messages were dropped.
+    pub seldom: Seldom,
+}
+
+impl Inlet<'_> {
+    /// Puts a message there, or drops it as settings say. False if nothing is to be read any more.
+    pub fn put(&self, arrival: Arrival) -> bool {
+        self.counts.messages.add(1);
+        self.counts.bytes.add(arrival.payload.len() as u64);
+        while !self.mailbox.has_room(self.bytes_max, self.patience()) {
+            if self.when_full == WhenFull::Drop || self.stop.is_set() {
+                self.counts.dropped.add(1);
+                if self.seldom.is_due() {
+                    let dropped = self.counts.dropped.get();
+                    tracing::error!(feed = self.feed, dropped, "memory_bytes_max is full: drops messages");
+                }
+                return !self.stop.is_set();
+            }
+            if self.seldom.is_due() {
+                tracing::warn!(feed = self.feed, "memory_bytes_max is full: reads nothing until there is room");
+            }
+        }
+        self.mailbox.push([arrival]);
+        !self.stop.is_set()
+    }
+
+    fn patience(&self) -> Duration {
+        match self.when_full {
+            WhenFull::Drop => Duration::ZERO,
+            WhenFull::Wait => Duration::from_millis(200),
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn what_finds_no_room_is_counted_or_waits() {
+        let (mailbox, counts, stop) = (Mailbox::default(), FeedCounts::default(), Arc::new(Stop::default()));
+        let mut inlet = Inlet {
+            feed: "f",
+            mailbox: &mailbox,
+            bytes_max: 300,
+            when_full: WhenFull::Drop,
+            counts: &counts,
+            stop: &stop,
+            seldom: Seldom::default(),
+        };
+        // One that begins below the limit is taken whole: the limit is exceeded by one message at most.
+        for _ in 0..5 {
+            assert!(inlet.put(Arrival::now(vec![0; 100])));
+        }
+        assert_eq!((counts.messages.get(), counts.dropped.get(), mailbox.bytes()), (5, 3, 456));
+        inlet.when_full = WhenFull::Wait;
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| inlet.put(Arrival::now(vec![0; 100])));
+            let taken = mailbox.take(Duration::from_secs(60)).unwrap();
+            taken.iter().for_each(|arrival| mailbox.release(arrival.bytes()));
+            assert!(waits.join().unwrap());
+        });
+        assert_eq!((counts.dropped.get(), mailbox.bytes()), (3, 228));
+        inlet.bytes_max = 100;
+        stop.set();
+        assert!(!inlet.put(Arrival::now(vec![0; 100])));
+        assert_eq!(counts.dropped.get(), 4);
+    }
+}

@@ -1,0 +1,38 @@
+//! A Unix socket that its owner alone can connect to, from its first moment on.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+/// Listens at a path. What a run that was killed has left there is replaced; a socket that is listened at isn't.
+///
+/// The socket is made in a folder that the owner alone may enter, and moved to its place with its rights.
+pub(super) fn bind(path: &Path) -> Result<UnixListener, String> {
+    let told = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    if UnixStream::connect(path).is_ok() {
+        return Err(told(&"another program listens there"));
+    }
+    if std::fs::symlink_metadata(path).is_ok_and(|found| !is_socket(&found)) {
+        return Err(told(&"it is there, and no socket"));
+    }
+    let name = path.file_name().ok_or_else(|| told(&"it names no file"))?.to_string_lossy();
+    let folder = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let made = || -> std::io::Result<UnixListener> {
+        std::fs::create_dir(&folder)?;
+        std::fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
+        let inside = folder.join("s");
+        let listener = UnixListener::bind(&inside)?;
+        std::fs::set_permissions(&inside, Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        std::fs::rename(&inside, path)?;
+        Ok(listener)
+    };
+    let listener = made().map_err(|error| told(&error));
+    std::fs::remove_dir_all(&folder).ok();
+    listener
+}
+
+fn is_socket(found: &std::fs::Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_socket(&found.file_type())
+}

@@ -1,0 +1,327 @@
+//! From a message to rows of a table, and to which table.
+//!
+//! A message is scanned once for the values that patterns ask for ([`Router`]), and once by the recipe of its table ([`Recipe`]), which finds the
+//! row or the rows in it and their values. Nothing of it becomes a tree: values stay as they are written until their column takes them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::RecordBatch;
+use splay_records::columns::{Cell, Column, Rows, Value};
+use splay_records::decode::{Decode, Record, Undecoded};
+use splay_records::fields::Fields;
+use splay_records::json;
+
+use crate::sequence::Sequence;
+use crate::settings::{FeedSettings, Pattern, Source, TableSettings};
+
+/// What a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// Rows of the table at this place of the settings.
+    Table(usize),
+    /// No rows, and it is known why.
+    Ignored,
+    /// The venue refuses what was asked for.
+    Failed,
+    /// Nothing that settings know of.
+    Unknown,
+}
+
+/// Values that a message must have.
+#[derive(Debug, Default)]
+struct Wanted {
+    values: Vec<(Option<usize>, Vec<String>)>,
+}
+
+impl Wanted {
+    fn new(pattern: &Pattern, paths: &mut Paths) -> Result<Wanted, String> {
+        let value = |(path, texts): (&String, &crate::settings::Texts)| {
+            let slot = if path == "$key" { None } else { Some(paths.add(path)?) };
+            Ok((slot, texts.0.clone()))
+        };
+        Ok(Wanted { values: pattern.iter().map(value).collect::<Result<_, String>>()? })
+    }
+
+    fn fits(&self, found: &[Option<&str>], key: &str) -> bool {
+        self.values.iter().all(|(slot, texts)| {
+            let text = match slot {
+                None => Some(Cow::Borrowed(key)),
+                Some(slot) => found[*slot].and_then(text),
+            };
+            text.is_some_and(|text| texts.iter().any(|wanted| is_like(&text, wanted)))
+        })
+    }
+}
+
+/// A value as the text that patterns are compared with.
+fn text(raw: &str) -> Option<Cow<'_, str>> {
+    match json::cell(raw).ok()? {
+        Cell::Text(text) => Some(text),
+        _ => Some(Cow::Borrowed(raw)),
+    }
+}
+
+/// Whether a text is like one in which `*` stands for any characters. Looks at each `*` for the next place where what follows it is, so it takes
+/// at most the product of the lengths.
+fn is_like(text: &str, wanted: &str) -> bool {
+    let Some((first, rest)) = wanted.split_once('*') else { return text == wanted };
+    let Some(mut text) = text.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or("");
+    for part in parts {
+        let Some(place) = text.find(part) else { return false };
+        text = &text[place + part.len()..];
+    }
+    text.ends_with(last)
+}
+
+/// Paths, each with a slot for its value.
+#[derive(Debug, Default)]
+struct Paths {
+    fields: Fields,
+    slots: usize,
+}
+
+impl Paths {
+    fn add(&mut self, path: &str) -> Result<usize, String> {
+        self.fields.add(path, self.slots)?;
+        self.slots += 1;
+        Ok(self.slots - 1)
+    }
+
+    /// The values at the paths.
+    fn values<'a>(&self, bytes: &'a [u8]) -> Result<Vec<Option<&'a str>>, String> {
+        let mut found = vec![None; self.slots];
+        json::values(&self.fields, bytes, |slot, raw| found[slot] = Some(raw))?;
+        Ok(found)
+    }
+}
+
+/// Says what messages of a feed are.
+#[derive(Debug, Default)]
+pub struct Router {
+    paths: Paths,
+    fail: Vec<Wanted>,
+    ignore: Vec<Wanted>,
+    tables: Vec<Wanted>,
+}
+
+impl Router {
+    /// The router of a feed's settings.
+    ///
+    /// # Errors
+    /// Paths that are none.
+    pub fn new(feed: &FeedSettings) -> Result<Router, String> {
+        let mut router = Router::default();
+        let paths = &mut router.paths;
+        router.fail = feed.fail.iter().map(|pattern| Wanted::new(pattern, paths)).collect::<Result<_, _>>()?;
+        router.ignore = feed.ignore.iter().map(|pattern| Wanted::new(pattern, paths)).collect::<Result<_, _>>()?;
+        router.tables = feed.tables.iter().map(|table| Wanted::new(&table.when, paths)).collect::<Result<_, _>>()?;
+        Ok(router)
+    }
+
+    /// What a message is.
+    ///
+    /// # Errors
+    /// Why it is no message.
+    pub fn route(&self, key: Option<&[u8]>, payload: &[u8]) -> Result<Route, String> {
+        let found = self.paths.values(payload)?;
+        let key = key.map_or(Cow::Borrowed(""), String::from_utf8_lossy);
+        let is_any = |all: &[Wanted]| all.iter().any(|wanted| wanted.fits(&found, &key));
+        if is_any(&self.fail) {
+            return Ok(Route::Failed);
+        }
+        if is_any(&self.ignore) {
+            return Ok(Route::Ignored);
+        }
+        let place = self.tables.iter().position(|wanted| wanted.fits(&found, &key));
+        Ok(place.map_or(Route::Unknown, Route::Table))
+    }
+}
+
+/// Where a column's cell is taken from.
+#[derive(Debug, Clone)]
+enum From {
+    Row(usize),
+    Message(usize),
+    Received,
+    Key,
+    Constant(String),
+}
+
+#[derive(Debug)]
+struct Filled {
+    column: Column,
+    from: From,
+    /// Texts that stand for others.
+    values: Option<BTreeMap<String, String>>,
+}
+
+/// How messages become rows of a table.
+#[derive(Debug)]
+pub struct Recipe {
+    message: Paths,
+    /// Where the rows are, if the message isn't one.
+    rows: Option<usize>,
+    row: Paths,
+    columns: Vec<Filled>,
+    /// Slots of the venue's number, and of what numbers are counted by.
+    sequence: Option<(usize, Vec<usize>)>,
+}
+
+impl Recipe {
+    /// The recipe of settings for a table's columns.
+    ///
+    /// # Errors
+    /// Columns that the table lacks, a time that comes from nowhere, paths that are none.
+    pub fn new(feed: &str, settings: &TableSettings, table: &[Column]) -> Result<Recipe, String> {
+        let (mut message, mut row) = (Paths::default(), Paths::default());
+        let rows = settings.rows.as_ref().map(|path| message.add(path)).transpose()?;
+        let mut columns = Vec::new();
+        for (name, source) in &settings.columns {
+            let from = match source {
+                Source::Row(path) => From::Row(row.add(path)?),
+                Source::Message(path) => From::Message(message.add(path)?),
+                Source::Received => From::Received,
+                Source::Feed => From::Constant(feed.to_owned()),
+                Source::Key => From::Key,
+            };
+            columns.push(Filled { values: settings.values.get(name).cloned(), ..filled(settings, table, name, from)? });
+        }
+        for (name, value) in &settings.constants {
+            columns.push(filled(settings, table, name, From::Constant(value.clone()))?);
+        }
+        if !columns.iter().any(|filled| filled.column.is_time) {
+            let time = table.iter().find(|column| column.is_time).map_or("", |column| column.name.as_str());
+            return Err(format!("nothing is given for the time {time:?} of table {:?}", settings.name));
+        }
+        let sequence = settings.sequence.as_ref().map(|sequence| {
+            let by = sequence.by.iter().map(|path| row.add(path)).collect::<Result<Vec<_>, _>>()?;
+            Ok::<_, String>((row.add(&sequence.field)?, by))
+        });
+        Ok(Recipe { message, rows, row, columns, sequence: sequence.transpose()? })
+    }
+
+    /// The rows of a message, each with its values by their slots, and the values of the message.
+    fn found<'a>(&self, payload: &'a [u8]) -> Result<(Vec<Vec<Option<&'a str>>>, Vec<Option<&'a str>>), String> {
+        let message = self.message.values(payload)?;
+        let Some(slot) = self.rows else { return Ok((vec![self.row.values(payload)?], message)) };
+        let raw = message[slot].ok_or("the message has no rows where they should be")?;
+        let rows = match raw.as_bytes().first() {
+            Some(b'{') => vec![raw],
+            Some(b'[') => {
+                let items = json::items(raw)?;
+                // An array of values is a row, one of arrays or objects are rows.
+                if items.first().is_some_and(|item| !item.starts_with(['{', '['])) { vec![raw] } else { items }
+            }
+            _ => return Err("where rows should be is neither an object nor an array".to_owned()),
+        };
+        let rows = rows.into_iter().map(|row| self.row.values(row.as_bytes())).collect::<Result<_, _>>()?;
+        Ok((rows, message))
+    }
+
+    fn cell<'a>(
+        &'a self,
+        filled: &'a Filled,
+        record: &Record<'a>,
+        row: &[Option<&'a str>],
+        message: &[Option<&'a str>],
+    ) -> Result<Cell<'a>, String> {
+        let of_raw = |raw: Option<&'a str>| raw.map_or(Ok(Cell::Null), json::cell).map_err(|error| error.to_string());
+        let cell = match &filled.from {
+            From::Row(slot) => of_raw(row[*slot])?,
+            From::Message(slot) => of_raw(message[*slot])?,
+            From::Received => record.time_ns.map_or(Cell::Null, Cell::Instant),
+            From::Constant(text) => Cell::Text(Cow::Borrowed(text)),
+            From::Key => match record.key.map(std::str::from_utf8) {
+                None => Cell::Null,
+                Some(key) => Cell::Text(Cow::Borrowed(key.map_err(|_| "the key is no text")?)),
+            },
+        };
+        let (Some(values), false) = (&filled.values, cell == Cell::Null) else { return Ok(cell) };
+        let given = match &cell {
+            Cell::Text(text) => text.clone(),
+            Cell::Bool(value) => Cow::Borrowed(if *value { "true" } else { "false" }),
+            Cell::Number(text) => Cow::Borrowed(*text),
+            _ => Cow::Borrowed(""),
+        };
+        match values.get(given.as_ref()).or_else(|| values.get("*")) {
+            Some(text) => Ok(Cell::Text(Cow::Borrowed(text))),
+            None => Err(format!("{}: values has none for {given:?}", filled.column.name)),
+        }
+    }
+}
+
+fn filled(settings: &TableSettings, table: &[Column], name: &str, from: From) -> Result<Filled, String> {
+    let Some(column) = table.iter().find(|column| column.name.eq_ignore_ascii_case(name)) else {
+        let known: Vec<&str> = table.iter().map(|column| column.name.as_str()).collect();
+        return Err(format!("table {:?} has no column {name:?}; it has {}", settings.name, known.join(", ")));
+    };
+    let unit = settings.units.get(name).copied().or(settings.time_unit);
+    Ok(Filled { column: Column { unit, ..column.clone() }, from, values: None })
+}
+
+/// Makes rows of a feed's messages for one table.
+#[derive(Debug)]
+pub struct Decoder {
+    recipe: Recipe,
+    rows: Rows,
+    sequence: Arc<Mutex<Sequence>>,
+}
+
+impl Decoder {
+    /// A decoder by a recipe, which tells the venue's numbers to `sequence`.
+    #[must_use]
+    pub fn new(recipe: Recipe, sequence: Arc<Mutex<Sequence>>) -> Decoder {
+        let columns: Vec<Column> = recipe.columns.iter().map(|filled| filled.column.clone()).collect();
+        Decoder { rows: Rows::new(&columns), recipe, sequence }
+    }
+
+    /// Looks at the venue's numbers of a record, once.
+    fn look(&self, offset: u64, rows: &[Vec<Option<&str>>]) -> Result<(), String> {
+        let Some((slot, by)) = &self.recipe.sequence else { return Ok(()) };
+        let mut sequence = self.sequence.lock().unwrap_or_else(PoisonError::into_inner);
+        if !sequence.begins(offset) {
+            return Ok(());
+        }
+        for row in rows {
+            let Some(raw) = row[*slot].filter(|raw| *raw != "null") else { continue };
+            let number = raw.trim_matches('"').parse().map_err(|_| format!("the venue's number is {raw:.40}"))?;
+            let by: Vec<&str> = by.iter().map(|slot| row[*slot].unwrap_or("").trim_matches('"')).collect();
+            sequence.see(&by.join(" "), number);
+        }
+        Ok(())
+    }
+}
+
+impl Decode for Decoder {
+    fn add(&mut self, record: &Record<'_>) -> Result<usize, Undecoded> {
+        let payload = record.payload.unwrap_or_default();
+        let (rows, message) = self.recipe.found(payload)?;
+        self.look(record.offset, &rows)?;
+        let mut all: Vec<Vec<Value<'_>>> = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let value = |filled| {
+                let filled: &Filled = filled;
+                filled.column.value(self.recipe.cell(filled, record, row, &message)?)
+            };
+            all.push(self.recipe.columns.iter().map(value).collect::<Result<_, String>>()?);
+        }
+        all.iter().for_each(|values| self.rows.push(values));
+        Ok(all.len())
+    }
+
+    fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn take(&mut self) -> Result<RecordBatch, String> {
+        self.rows.take().map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

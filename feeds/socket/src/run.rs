@@ -1,0 +1,168 @@
+//! All feeds of the program, each with its two threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use splay_records::dead_letters::DeadLetterFile;
+use splay_records::mailbox::Mailbox;
+use splay_records::server::Server;
+use splay_records::stop::Stop;
+
+use crate::counts::{AllCounts, Seldom};
+use crate::dead::FeedDeadLetters;
+use crate::feed::{Given, Worker};
+use crate::inlet::Inlet;
+use crate::listen::Listener;
+use crate::recipe::Router;
+use crate::settings::{FeedSettings, Settings};
+use crate::websocket::Venue;
+
+/// How long other feeds may take to send what waits once one has ended.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// Where a feed's messages come from.
+enum From<'a> {
+    Venue(Venue<'a>),
+    Senders(Listener),
+}
+
+/// Everything that the program's threads share.
+#[derive(Debug)]
+pub struct Program {
+    settings: Settings,
+    server: Server,
+    counts: Arc<AllCounts>,
+    stop: Arc<Stop>,
+}
+
+impl Program {
+    /// What settings ask for. Asks nobody yet.
+    ///
+    /// # Errors
+    /// Secrets and certificates that aren't there, paths and addresses that are none.
+    pub fn new(settings: Settings, counts: Arc<AllCounts>, stop: Arc<Stop>) -> Result<Program, String> {
+        let server = Server::new(&settings.server).map_err(|error| format!("server: {error}"))?;
+        let is_refused = AtomicBool::new(false);
+        for feed in &settings.feeds {
+            let told = |reason| format!("feed {:?}: {reason}", feed.name);
+            Router::new(feed).map_err(told)?;
+            if let Some(url) = &feed.url {
+                Venue::new(feed, url, &is_refused).map_err(told)?;
+            }
+        }
+        Ok(Program { settings, server, counts, stop })
+    }
+
+    /// Works until it is told to stop.
+    ///
+    /// # Errors
+    /// What a person has to do something about: all feeds end then.
+    pub fn run(&self) -> Result<(), String> {
+        let file = DeadLetterFile::open(&self.settings.dead_letters.file, |_, _, _| false);
+        let file = Arc::new(file.map_err(|reason| format!("dead letters: {reason}"))?);
+        let refused: Vec<AtomicBool> = self.settings.feeds.iter().map(|_| AtomicBool::new(false)).collect();
+        let mut from = Vec::new();
+        for (feed, is_refused) in self.settings.feeds.iter().zip(&refused) {
+            let told = |reason| format!("feed {:?}: {reason}", feed.name);
+            from.push(opened(feed, is_refused).map_err(told)?);
+        }
+        let run = run();
+        let ended: Vec<Result<(), String>> = std::thread::scope(|scope| {
+            let feeds = self.settings.feeds.iter().zip(&refused).zip(from);
+            let threads: Vec<_> = feeds
+                .map(|((feed, is_refused), from)| {
+                    let (file, run) = (Arc::clone(&file), &run);
+                    scope.spawn(move || {
+                        let ended = self.feed(feed, &from, is_refused, file, run);
+                        // One that can't go on ends the others, so that somebody notices.
+                        self.end();
+                        ended
+                    })
+                })
+                .collect();
+            let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+            joined.map(|ended| ended.unwrap_or_else(|_| Err("a feed's thread broke off".to_owned()))).collect()
+        });
+        ended.into_iter().collect()
+    }
+
+    /// Ends all feeds; after a while also those whose server doesn't answer.
+    fn end(&self) {
+        self.stop.set();
+        let stop = Arc::clone(&self.stop);
+        std::thread::spawn(move || {
+            std::thread::sleep(GRACE);
+            stop.urge();
+        });
+    }
+
+    fn feed(
+        &self,
+        feed: &FeedSettings,
+        from: &From<'_>,
+        is_refused: &AtomicBool,
+        file: Arc<DeadLetterFile>,
+        run: &str,
+    ) -> Result<(), String> {
+        let counts = self.counts.feed(&feed.name);
+        let bytes_max = self.settings.dead_letters.bytes_max as u64;
+        let dead = FeedDeadLetters { file, bytes_max, counts: Arc::clone(&counts), seldom: Seldom::default() };
+        let (mailbox, is_over) = (Mailbox::default(), AtomicBool::new(false));
+        let given = Given {
+            all: &self.settings,
+            feed,
+            server: &self.server,
+            dead: &dead,
+            tables: &self.counts.tables,
+            run,
+            stop: &self.stop,
+            is_refused,
+        };
+        let worker = Worker::new(&given)?;
+        let inlet = Inlet {
+            feed: &feed.name,
+            mailbox: &mailbox,
+            bytes_max: feed.memory_bytes_max,
+            when_full: feed.when_full(),
+            counts: &counts,
+            stop: &self.stop,
+            seldom: Seldom::default(),
+        };
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match from {
+                    From::Venue(venue) => venue.run(&inlet),
+                    From::Senders(listener) => listener.run(feed, &inlet),
+                }));
+                self.stop.set();
+                is_over.store(true, Ordering::SeqCst);
+                read.map_err(|_| "the thread that reads broke off".to_owned())
+            });
+            let worked = worker.run(&mailbox, &is_over);
+            let read = reader.join().unwrap_or_else(|_| Err("the thread that reads broke off".to_owned()));
+            worked.and(read)
+        })
+    }
+}
+
+fn opened<'a>(feed: &'a FeedSettings, is_refused: &'a AtomicBool) -> Result<From<'a>, String> {
+    match (&feed.url, &feed.listen) {
+        (Some(url), _) => Ok(From::Venue(Venue::new(feed, url, is_refused)?)),
+        (None, Some(place)) => {
+            let listener = Listener::bind(place)?;
+            match listener.address() {
+                Some(address) => tracing::info!(feed = feed.name, %address, "listens"),
+                None => tracing::info!(feed = feed.name, ?place, "listens"),
+            }
+            Ok(From::Senders(listener))
+        }
+        (None, None) => Err("give url, or listen".to_owned()),
+    }
+}
+
+/// A text that no other run has: when it began, and the process.
+fn run() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{:x}-{:x}", since.as_nanos(), std::process::id())
+}

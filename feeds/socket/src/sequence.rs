@@ -1,0 +1,81 @@
+//! The venue's own numbers, of which none may be missing.
+//!
+//! For each symbol the highest number is kept. One that is higher by more than one leaves a gap, which is counted and logged; one that isn't higher
+//! is a repeat, or comes late. Records that are tried again are looked at once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::counts::{FeedCounts, Seldom};
+
+/// Symbols whose numbers are kept.
+const SYMBOLS_MAX: usize = 100_000;
+
+/// The numbers of a table's rows.
+#[derive(Debug)]
+pub struct Sequence {
+    of: String,
+    counts: Arc<FeedCounts>,
+    last: HashMap<String, u64>,
+    /// The offset behind the last record that was looked at.
+    next: u64,
+    seldom: Seldom,
+}
+
+impl Sequence {
+    /// None yet, of a table of a feed.
+    #[must_use]
+    pub fn new(of: String, counts: Arc<FeedCounts>) -> Sequence {
+        Sequence { of, counts, last: HashMap::new(), next: 0, seldom: Seldom::default() }
+    }
+
+    /// Whether a record's numbers are to be looked at: once.
+    pub fn begins(&mut self, offset: u64) -> bool {
+        let is_new = offset >= self.next;
+        self.next = self.next.max(offset + 1);
+        is_new
+    }
+
+    /// Looks at a number.
+    pub fn see(&mut self, by: &str, number: u64) {
+        let Some(last) = self.last.get_mut(by) else {
+            if self.last.len() >= SYMBOLS_MAX {
+                tracing::warn!(of = self.of, "numbers of more than {SYMBOLS_MAX} symbols: begins to count anew");
+                self.last.clear();
+            }
+            self.last.insert(by.to_owned(), number);
+            return;
+        };
+        if number <= *last {
+            self.counts.repeated_numbers.add(1);
+            return;
+        }
+        let missing = number - *last - 1;
+        if missing > 0 {
+            self.counts.gaps.add(1);
+            self.counts.missing_numbers.add(missing);
+            if self.seldom.is_due() {
+                tracing::error!(of = self.of, by, from = *last + 1, to = number - 1, missing, "numbers are missing");
+            }
+        }
+        *last = number;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_counted_by_symbol_and_each_record_once() {
+        let counts = Arc::new(FeedCounts::default());
+        let mut sequence = Sequence::new("venue/trade".to_owned(), Arc::clone(&counts));
+        for (offset, by, number) in [(0, "a", 7), (1, "b", 100), (2, "a", 8), (3, "a", 11), (4, "b", 101), (5, "a", 11)]
+        {
+            assert!(sequence.begins(offset));
+            sequence.see(by, number);
+        }
+        assert!(!sequence.begins(3) && sequence.begins(6));
+        assert_eq!((counts.gaps.get(), counts.missing_numbers.get(), counts.repeated_numbers.get()), (1, 2, 1));
+    }
+}

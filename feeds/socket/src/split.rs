@@ -1,0 +1,195 @@
+//! Objects of JSON behind each other, as Cryptofeed writes them to a stream: without anything between, or with white space.
+//!
+//! An object ends where its braces and brackets are closed, those in texts left out. What lies between objects, and objects that are too long,
+//! are faults: of these the first bytes are kept, the others are read and counted. Memory: one object, at most.
+
+/// Bytes of a fault that are kept.
+const FAULT_BYTES_MAX: usize = 4 << 10;
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// An object or an array, from its first to its last byte.
+    Whole(Vec<u8>),
+    /// The first bytes of something else, and what it is.
+    Fault(Vec<u8>, String),
+}
+
+/// Cuts a stream.
+#[derive(Debug)]
+pub struct Splitter {
+    bytes_max: usize,
+    held: Vec<u8>,
+    /// Bytes of the object, with those that aren't held.
+    length: usize,
+    depth: usize,
+    is_text: bool,
+    is_escaped: bool,
+}
+
+impl Splitter {
+    /// One for objects of so many bytes.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Splitter {
+        Splitter { bytes_max, held: Vec::new(), length: 0, depth: 0, is_text: false, is_escaped: false }
+    }
+
+    /// Looks at the next bytes of the stream.
+    pub fn push(&mut self, bytes: &[u8], mut give: impl FnMut(Piece)) {
+        for byte in bytes {
+            if self.depth == 0 {
+                match byte {
+                    b'{' | b'[' => {
+                        self.end_of_stray(&mut give);
+                        self.depth = 1;
+                        self.hold(*byte);
+                    }
+                    // White space ends what lies between objects, so that a fault is a line.
+                    b'\n' => self.end_of_stray(&mut give),
+                    byte if byte.is_ascii_whitespace() && self.length == 0 => {}
+                    byte => self.hold(*byte),
+                }
+                continue;
+            }
+            self.hold(*byte);
+            self.step(*byte);
+            if self.depth == 0 {
+                self.end_of_object(&mut give);
+            }
+        }
+    }
+
+    /// The stream has ended.
+    pub fn end(&mut self, mut give: impl FnMut(Piece)) {
+        if self.depth > 0 {
+            let reason = format!("the stream ends within an object, after {} bytes of it", self.length);
+            self.fault(reason, &mut give);
+        }
+        self.end_of_stray(&mut give);
+    }
+
+    fn step(&mut self, byte: u8) {
+        if self.is_text {
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' => self.is_escaped = true,
+                b'"' => self.is_text = false,
+                _ => {}
+            }
+            return;
+        }
+        match byte {
+            b'"' => self.is_text = true,
+            b'{' | b'[' => self.depth = self.depth.saturating_add(1),
+            b'}' | b']' => self.depth -= 1,
+            _ => {}
+        }
+    }
+
+    fn hold(&mut self, byte: u8) {
+        self.length = self.length.saturating_add(1);
+        // One byte more than may be: that is how a longer one is known.
+        if self.held.len() <= self.bytes_max {
+            self.held.push(byte);
+        }
+    }
+
+    fn end_of_object(&mut self, give: &mut impl FnMut(Piece)) {
+        if self.length > self.bytes_max {
+            let reason = format!("{} bytes are more than message_bytes_max", self.length);
+            return self.fault(reason, give);
+        }
+        self.length = 0;
+        give(Piece::Whole(std::mem::take(&mut self.held)));
+    }
+
+    fn end_of_stray(&mut self, give: &mut impl FnMut(Piece)) {
+        if self.length > 0 {
+            let reason = format!("{} bytes between objects", self.length);
+            self.fault(reason, give);
+        }
+    }
+
+    fn fault(&mut self, reason: String, give: &mut impl FnMut(Piece)) {
+        let mut held = std::mem::take(&mut self.held);
+        held.truncate(FAULT_BYTES_MAX);
+        held.shrink_to_fit();
+        (self.length, self.depth, self.is_text, self.is_escaped) = (0, 0, false, false);
+        give(Piece::Fault(held, reason));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pieces(stream: &[u8], step: usize, bytes_max: usize) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let mut splitter = Splitter::new(bytes_max);
+        for part in stream.chunks(step) {
+            splitter.push(part, |piece| pieces.push(piece));
+        }
+        splitter.end(|piece| pieces.push(piece));
+        pieces
+    }
+
+    fn whole(text: &str) -> Piece {
+        Piece::Whole(text.as_bytes().to_vec())
+    }
+
+    fn fault(text: &str, reason: &str) -> Piece {
+        Piece::Fault(text.as_bytes().to_vec(), reason.to_owned())
+    }
+
+    #[test]
+    fn objects_are_cut_where_they_end_however_they_arrive() {
+        let (first, second) = (r#"{"a": "}\"{\\", "b": [1, {"c": 2}]}"#, r#"[{"d": "]"}]"#);
+        let stream = format!("{first}{second}\n \r\n{first} noise {second}noise\n{second}{{\"a\": ");
+        for step in 1..=stream.len() {
+            let expected = [
+                whole(first),
+                whole(second),
+                whole(first),
+                fault("noise ", "6 bytes between objects"),
+                whole(second),
+                fault("noise", "5 bytes between objects"),
+                whole(second),
+                fault("{\"a\": ", "the stream ends within an object, after 6 bytes of it"),
+            ];
+            assert_eq!(pieces(stream.as_bytes(), step, 100), expected, "{step}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_one_fault_and_takes_no_memory() {
+        let long = format!("{{\"a\": \"{}\"}}", "x".repeat(1 << 20));
+        let found = pieces(format!("{long}{{}}").as_bytes(), 4096, 10_000);
+        assert_eq!(found.len(), 2);
+        assert!(
+            matches!(&found[0], Piece::Fault(bytes, reason) if bytes.len() == FAULT_BYTES_MAX && reason.contains("message_bytes_max"))
+        );
+        assert_eq!(found[1], whole("{}"));
+        let noise = "x".repeat(1 << 20);
+        assert!(
+            matches!(&pieces(noise.as_bytes(), 4096, 10_000)[..], [Piece::Fault(bytes, _)] if bytes.len() == FAULT_BYTES_MAX)
+        );
+        let mut splitter = Splitter::new(1_000);
+        splitter.push(long.as_bytes(), |_| {});
+        assert!(splitter.held.capacity() <= 4_096);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_bytes_are_cut_alike_in_any_steps(
+            bytes in prop::collection::vec(prop::sample::select(&b"{}[]\"\\ \na1:,"[..]), 0..200),
+            step in 1_usize..200,
+            bytes_max in 1_usize..60,
+        ) {
+            prop_assert_eq!(pieces(&bytes, step, bytes_max), pieces(&bytes, 1, bytes_max));
+        }
+    }
+}

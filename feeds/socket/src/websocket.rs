@@ -1,0 +1,258 @@
+//! A venue's WebSocket: connects, subscribes, reads, and connects again with growing waits.
+//!
+//! The thread reads with a short timeout, so that it looks after pings, silence and the end of the process between two messages.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tungstenite::client::IntoClientRequest;
+use tungstenite::protocol::WebSocketConfig;
+use tungstenite::{Error, Message, WebSocket};
+
+use crate::inlet::{Arrival, Inlet};
+use crate::settings::FeedSettings;
+
+/// How long a connection, its encryption and its opening may take, each.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long a read waits.
+const TURN: Duration = Duration::from_millis(100);
+
+/// The first wait before the next attempt, and how long a connection has to last to begin with it again.
+const WAIT: Duration = Duration::from_millis(500);
+const LONG: Duration = Duration::from_secs(60);
+
+/// A connection, encrypted or not.
+#[derive(Debug)]
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Stream {
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Stream::Plain(socket) => socket,
+            Stream::Tls(stream) => stream.get_ref(),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.read(buffer),
+            Stream::Tls(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.write(buffer),
+            Stream::Tls(stream) => stream.write(buffer),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Stream::Plain(socket) => socket.flush(),
+            Stream::Tls(stream) => stream.flush(),
+        }
+    }
+}
+
+/// A venue's WebSocket.
+pub struct Venue<'a> {
+    settings: &'a FeedSettings,
+    url: &'a str,
+    tls: Option<Arc<ClientConfig>>,
+    /// Whether the venue has refused what was asked for: who makes rows has found it among the messages.
+    is_refused: &'a AtomicBool,
+}
+
+impl std::fmt::Debug for Venue<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Venue").field("feed", &self.settings.name).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Venue<'a> {
+    /// The venue of a feed's settings. Asks nobody yet.
+    ///
+    /// # Errors
+    /// An address that is none, certificates that can't be read.
+    pub fn new(settings: &'a FeedSettings, url: &'a str, is_refused: &'a AtomicBool) -> Result<Venue<'a>, String> {
+        url.into_client_request().map_err(|error| format!("url: {error}"))?;
+        let tls = if url.starts_with("wss://") { Some(tls(settings.ca_file.as_deref())?) } else { None };
+        Ok(Venue { settings, url, tls, is_refused })
+    }
+
+    /// Reads until the process ends.
+    pub fn run(&self, inlet: &Inlet<'_>) {
+        let longest = Duration::from_secs(self.settings.retry_seconds_max).max(WAIT);
+        let mut wait = WAIT;
+        while !inlet.stop.is_set() {
+            let began = Instant::now();
+            let reason = match self.open() {
+                Err(reason) => {
+                    inlet.counts.refusals.add(1);
+                    reason
+                }
+                Ok(mut socket) => {
+                    inlet.counts.connections.add(1);
+                    tracing::info!(feed = self.settings.name, "is connected");
+                    let reason = self.read(&mut socket, inlet).unwrap_or_else(|reason| reason);
+                    inlet.counts.disconnections.add(1);
+                    // A word of farewell, for which nobody waits.
+                    socket.close(None).and_then(|()| socket.flush()).ok();
+                    reason
+                }
+            };
+            if inlet.stop.is_set() {
+                return;
+            }
+            wait = if began.elapsed() > LONG { WAIT } else { wait };
+            tracing::warn!(
+                feed = self.settings.name,
+                reason,
+                wait_ms = wait.as_millis(),
+                "the connection has ended: what the venue sends until the next is missing"
+            );
+            let until = Instant::now() + wait;
+            while !inlet.stop.is_set() && Instant::now() < until {
+                inlet.stop.wait(until.saturating_duration_since(Instant::now()).min(TURN));
+            }
+            wait = (wait * 2).min(longest);
+        }
+    }
+
+    /// Connects, and sends what is to be sent.
+    fn open(&self) -> Result<WebSocket<Stream>, String> {
+        let request = self.url.into_client_request().map_err(|error| error.to_string())?;
+        let uri = request.uri();
+        let host = uri.host().ok_or("the url has no host")?.trim_matches(['[', ']']).to_owned();
+        let port = uri.port_u16().unwrap_or(if self.tls.is_some() { 443 } else { 80 });
+        let tcp = connect(&host, port)?;
+        let io = |error: std::io::Error| error.to_string();
+        tcp.set_nodelay(true).map_err(io)?;
+        tcp.set_read_timeout(Some(CONNECT)).map_err(io)?;
+        tcp.set_write_timeout(Some(CONNECT)).map_err(io)?;
+        let stream = match &self.tls {
+            None => Stream::Plain(tcp),
+            Some(config) => {
+                let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
+                let connection = ClientConnection::new(Arc::clone(config), name).map_err(|error| error.to_string())?;
+                Stream::Tls(Box::new(StreamOwned::new(connection, tcp)))
+            }
+        };
+        let bytes_max = self.settings.message_bytes_max;
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(bytes_max))
+            .max_frame_size(Some(bytes_max))
+            .max_write_buffer_size(1 << 20)
+            .read_buffer_size(64 << 10);
+        let opened = tungstenite::client::client_with_config(request, stream, Some(config));
+        let (mut socket, _) = opened.map_err(|error| format!("the WebSocket doesn't open: {error}"))?;
+        for text in &self.settings.send {
+            socket.send(Message::text(text.as_str())).map_err(|error| error.to_string())?;
+        }
+        socket.get_ref().socket().set_read_timeout(Some(TURN)).map_err(io)?;
+        self.is_refused.store(false, Ordering::SeqCst);
+        Ok(socket)
+    }
+
+    /// Reads until the connection ends, and says why it did.
+    fn read(&self, socket: &mut WebSocket<Stream>, inlet: &Inlet<'_>) -> Result<String, String> {
+        let seconds = |seconds: u64| (seconds > 0).then(|| Duration::from_secs(seconds));
+        let settings = self.settings;
+        let (ping, silent) = (seconds(settings.ping_seconds), seconds(settings.silent_seconds_max));
+        let quiet = seconds(settings.quiet_seconds_max);
+        let (mut pinged, mut heard, mut told) = (Instant::now(), Instant::now(), Instant::now());
+        while !inlet.stop.is_set() {
+            match socket.read() {
+                Ok(Message::Text(text)) => {
+                    told = Instant::now();
+                    inlet.put(Arrival::now(text.as_bytes().to_vec()));
+                    heard = Instant::now();
+                }
+                Ok(Message::Binary(bytes)) => {
+                    told = Instant::now();
+                    inlet.put(Arrival::now(bytes.to_vec()));
+                    heard = Instant::now();
+                }
+                Ok(Message::Close(frame)) => {
+                    return Ok(frame.map_or_else(
+                        || "the venue closes it".to_owned(),
+                        |frame| format!("the venue closes it: {} {}", frame.code, frame.reason),
+                    ));
+                }
+                Ok(_) => heard = Instant::now(),
+                Err(Error::Io(error)) if is_idle(&error) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+            if self.is_refused.swap(false, Ordering::SeqCst) {
+                return Err("the venue refuses what was asked for".to_owned());
+            }
+            if silent.is_some_and(|silent| heard.elapsed() > silent) {
+                return Err(format!("nothing has come for {} s", settings.silent_seconds_max));
+            }
+            if quiet.is_some_and(|quiet| told.elapsed() > quiet) {
+                return Err(format!("no message has come for {} s", settings.quiet_seconds_max));
+            }
+            if ping.is_some_and(|ping| pinged.elapsed() > ping) {
+                pinged = Instant::now();
+                socket.send(Message::Ping(Vec::new().into())).map_err(|error| error.to_string())?;
+                if let Some(text) = &settings.ping_text {
+                    socket.send(Message::text(text.as_str())).map_err(|error| error.to_string())?;
+                }
+            }
+        }
+        Ok("the process ends".to_owned())
+    }
+}
+
+/// Whether nothing has come within the time.
+pub(crate) fn is_idle(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
+    let addresses = (host, port).to_socket_addrs().map_err(|error| format!("{host}: {error}"))?;
+    let mut last = format!("{host} has no address");
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, CONNECT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = format!("{address}: {error}"),
+        }
+    }
+    Err(last)
+}
+
+fn tls(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
+    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    if let Some(file) = ca_file {
+        let cannot = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+        roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_file_iter(file).map_err(|error| cannot(&error))? {
+            roots.add(certificate.map_err(|error| cannot(&error))?).map_err(|error| cannot(&error))?;
+        }
+        if roots.is_empty() {
+            return Err(cannot(&"no certificate in it"));
+        }
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}
