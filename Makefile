@@ -10,7 +10,7 @@ SPLAY = target/release/splay
 # Notes how long a step takes in target/durations.tsv.
 TIMED = .ci/timed
 
-.PHONY: build console test-console splay demo references check test test-rust test-ticks test-oracle test-python test-feeds test-kafka test-stores bench-kafka wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-compression bench-builds bench-changes bench-reference bench-views bench-load bench-ingest bench-followers \
+.PHONY: build console test-console splay demo references check test test-rust test-ticks test-oracle test-python test-feeds test-delta test-kafka test-stores bench-kafka wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-compression bench-builds bench-changes bench-reference bench-views bench-load bench-ingest bench-followers \
 	capture-day crash-test long-tests soak fuzz fuzz-seeded fuzz-statements clippy clean
 
 # The web console, which the builds below make part of the command. Where Node.js is missing this says so, and they go on without it.
@@ -100,6 +100,13 @@ test-feeds: wheel splay
 	$(VENV)/bin/python -m pip install --quiet -r python/requirements-feeds.txt
 	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	$(VENV)/bin/python -m pytest -q python/tests/test_cryptofeed.py python/tests/test_cryptofeed_sockets.py python/tests/test_binance_recorded.py python/tests/test_serve.py
+
+# Published Delta tables with all engines that read them; PySpark is large, and fetches Delta's classes from Maven Central. `test-python` skips
+# the engines that aren't installed.
+test-delta: wheel
+	$(VENV)/bin/python -m pip install --quiet -r python/requirements-delta.txt
+	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	$(VENV)/bin/python -m pytest -q -rs python/tests/test_delta.py
 
 # The program for Kafka with a broker of Apache and a real server, both of which are killed on the way. Apart from `make test`: it
 # compiles librdkafka and OpenSSL, and the broker is Java's, from Maven. What is missing is named, or fails with SPLAY_KAFKA_REQUIRED=1.

@@ -22,7 +22,7 @@ GROUPS = {
     ),
     "Servers": ("Client", "RemoteTable", "RemoteAnswer", "Subscription"),
     "Capture and writers": ("Capture", "tick", "TickWriter", "AsyncTickWriter", "WriterStats", "Ack"),
-    "Reports": ("LoadReport", "FileReport", "CompactReport", "Commit", "Partition", "Source", "Problem"),
+    "Reports": ("LoadReport", "FileReport", "CompactReport", "PublishReport", "Commit", "Partition", "Source", "Problem"),
 }
 """What is described, in order. What can't be reached from `splay` is what its methods give."""
 

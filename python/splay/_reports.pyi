@@ -115,6 +115,46 @@ class Commit:
         """Why it can't be undone; ``None`` if it can."""
 
 @final
+class PublishReport:
+    """What a publication left the Delta table with."""
+
+    @property
+    def path(self) -> Path:
+        """Folder of the Delta table."""
+
+    @property
+    def version(self) -> int:
+        """The Delta table's last version."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether this publication made it. It made none if nothing had changed."""
+
+    @property
+    def commit(self) -> int:
+        """The commit of the table that was published."""
+
+    @property
+    def files(self) -> int:
+        """Files that the version has."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of these."""
+
+    @property
+    def files_added(self) -> int:
+        """Files that this publication added."""
+
+    @property
+    def files_removed(self) -> int:
+        """Files that this publication removed."""
+
+    @property
+    def left_out(self) -> list[datetime.date]:
+        """First dates of the partitions that the version hasn't, as they are in the tier ``mapped`` or ``object``."""
+
+@final
 class CompactReport:
     """What a compaction did."""
 

@@ -24,6 +24,7 @@ from splay._reports import FileReport as FileReport
 from splay._reports import LoadReport as LoadReport
 from splay._reports import Partition as Partition
 from splay._reports import Problem as Problem
+from splay._reports import PublishReport as PublishReport
 from splay._reports import Source as Source
 from splay._table import Schema as Schema
 from splay._table import Table as Table

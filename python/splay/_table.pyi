@@ -10,7 +10,7 @@ import polars
 import pyarrow
 
 from splay._database import Database, Parameter
-from splay._reports import Commit, CompactReport, LoadReport, Partition, Problem, Source
+from splay._reports import Commit, CompactReport, LoadReport, Partition, Problem, PublishReport, Source
 from splay.frames.frame import Frame
 
 @final
@@ -360,6 +360,31 @@ class Table:
             ``"object"``: the same in the object store of ``splay.toml``.
         after
             Days that a date is older than the table's newest.
+        """
+
+    def set_publish(self, form: Literal["delta", "delta-nanos"] | None) -> None:
+        """Set the form in which other engines are to read the table's Parquet segments. Those that are written from now on have it;
+        :meth:`compact` writes the others anew, and :meth:`publish` publishes them.
+
+        Parameters
+        ----------
+        form
+            ``"delta"``: a Delta table with timestamps of microseconds; ``"delta-nanos"``: one with whole numbers of nanoseconds;
+            ``None``: none.
+
+        Raises
+        ------
+        SchemaError
+            If a column's name is none that the form has.
+        """
+
+    def publish(self) -> PublishReport:
+        """Bring the Delta table, by which other engines read the Parquet segments in place, up to the last commit.
+
+        Raises
+        ------
+        SchemaError
+            If the table isn't to be published, or a segment isn't in the form that others read. The message says the way out.
         """
 
     @property

@@ -68,6 +68,7 @@ fn _splay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<reports::FileReport>()?;
     module.add_class::<reports::Commit>()?;
     module.add_class::<reports::CompactReport>()?;
+    module.add_class::<reports::PublishReport>()?;
     module.add_class::<reports::Partition>()?;
     module.add_class::<reports::Problem>()?;
     module.add_class::<reports::Source>()?;

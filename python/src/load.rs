@@ -7,8 +7,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use splay_import::{FileReport, Import, ImportReport, ImportSettings, InputFile, OnError};
 use splay_store::{
-    ColumnType, Database, DayStart, Dedupe, Error, FileFormat, LoadOptions, LoadReport, OnConflict, Period, Reference,
-    Replace, Source, Tier,
+    ColumnType, Database, DayStart, Dedupe, Error, FileFormat, LoadOptions, LoadReport, OnConflict, Period, Publish,
+    Reference, Replace, Source, Tier,
 };
 
 use crate::error::{Failure, Result};
@@ -118,6 +118,14 @@ pub(crate) fn types(given: Option<Vec<(String, String)>>) -> PyResult<Vec<(Strin
 /// # Errors
 /// `ValueError` for another name.
 pub(crate) fn tier(name: &str) -> PyResult<Tier> {
+    name.parse().map_err(PyValueError::new_err)
+}
+
+/// A form to publish a table in by name.
+///
+/// # Errors
+/// `ValueError` for another one.
+pub(crate) fn publish(name: &str) -> PyResult<Publish> {
     name.parse().map_err(PyValueError::new_err)
 }
 

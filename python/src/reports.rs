@@ -95,6 +95,67 @@ impl CompactReport {
     }
 }
 
+/// What a publication left the Delta table with.
+#[pyclass(frozen, module = "splay")]
+#[derive(Debug)]
+pub(crate) struct PublishReport(pub(crate) splay_store::PublishReport);
+
+#[pymethods]
+impl PublishReport {
+    #[getter]
+    fn path(&self) -> &std::path::Path {
+        &self.0.path
+    }
+
+    #[getter]
+    fn version(&self) -> u64 {
+        self.0.version
+    }
+
+    #[getter]
+    fn is_new(&self) -> bool {
+        self.0.is_new
+    }
+
+    #[getter]
+    fn commit(&self) -> u64 {
+        self.0.epoch
+    }
+
+    #[getter]
+    fn files(&self) -> usize {
+        self.0.files
+    }
+
+    #[getter]
+    fn rows(&self) -> u64 {
+        self.0.rows
+    }
+
+    #[getter]
+    fn files_added(&self) -> usize {
+        self.0.changed.0
+    }
+
+    #[getter]
+    fn files_removed(&self) -> usize {
+        self.0.changed.1
+    }
+
+    #[getter]
+    fn left_out(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        self.0.left_out.iter().map(|day| dates::to_python(py, *day)).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        let splay_store::PublishReport { version, epoch, files, rows, left_out, .. } = &self.0;
+        let left_out = left_out.len();
+        format!(
+            "PublishReport(version={version}, commit={epoch}, files={files}, rows={rows}, left_out={left_out} dates)"
+        )
+    }
+}
+
 /// Rows of one date.
 #[pyclass(frozen, module = "splay")]
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use crate::database::PyDatabase;
 use crate::dates;
 use crate::error::{Failure, Result};
 use crate::load;
-use crate::reports::{Commit, CompactReport, LoadReport, Partition, Problem, Source};
+use crate::reports::{Commit, CompactReport, LoadReport, Partition, Problem, PublishReport, Source};
 use crate::schema::PySchema;
 use crate::signals::Signals;
 
@@ -282,6 +282,17 @@ impl PyTable {
     fn set_tier(&self, py: Python<'_>, tier: &str, after: u32) -> Result<()> {
         let tier = load::tier(tier)?;
         Ok(py.detach(|| self.table.set_tier(tier, after))?)
+    }
+
+    /// Sets the form in which others are to read the Parquet segments.
+    fn set_publish(&self, py: Python<'_>, form: Option<&str>) -> Result<()> {
+        let form = form.map(load::publish).transpose()?;
+        Ok(py.detach(|| self.table.set_publish(form))?)
+    }
+
+    /// Brings the Delta table up to the last commit.
+    fn publish(&self, py: Python<'_>) -> Result<PublishReport> {
+        Ok(PublishReport(py.detach(|| self.table.publish())?))
     }
 
     /// Changes what a partition spans.

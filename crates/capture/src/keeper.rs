@@ -209,9 +209,27 @@ fn maintain(shared: &Shared, is_full: bool) -> Result<()> {
                 tracing::info!(table = %name, dates = gone.dates.len(), rows = gone.rows, "dates beyond the retention removed");
             }
         }
+        publish(shared, &table)?;
         shared.settled(table.forget(is_full))?;
         drop(changing);
         move_to_tiers(shared, &table)?;
+    }
+    Ok(())
+}
+
+/// Brings a table's Delta table up to date, if it is published; before files go that others may read still. The rest of the upkeep doesn't
+/// depend on it. The caller holds the right to change.
+fn publish(shared: &Shared, table: &Table) -> Result<()> {
+    if table.stored()?.spec().publish.is_none() {
+        return Ok(());
+    }
+    match table.publish() {
+        Ok(report) if report.is_new => {
+            tracing::info!(table = %table.name(), version = report.version, commit = report.epoch, files = report.files, "Delta table brought up to date");
+        }
+        Ok(_) => {}
+        Err(error) if error.leaves_disk_unknown() => return shared.settled(Err(error)),
+        Err(error) => tracing::warn!(table = %table.name(), %error, "Delta table not brought up to date"),
     }
     Ok(())
 }

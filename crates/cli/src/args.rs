@@ -12,7 +12,7 @@ use splay_lab::formats::{FileFormat, TextCodec};
 use splay_server::ingest::Speed;
 use splay_server::settings::Address;
 use splay_store::audit::Expected;
-use splay_store::{ByteSize, ColumnType, DayStart, Dedupe, Goal, Period, Reference, Tier};
+use splay_store::{ByteSize, ColumnType, DayStart, Dedupe, Goal, Period, Publish, Reference, Tier};
 
 use crate::lab_args::{Budget, LabCommand};
 
@@ -81,6 +81,8 @@ pub enum Command {
     /// Move dates to the tiers of their age, remove those beyond the tables' retention and files that were kept long enough for undo, and
     /// refresh materialized views
     Maintain(MaintainArguments),
+    /// Bring the Delta tables, by which other engines read Parquet segments in place, up to the tables' last commits
+    Publish(PublishArguments),
     /// Measure what storing data costs: compression, file formats
     #[command(subcommand)]
     Lab(LabCommand),
@@ -350,6 +352,14 @@ pub struct MaintainArguments {
     /// restored backup, once the other database has stopped for good
     #[arg(long, conflicts_with = "dry_run")]
     pub take_over_objects: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct PublishArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    /// Table; by default all that are to be published
+    pub table: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -858,6 +868,12 @@ pub enum AlterCommand {
         #[arg(long, default_value = "0", value_name = "DAYS")]
         after: u32,
     },
+    /// Set the form in which other engines are to read Parquet segments: delta, with timestamps of microseconds; delta-nanos, with whole
+    /// numbers of nanoseconds; or none. `splay compact` writes older segments anew, `splay publish` publishes
+    Publish {
+        #[arg(value_parser = publish_form)]
+        form: PublishForm,
+    },
     /// Change what a partition spans: day, month, year or all. Writes all rows anew
     Partition { period: Period },
     /// Give the table another name; its rows, its commits and what can be undone stay
@@ -871,6 +887,15 @@ pub enum AlterCommand {
         #[arg(long)]
         bytes: Option<ByteSize>,
     },
+}
+
+/// A form, or none.
+#[derive(Debug, Clone, Copy)]
+pub struct PublishForm(pub Option<Publish>);
+
+fn publish_form(text: &str) -> Result<PublishForm, String> {
+    let of = |form: Publish| PublishForm(Some(form));
+    if text.eq_ignore_ascii_case("none") { Ok(PublishForm(None)) } else { text.parse().map(of) }
 }
 
 #[derive(Debug, Args)]

@@ -51,6 +51,7 @@ pub fn run() -> ExitCode {
         Command::Backup(backup) => commands::backup::backup(&backup),
         Command::Restore(restore) => commands::backup::restore(&restore),
         Command::Export(export) => commands::export::run(&export),
+        Command::Publish(publish) => commands::upkeep::publish(&publish),
         Command::Compact(compact) => commands::upkeep::compact(&compact),
         Command::Alter(alter) => commands::upkeep::alter(alter),
         Command::Advise(advise) => commands::advise::run(&advise),

@@ -3,6 +3,7 @@
 use arrow::array::RecordBatch;
 
 use crate::database::{Table, TableSnapshot};
+use crate::delta::{self, Publish};
 use crate::error::{Error, Result};
 use crate::load::{Load, LoadOptions, LoadReport, Removal};
 use crate::manifest::{FileEntry, Operation, Source, TableState, Tier};
@@ -137,8 +138,12 @@ impl Table {
         change.rows.1 = state.files.values().map(|entry| entry.rows).sum();
         change.remove = state.files.keys().cloned().collect();
         change.dropped = true;
-        let folder = writer.folder().to_owned();
+        let (folder, is_published) = (writer.folder().to_owned(), state.spec.publish.is_some());
         let commit = writer.commit(change)?;
+        if is_published {
+            // Others read the dropped table's files until they go. What can't be done now is done by hand.
+            let _ = self.publish();
+        }
         self.database().forget(&folder);
         Ok(commit)
     }
@@ -160,6 +165,15 @@ impl Table {
         self.change_lifecycle(|lifecycle| lifecycle.tiers.push(TierRule { after, tier }))
     }
 
+    /// Sets the form in which others are to read the table's Parquet segments, or that they aren't. Segments that are written from now on have
+    /// it; [`Table::compact`] writes the others anew, and [`Table::publish`] publishes them.
+    ///
+    /// # Errors
+    /// [`Error::Schema`] for names of columns that the form doesn't have.
+    pub fn set_publish(&self, publish: Option<Publish>) -> Result<()> {
+        self.change_lifecycle(|lifecycle| lifecycle.publish = publish)
+    }
+
     /// Changes how long rows stay and how they are kept, by one commit. `change` gets both as they are while no other writer is at work.
     ///
     /// # Errors
@@ -176,7 +190,7 @@ impl Table {
                 return Err("a retention of 0 days keeps nothing: delete the rows instead".to_owned());
             }
             spec.set_lifecycle(lifecycle);
-            Ok(())
+            if spec.publish.is_some() { delta::check_names(spec) } else { Ok(()) }
         })
     }
 

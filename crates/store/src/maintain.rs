@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::database::{Database, Table};
+use crate::delta;
 use crate::error::{Error, Result};
 use crate::load::{follow_each_other, rewrite};
 use crate::manifest::{FileEntry, Operation, Tier};
@@ -116,7 +117,7 @@ impl Table {
             let files = writer.partition(date);
             let by_age = || spec.tier_of(date, newest);
             let Some(tier) = options.tier.or_else(by_age).or(files.first().map(|file| file.tier)) else { continue };
-            let is_there = files.iter().all(|file| file.tier == tier);
+            let is_there = files.iter().all(|file| file.tier == tier) && !is_outdated(&writer, &spec, &files)?;
             // One can't be fewer, and objects would have to be read.
             if is_there && (files.len() == 1 || tier == Tier::Object && follow_each_other(&spec, files.iter())) {
                 continue;
@@ -327,6 +328,19 @@ impl Table {
 /// Tells the observer, and ends the work if it wants that.
 pub(crate) fn go_on(observer: Observer<'_>, bytes: u64) -> Result<()> {
     if observer(bytes).is_break() { Err(Error::Stopped) } else { Ok(()) }
+}
+
+/// Whether a published table has Parquet segments of a partition in a form that others don't read.
+fn is_outdated(writer: &Writer, spec: &TableSpec, files: &[FileEntry]) -> Result<bool> {
+    if spec.publish.is_none() {
+        return Ok(false);
+    }
+    for entry in files.iter().filter(|entry| delta::is_publishable(entry)) {
+        if delta::is_outdated(spec, &writer.segment(entry))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether a partition has more segments than its rows need, or its symbols are spread over them.

@@ -11,6 +11,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use crate::dates::Dates;
+use crate::delta::Publish;
 use crate::error::{Error, Result};
 use crate::manifest::Tier;
 use crate::partition::{DayStart, Period};
@@ -322,6 +323,9 @@ pub struct TableSpec {
     /// How rows are kept, by the age of their date; ages ascending. Default: as they are loaded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<TierRule>,
+    /// The form in which others are to read its Parquet segments. Default: none is asked for, and segments are as small as they can be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub publish: Option<Publish>,
     /// Names of columns that were dropped. Older files have them still, so that no other column may get such a name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<String>,
@@ -358,26 +362,29 @@ impl Retention {
     }
 }
 
-/// What becomes of rows as they grow older: how long they stay, and how they are kept.
+/// What becomes of rows as they grow older: how long they stay, how they are kept, and for whom.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lifecycle {
     /// How long rows stay.
     pub retention: Retention,
     /// How rows are kept, by the age of their date, in any order. Of two rules for an age the later one counts.
     pub tiers: Vec<TierRule>,
+    /// The form in which others are to read its Parquet segments, if they are.
+    pub publish: Option<Publish>,
 }
 
 impl TableSpec {
     /// The table's [`Lifecycle`].
     #[must_use]
     pub fn lifecycle(&self) -> Lifecycle {
-        Lifecycle { retention: self.retention, tiers: self.tiers.clone() }
+        Lifecycle { retention: self.retention, tiers: self.tiers.clone(), publish: self.publish }
     }
 
     /// Gives the table another one. Rules of tiers that say nothing new are left out.
     pub fn set_lifecycle(&mut self, lifecycle: Lifecycle) {
         let by_age: BTreeMap<u32, TierRule> = lifecycle.tiers.into_iter().map(|rule| (rule.after, rule)).collect();
         self.retention = lifecycle.retention;
+        self.publish = lifecycle.publish;
         self.tiers = by_age.into_values().collect();
         self.tiers.dedup_by_key(|rule| rule.tier);
     }
@@ -413,6 +420,7 @@ impl TableSpec {
             day_start: DayStart::default(),
             retention: Retention::default(),
             tiers: Vec::new(),
+            publish: None,
             dropped: Vec::new(),
             reference: None,
         }

@@ -218,7 +218,7 @@ impl Writer {
             return Err(error);
         }
         let (epoch, at) = (self.next_epoch(), now());
-        let keep = change.keep && self.keeps(change.operation);
+        let keep = change.keep && self.keeps(&change);
         let mut forget = change.forget;
         forget.extend(self.outdated(at).into_iter().filter(|path| !forget.contains(path)).collect::<Vec<_>>());
         let any_gone = !forget.is_empty() || !change.remove.is_empty() && !keep;
@@ -286,10 +286,14 @@ impl Writer {
         keys.any(|key| !known.contains(key))
     }
 
-    /// Whether files that a commit of this kind removes are kept for a while. Those that captured rows replace are not: one row that
-    /// comes late has a date's newest files written anew, time and again.
-    fn keeps(&self, operation: Operation) -> bool {
-        operation != Operation::Capture && self.settings().history_s > 0
+    /// Whether files that a commit removes are kept for a while. Those that captured rows replace are not: one row that comes late has a
+    /// date's newest files written anew, time and again. Parquet files of a published table are: others read them still.
+    fn keeps(&self, change: &Change) -> bool {
+        let is_read = || {
+            let is_published = self.state().is_some_and(|state| state.spec.publish.is_some());
+            is_published && change.remove.iter().any(|path| path.ends_with(".parquet"))
+        };
+        self.settings().history_s > 0 && (change.operation != Operation::Capture || is_read())
     }
 
     /// Files that were kept long enough.
@@ -340,7 +344,7 @@ impl Writer {
     }
 
     /// Stops all writing if the failure leaves it unknown what is on disk; says whether it does.
-    fn poison_after(&self, error: &Error) -> bool {
+    pub(crate) fn poison_after(&self, error: &Error) -> bool {
         let unknown = error.leaves_disk_unknown();
         if unknown {
             self.database.poison();

@@ -172,8 +172,12 @@ pub fn maintain(arguments: &MaintainArguments) -> Result<()> {
     };
     // First: views keep what expires as it was when they were refreshed.
     refresh_views(&database, arguments)?;
+    let mut refused = 0;
     for name in names {
-        maintain_table(&database.table(&name)?, arguments)?;
+        refused += usize::from(!maintain_table(&database.table(&name)?, arguments)?);
+    }
+    if refused > 0 {
+        bail!("{refused} tables were not published");
     }
     Ok(())
 }
@@ -199,7 +203,8 @@ fn refresh_views(database: &Database, arguments: &MaintainArguments) -> Result<(
     Ok(())
 }
 
-fn maintain_table(table: &Table, arguments: &MaintainArguments) -> Result<()> {
+/// Does the upkeep of a table, and says whether others see it if they are to.
+fn maintain_table(table: &Table, arguments: &MaintainArguments) -> Result<bool> {
     for (date, tier) in table.stored()?.due_moves() {
         if arguments.dry_run {
             say!("{}: {} would move to {}", table.name(), splay_store::date(date), tier.name())?;
@@ -220,6 +225,15 @@ fn maintain_table(table: &Table, arguments: &MaintainArguments) -> Result<()> {
         };
         say!("{}: {dates} {would}, {} rows, {}", table.name(), Thousands(report.rows), Human(report.bytes))?;
     }
+    // Before files go that others may read still. What is refused doesn't keep the rest from being done.
+    let mut is_seen = true;
+    if !arguments.dry_run
+        && table.stored()?.spec().publish.is_some()
+        && let Err(error) = super::upkeep::told(table)
+    {
+        say!("{}: not published: {error}", table.name())?;
+        is_seen = false;
+    }
     let kept: u64 = table.stored()?.kept_files().map(|entry| entry.bytes + entry.index_bytes).sum();
     if arguments.dry_run {
         say!("{}: {} are kept for undo", table.name(), Human(kept))?;
@@ -227,7 +241,7 @@ fn maintain_table(table: &Table, arguments: &MaintainArguments) -> Result<()> {
         let gone = table.forget(arguments.forget)?;
         say!("{}: {} that were kept for undo {would}, {} are kept", table.name(), Human(gone), Human(kept - gone))?;
     }
-    Ok(())
+    Ok(is_seen)
 }
 
 /// Sets how long rows of a table stay.

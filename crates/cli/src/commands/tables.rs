@@ -81,6 +81,9 @@ pub fn describe(arguments: &DescribeArguments) -> Result<()> {
     for rule in &spec.tiers {
         say!("tier       {} from {} days on", rule.tier.name(), rule.after)?;
     }
+    if let Some(form) = spec.publish {
+        say!("published  as {form}")?;
+    }
     say!("order      {}", order(spec))?;
     match &spec.reference {
         None => say!("dates in   {}", spec.dates_in())?,

@@ -1,4 +1,4 @@
-//! `splay verify`, `splay compact`, `splay alter`.
+//! `splay verify`, `splay compact`, `splay alter`, `splay publish`.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use splay_capture::FollowSettings;
 use splay_store::{ColumnSpec, CompactOptions, Database, LoadOptions, Table};
 
-use crate::args::{AlterArguments, AlterCommand, CompactArguments, VerifyArguments};
+use crate::args::{AlterArguments, AlterCommand, CompactArguments, PublishArguments, VerifyArguments};
 use crate::print::say;
 use crate::progress;
 use crate::size::{Human, Thousands};
@@ -124,10 +124,47 @@ pub fn alter(arguments: AlterArguments) -> Result<()> {
         AlterCommand::Rename { name } => {
             splay_sql::rename_table(&table, &name)?;
         }
+        AlterCommand::Publish { form } => table.set_publish(form.0)?,
         AlterCommand::Tier { tier, after } => table.set_tier(tier, after)?,
         AlterCommand::Retain { days, bytes } => {
             super::changes::retain(&table, days, bytes.map(|bytes| bytes.0 as u64))?;
         }
+    }
+    Ok(())
+}
+
+pub fn publish(arguments: &PublishArguments) -> Result<()> {
+    let database = Database::open(&arguments.database)?;
+    if let Some(name) = &arguments.table {
+        return told(&database.table(name)?);
+    }
+    for table in wanted(&database, None)? {
+        if table.stored()?.spec().publish.is_some() {
+            told(&table)?;
+        }
+    }
+    Ok(())
+}
+
+/// Publishes a table and says what others see.
+pub fn told(table: &Table) -> Result<()> {
+    let report = table.publish()?;
+    let (name, (added, removed)) = (table.name(), report.changed);
+    let news = match report.is_new {
+        true => format!("{added} files added, {removed} removed"),
+        false => "nothing new".to_owned(),
+    };
+    say!(
+        "{name}: version {} of {} shows commit {}: {} rows in {} files; {news}",
+        report.version,
+        report.path.display(),
+        report.epoch,
+        Thousands(report.rows),
+        report.files
+    )?;
+    if !report.left_out.is_empty() {
+        let dates: Vec<String> = report.left_out.iter().map(|day| splay_store::date(*day).to_string()).collect();
+        say!("{name}: not in it, since they are mapped or in the object store: {}", dates.join(", "))?;
     }
     Ok(())
 }

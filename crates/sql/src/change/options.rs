@@ -2,14 +2,14 @@
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 use splay_engine::Stop;
-use splay_store::{ByteSize, Lifecycle, Table, TierRule};
+use splay_store::{ByteSize, Lifecycle, Publish, Table, TierRule};
 
 use super::run::patiently;
 use crate::error::{Result, fault};
 use crate::words::Words;
 
 /// Options of what becomes of rows with time, which can be changed later.
-pub(super) const LIFECYCLE: [&str; 3] = ["retain_days", "retain_bytes", "tier"];
+pub(super) const LIFECYCLE: [&str; 4] = ["retain_days", "retain_bytes", "tier", "publish"];
 
 /// Names in small letters, with values.
 pub(crate) type Options = Vec<(String, String)>;
@@ -96,6 +96,7 @@ pub(super) enum LifecycleOption {
     Days(Option<u32>),
     Bytes(Option<u64>),
     Tiers(Vec<TierRule>),
+    Publish(Option<Publish>),
 }
 
 impl LifecycleOption {
@@ -104,6 +105,7 @@ impl LifecycleOption {
             LifecycleOption::Days(days) => lifecycle.retention.days = days,
             LifecycleOption::Bytes(bytes) => lifecycle.retention.bytes = bytes,
             LifecycleOption::Tiers(tiers) => lifecycle.tiers = tiers,
+            LifecycleOption::Publish(publish) => lifecycle.publish = publish,
         }
     }
 }
@@ -117,6 +119,7 @@ pub(super) fn of_lifecycle(options: &[(String, String)]) -> Result<Vec<Lifecycle
             "retain_days" => found.push(LifecycleOption::Days(days(text)?)),
             "retain_bytes" => found.push(LifecycleOption::Bytes(bytes(text)?)),
             "tier" => found.push(LifecycleOption::Tiers(tiers(text)?)),
+            "publish" => found.push(LifecycleOption::Publish(publish(text)?)),
             _ => {}
         }
     }
@@ -139,6 +142,10 @@ fn bytes(text: &str) -> Result<Option<u64>> {
             fault(format!("retain_bytes is a size above 0 such as '512M' or '2G', or a number of bytes, not {text:?}"))
         }
     }
+}
+
+fn publish(text: &str) -> Result<Option<Publish>> {
+    if text.is_empty() { Ok(None) } else { text.parse().map(Some).or_else(fault) }
 }
 
 fn tiers(text: &str) -> Result<Vec<TierRule>> {
@@ -182,7 +189,7 @@ mod tests {
         let tokens = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize().unwrap();
         let options = of_change(&mut Words::of(&tokens))?.unwrap();
         let tiers = vec![TierRule { after: 0, tier: Tier::Fast }];
-        let mut lifecycle = Lifecycle { retention: Retention { days: Some(30), bytes: None }, tiers };
+        let mut lifecycle = Lifecycle { retention: Retention { days: Some(30), bytes: None }, tiers, publish: None };
         of_lifecycle(&options)?.into_iter().for_each(|option| option.put(&mut lifecycle));
         Ok(lifecycle)
     }
@@ -190,7 +197,7 @@ mod tests {
     #[test]
     fn only_what_is_named_changes() {
         let of = |text: &str| {
-            let Lifecycle { retention: Retention { days, bytes }, tiers } = changed(text).unwrap();
+            let Lifecycle { retention: Retention { days, bytes }, tiers, .. } = changed(text).unwrap();
             (days, bytes, tiers.iter().map(|rule| (rule.after, rule.tier)).collect::<Vec<_>>())
         };
         let fast = vec![(0, Tier::Fast)];

@@ -32,7 +32,7 @@ pub(crate) use writer::{SegmentTarget, export, ordered, write};
 
 /// Runs a decoder of somebody else's. Bytes whose checksums are right may still be none that our writer wrote; where the decoder
 /// panics on them, that becomes an error.
-fn guarded<T>(path: &Path, decode: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn guarded<T>(path: &Path, decode: impl FnOnce() -> Result<T>) -> Result<T> {
     let gave_up = |_| Err(Error::corrupt(path, 0, "what a decoder can read", "bytes on which it gave up"));
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(gave_up)
 }

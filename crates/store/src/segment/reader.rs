@@ -12,6 +12,7 @@ use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Schema, SchemaRef, TimestampNanosecondType};
+use parquet::file::metadata::ParquetMetaData;
 
 use super::arrow_file::ArrowFile;
 use super::checksum::{self, CheckedFile};
@@ -288,6 +289,14 @@ impl Segment {
     /// As [`Segment::batches`].
     pub fn column(&self, spec: &TableSpec, column: usize) -> Result<ColumnReader<'_>> {
         Ok(self.file()?.column(spec, column, self.entry.rows))
+    }
+
+    /// The Parquet file's footer; `None` for a segment that is no such file.
+    pub(crate) fn footer(&self) -> Result<Option<&ParquetMetaData>> {
+        Ok(match self.file()? {
+            Opened::Parquet(file) => Some(file.footer()),
+            Opened::Arrow(_) | Opened::Memory(_) => None,
+        })
     }
 
     /// Whether a range of a column costs what its rows cost, or few rows more: not so for lists in Parquet, of which a reader has to be

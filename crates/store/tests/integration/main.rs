@@ -10,6 +10,7 @@ mod crash;
 mod damage;
 mod day_start;
 mod definitions;
+mod delta;
 mod duplicates;
 mod faults;
 mod golden;

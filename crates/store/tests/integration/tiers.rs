@@ -12,7 +12,9 @@ use arrow::datatypes::{DataType, Field, Int32Type};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use splay_store::storage::fault::FaultStorage;
-use splay_store::{ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, RowList, Settings, TableSpec, Tier};
+use splay_store::{
+    ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Publish, RowList, Settings, TableSpec, Tier,
+};
 
 use crate::model::{self, Model, go_on, rng};
 
@@ -111,6 +113,11 @@ fn columns(rng: &mut ChaCha8Rng, rows: usize) -> Vec<(ColumnType, ArrayRef)> {
 
 /// A table of one series whose columns are these; the time is the row.
 fn stored(columns: &[(ColumnType, ArrayRef)], tier: Tier) -> (Database, TableSpec) {
+    stored_for(columns, tier, None)
+}
+
+/// The same in a form that others read.
+fn stored_for(columns: &[(ColumnType, ArrayRef)], tier: Tier, publish: Option<Publish>) -> (Database, TableSpec) {
     let rows = columns[0].1.len();
     let times = TimestampNanosecondArray::from_iter_values((0..rows as i64).map(|row| row * 1_000_003));
     let mut specs = vec![ColumnSpec::new("time", ColumnType::Timestamp)];
@@ -119,7 +126,8 @@ fn stored(columns: &[(ColumnType, ArrayRef)], tier: Tier) -> (Database, TableSpe
         specs.push(ColumnSpec::new(format!("c.{number}"), column_type.clone()));
         arrays.push(Arc::clone(array));
     }
-    let spec = TableSpec::new("t", specs, "time", None);
+    let mut spec = TableSpec::new("t", specs, "time", None);
+    spec.publish = publish;
     let database = database();
     let mut load = database.load(&spec, LoadOptions { tier: Some(tier), ..LoadOptions::default() }).unwrap();
     load.append(&RecordBatch::try_new(spec.arrow(), arrays).unwrap()).unwrap();
@@ -154,8 +162,9 @@ fn each_tier_gives_back_every_bit() {
     let mut rng = rng(11);
     for rows in [1, 5, 9011] {
         let columns = columns(&mut rng, rows);
-        for tier in Tier::LOCAL {
-            let (database, spec) = stored(&columns, tier);
+        let published = [(Tier::Fast, Some(Publish::Delta)), (Tier::Small, Some(Publish::DeltaNanos))];
+        for (tier, form) in Tier::LOCAL.map(|tier| (tier, None)).into_iter().chain(published) {
+            let (database, spec) = stored_for(&columns, tier, form);
             let snapshot = database.table("t").unwrap().snapshot().unwrap();
             let partitions = snapshot.partitions();
             let segment = &partitions[0].segments[0];

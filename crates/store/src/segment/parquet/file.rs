@@ -14,7 +14,7 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::basic::{CompressionCodec, Encoding};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::PageIndexPolicy;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::super::checksum::CheckedFile;
@@ -67,6 +67,11 @@ impl ParquetFile {
 
     pub(crate) fn schema(&self) -> &SchemaRef {
         self.metadata.schema()
+    }
+
+    /// The footer, as Parquet has it.
+    pub(crate) fn footer(&self) -> &ParquetMetaData {
+        self.metadata.metadata()
     }
 
     /// Bytes of a column, those of its dictionaries among them, and how they are encoded: the type in the file, encodings, codec.

@@ -3,20 +3,27 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Decimal64Array, PrimitiveArray, RecordBatch};
+use arrow::compute::cast;
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Field, Schema, Time64MicrosecondType, Time64NanosecondType, TimeUnit,
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
 };
 
 use super::exact;
+use crate::delta::Publish;
 use crate::error::Result;
 
 /// Digits of a decimal of 64 bits.
 const DIGITS: u8 = 18;
 
-/// The rows with each column in the type in which it is stored.
-pub(super) fn columns(rows: &RecordBatch) -> Result<RecordBatch> {
+/// The rows with each column in the type in which it is stored: the one that packs best, or, where others read the file, the one that the
+/// column has in all of the table's files.
+pub(super) fn columns(rows: &RecordBatch, publish: Option<Publish>) -> Result<RecordBatch> {
     let schema = rows.schema_ref();
+    let stored = |column: &ArrayRef| match publish {
+        Some(publish) => published(column, publish),
+        None => stored(column),
+    };
     let columns: Vec<ArrayRef> = rows.columns().iter().map(stored).collect::<Result<_>>()?;
     let retyped =
         |(field, column): (&Arc<Field>, &ArrayRef)| field.as_ref().clone().with_data_type(column.data_type().clone());
@@ -24,15 +31,31 @@ pub(super) fn columns(rows: &RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())), columns)?)
 }
 
-/// The types as other tools know them: they read decimals of 64 bits as such of 128.
-pub(super) fn declared(schema: &Schema) -> Schema {
+/// The types as other tools know them: they read decimals of 64 bits as such of 128, and a published list as one of any length.
+pub(super) fn declared(schema: &Schema, publish: Option<Publish>) -> Schema {
     let retyped = |field: &Arc<Field>| match field.data_type() {
+        DataType::FixedSizeList(item, _) if publish.is_some() => {
+            field.as_ref().clone().with_data_type(DataType::List(Arc::clone(item)))
+        }
         DataType::Decimal64(digits, scale) => {
             field.as_ref().clone().with_data_type(DataType::Decimal128(*digits, *scale))
         }
         _ => field.as_ref().clone(),
     };
     Schema::new_with_metadata(schema.fields().iter().map(retyped).collect::<Vec<_>>(), schema.metadata().clone())
+}
+
+/// A column in its published type. Times of parts of a microsecond stay what they are where that has none: no file loses digits, and the
+/// publication refuses this one.
+fn published(column: &ArrayRef, publish: Publish) -> Result<ArrayRef> {
+    let to = publish.stored_type(column.data_type());
+    if let (DataType::Timestamp(TimeUnit::Nanosecond, _), DataType::Timestamp(TimeUnit::Microsecond, _)) =
+        (column.data_type(), &to)
+        && coarsest(column.as_primitive::<TimestampNanosecondType>(), &[1_000]) == 1
+    {
+        return Ok(Arc::clone(column));
+    }
+    Ok(if to == *column.data_type() { Arc::clone(column) } else { cast(column, &to)? })
 }
 
 fn stored(column: &ArrayRef) -> Result<ArrayRef> {

@@ -67,15 +67,15 @@ impl Strength {
 
 /// Writes rows, with each column in the type and encoding that suits it.
 pub(crate) fn write(sink: impl Write + Send, spec: &TableSpec, rows: &RecordBatch, strength: Strength) -> Result<()> {
-    let rows = stored::columns(rows)?;
+    let rows = stored::columns(rows, spec.publish)?;
     let mut properties = common(spec, strength.page_rows());
     for (field, column) in rows.schema_ref().fields().iter().zip(rows.columns()) {
         let Some(path) = leaf(field) else { continue };
-        let choice = choose(column, strength)?;
+        let choice = choose(column, strength, spec.publish.is_some())?;
         properties = with_choice(properties, path, choice);
     }
     let mut properties = properties.build();
-    add_encoded_arrow_schema_to_metadata(&stored::declared(rows.schema_ref()), &mut properties);
+    add_encoded_arrow_schema_to_metadata(&stored::declared(rows.schema_ref(), spec.publish), &mut properties);
     let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
     let mut writer = ArrowWriter::try_new_with_options(sink, rows.schema(), options)?;
     writer.write(&rows)?;
@@ -152,13 +152,14 @@ fn encodings(data_type: &DataType) -> Vec<(bool, Encoding)> {
     }
 }
 
-/// The choice that makes the fewest bytes of a sample.
-fn choose(column: &ArrayRef, strength: Strength) -> Result<Choice> {
+/// The choice that makes the fewest bytes of a sample; of those that all engines read, if the file is published.
+fn choose(column: &ArrayRef, strength: Strength, is_published: bool) -> Result<Choice> {
     let sample = sample(column)?;
     let mut best: Option<(Choice, f64)> = None;
     for (dictionary, encoding) in encodings(column.data_type()) {
-        // Streams of bytes save nothing without a codec, and are put together byte by byte.
-        if encoding == Encoding::BYTE_STREAM_SPLIT && strength == Strength::Fast {
+        // Streams of bytes save nothing without a codec, and are put together byte by byte. Spark doesn't read them, and DuckDB 1.5
+        // those of floats only.
+        if encoding == Encoding::BYTE_STREAM_SPLIT && (strength == Strength::Fast || is_published) {
             continue;
         }
         // Bytes of the codec before, as long as it counts.
