@@ -1,5 +1,5 @@
-//! Makes the command smaller where its linker is known to be lld, which Rust links with on x86-64 Linux unless somebody chose another:
-//! functions of the same code become one, and the addresses that a start relocates are packed.
+//! Makes the command, and Python's library, smaller where the linker is known to be lld, which Rust links with on x86-64 Linux unless somebody
+//! chose another: functions of the same code become one, and the addresses that a start relocates are packed.
 
 use std::env;
 use std::process::Command;
@@ -8,14 +8,14 @@ use std::process::Command;
 const GLIBC_WITH_PACKED_ADDRESSES: (u32, u32) = (2, 36);
 
 fn main() {
-    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-env-changed=RUSTC_LINKER");
     if !is_linked_by_lld() {
         return;
     }
-    println!("cargo:rustc-link-arg-bins=-Wl,--icf=all");
+    println!("cargo:rustc-link-arg=-Wl,--icf=all");
     // Who builds for an older system builds on one.
     if glibc().is_some_and(|version| version >= GLIBC_WITH_PACKED_ADDRESSES) {
-        println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+        println!("cargo:rustc-link-arg=-Wl,-z,pack-relative-relocs");
     }
 }
 
