@@ -418,7 +418,7 @@ impl Capture {
             return Err(Error::rejected(&first.table, error.to_string()));
         }
         if let Some(live) = self.live(&first.table)? {
-            live.refuse_damaged()?;
+            live.follow_schema()?;
             let spec = live.spec();
             if spec.reference.is_some() {
                 let reason =

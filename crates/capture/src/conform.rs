@@ -48,14 +48,39 @@ fn column_type(table: &str, name: &str, data_type: &DataType) -> Result<ColumnTy
 }
 
 /// Columns of the rows that the table lacks. The date of one that keeps none is none of them.
+///
+/// # Errors
+/// [`Error::Rejected`] for values of a column that was dropped or has another name now: no column can have its name, and they would be lost.
 pub(crate) fn new_columns(spec: &TableSpec, rows: &RecordBatch) -> Result<Vec<ColumnSpec>> {
     let places = Places::new(spec.columns.iter().map(|column| column.name.as_str()));
     let fields = rows.schema_ref().fields().iter().filter(|field| places.of(field.name()).is_none());
     let fields = fields.filter(|field| !spec.is_virtual_date(field.name()));
+    let has_values = |field: &&arrow::datatypes::FieldRef| {
+        rows.column_by_name(field.name()).is_some_and(|column| column.logical_null_count() < column.len())
+    };
+    let is = |field: &arrow::datatypes::FieldRef, name: &String| name.eq_ignore_ascii_case(field.name());
+    let is_former = |field: &&arrow::datatypes::FieldRef| former(spec, |name| is(field, name)).is_some();
+    let (lost, fields): (Vec<_>, Vec<_>) = fields.partition(is_former);
+    if let Some(field) = lost.into_iter().find(has_values) {
+        let reason = match former(spec, |name| is(field, name)).flatten() {
+            Some(now) => format!("the column {:?} is called {now:?} now", field.name()),
+            None => format!("the column {:?} was dropped: send rows without it, or take the drop back", field.name()),
+        };
+        return Err(Error::rejected(&spec.name, reason));
+    }
     let column = |field: &arrow::datatypes::FieldRef| {
         Ok(ColumnSpec::new(field.name().clone(), column_type(&spec.name, field.name(), field.data_type())?))
     };
-    fields.map(column).collect()
+    fields.into_iter().map(column).collect()
+}
+
+/// What a column is called now that had a name before, if a column had it: nothing, if it was dropped.
+fn former(spec: &TableSpec, is_it: impl Fn(&String) -> bool) -> Option<Option<&str>> {
+    let renamed = spec.columns.iter().find(|column| column.formerly.iter().any(&is_it));
+    match renamed {
+        Some(column) => Some(Some(&column.name)),
+        None => spec.dropped.iter().any(is_it).then_some(None),
+    }
 }
 
 /// The rows with the table's columns, in its order and types.

@@ -146,10 +146,15 @@ impl LiveTable {
         Arc::clone(&self.spec.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Refuses rows for a table whose manifest is damaged: they could be neither read nor written down. Costs one look at its HEAD.
-    pub(crate) fn refuse_damaged(&self) -> Result<()> {
+    /// Looks at the table's schema, which statements change, and refuses rows for a table whose manifest is damaged: they could be neither read
+    /// nor written down. Costs one look at its HEAD.
+    pub(crate) fn follow_schema(&self) -> Result<()> {
         match self.table.stored() {
             Err(error) if error.is_damage() => Err(error.into()),
+            Ok(stored) if *stored.spec() != *self.spec() => {
+                *self.spec.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(stored.spec().clone());
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

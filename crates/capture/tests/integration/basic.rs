@@ -340,6 +340,33 @@ fn what_else_has_the_name_of_a_quarantine_gets_no_rows_and_keeps_none_away() {
     assert_eq!(read(&quote, &Selection::default())[0].1, far);
 }
 
+/// They were taken, and the values of the column were gone.
+#[test]
+fn values_of_a_dropped_column_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = open(&Database::create(folder.path()).unwrap());
+    let send = |price: Option<f64>| {
+        let columns: [(&str, ArrayRef); 3] = [
+            ("time", Arc::new(TimestampMillisecondArray::from(vec![START / 1_000_000]))),
+            ("sym", Arc::new(StringArray::from(vec!["A"]))),
+            ("price", Arc::new(Float64Array::from(vec![price]))),
+        ];
+        let rows =
+            RecordBatch::try_from_iter_with_nullable(columns.map(|(name, values)| (name, values, true))).unwrap();
+        capture.append(Append::new("trade", rows))
+    };
+    send(Some(1.0)).unwrap();
+    capture.database().table("trade").unwrap().drop_column("price").unwrap();
+    let error = send(Some(2.0)).unwrap_err();
+    assert!(error.to_string().contains("the column \"price\" was dropped: send rows without it"), "{error}");
+    assert!(matches!(error, Error::Rejected { .. }) && !error.is_retryable());
+    send(None).unwrap();
+    assert_eq!(capture.spec("trade").unwrap().unwrap().columns.len(), 2);
+    capture.write_down(None).unwrap();
+    let rows: u64 = capture.database().table("trade").unwrap().snapshot().unwrap().rows();
+    assert_eq!(rows, 2);
+}
+
 #[test]
 fn columns_are_matched_cast_and_added_and_what_does_not_fit_is_refused_whole() {
     let folder = tempfile::tempdir().unwrap();

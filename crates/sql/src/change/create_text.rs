@@ -106,6 +106,7 @@ fn options(
         let rules: Vec<String> = table.tiers.iter().map(tier_text).collect();
         options.push(("tier", rules.join(", ")));
     }
+    options.extend(table.publish.map(|form| ("publish", form.to_string())));
     options
 }
 
@@ -189,7 +190,7 @@ mod tests {
         for (options, reason) in [
             (
                 "ttl = 30",
-                "ttl is no option of a table; there are time, symbol, time_zone, day_start, partition, retain_days, retain_bytes, tier, key and effective",
+                "ttl is no option of a table; there are time, symbol, time_zone, day_start, partition, retain_days, retain_bytes, tier, publish, key and effective",
             ),
             ("retain_days = 0", "retain_days is a whole number of days above 0, not \"0\""),
             ("retain_days = 'a week'", "retain_days is a whole number"),

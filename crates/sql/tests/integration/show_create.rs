@@ -32,7 +32,7 @@ fn spec(session: &Session, table: &str) -> TableSpec {
     spec
 }
 
-const TABLES: [(&str, &str); 9] = [
+const TABLES: [(&str, &str); 10] = [
     ("plain", "create table plain (time timestamp, sym symbol, price double)"),
     (
         "all.Types",
@@ -49,6 +49,7 @@ const TABLES: [(&str, &str); 9] = [
         "kept",
         "create table kept (time timestamp, x int) with (retain_days = 30, retain_bytes = 2000000000, tier = 'fast, small after 90')",
     ),
+    ("read_by_others", "create table read_by_others (time timestamp, x int) with (tier = 'small', publish = 'delta')"),
     ("instrument", "create table instrument (isin text, sym symbol primary key)"),
     ("split", "create table split (sym symbol, since timestamp, primary key (sym, since)) effective from since"),
     ("note", "create table note (line text)"),
