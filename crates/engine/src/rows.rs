@@ -23,6 +23,9 @@ use crate::table::{Ahead, Block, Cover, CoverColumns, PIECE_ROWS, Part, Pieces, 
 /// Rows that are evaluated at once.
 pub(crate) const BLOCK_ROWS_MAX: usize = 65_536;
 
+/// Most blocks that are read together to find the first rows that pass a filter.
+const BLOCKS_AT_ONCE_MAX: usize = 64;
+
 /// Batches of fewer rows are put together.
 const BATCH_ROWS_MIN: usize = 8_192;
 
@@ -45,7 +48,7 @@ pub(crate) fn rows(
     reader.check_memory(rows, types, covers)?;
     reader.check_decoded(covers, setting)?;
     let frames = match fetch {
-        Some(fetch) => reader.read_first(covers, fetch)?,
+        Some(fetch) => reader.read_first(covers, fetch, setting.threads)?,
         None => reader.read_parallel(covers, total, setting.threads)?,
     };
     let frames = put_together(frames, types)?;
@@ -138,28 +141,48 @@ impl RowReader<'_> {
         Ok(())
     }
 
-    /// The first of the wanted rows. No more of a column is read than the blocks they are found in.
-    fn read_first(&self, covers: &[Cover], fetch: usize) -> Result<Vec<Frame>> {
+    /// The first of the wanted rows. No more of a column is read than the blocks they are found in; where a filter passes few, twice as many each
+    /// time, by threads.
+    fn read_first(&self, covers: &[Cover], fetch: usize, threads: usize) -> Result<Vec<Frame>> {
         let mut frames = Vec::new();
         let mut left = fetch;
         let row_bytes: u64 = self.columns().iter().map(|(column, _)| column_bytes(self.snapshot, *column)).sum();
-        for cover in covers {
-            let (cover, block_rows) = match self.predicate {
-                None => (cover.first(left), BLOCK_ROWS_MAX),
-                // The filter may pass few, so more are looked at than are left to find.
-                Some(_) => (cover.clone(), left.clamp(BATCH_ROWS_MIN, BLOCK_ROWS_MAX)),
-            };
-            for block in cover.blocks(block_rows) {
-                if left == 0 {
-                    return Ok(frames);
-                }
-                let part = cover.part(&block);
-                self.reads.add_bytes(part.rows.len() as u64 * row_bytes);
-                let frame = self.block(&CoverColumns::new(self.snapshot, &part), &block)?;
+        let parts = |cover: &Cover, block_rows: usize| {
+            let blocks = cover.blocks(block_rows).into_iter();
+            blocks.map(|block| (cover.part(&block), block)).collect::<Vec<_>>()
+        };
+        let mut parts: Box<dyn Iterator<Item = (Cover, Block)>> = match self.predicate {
+            None => {
+                let firsts = covers.iter().scan(fetch, |left, cover| {
+                    let first = (*left > 0).then(|| cover.first(*left))?;
+                    *left -= first.wanted();
+                    Some(first)
+                });
+                Box::new(firsts.flat_map(move |cover| parts(&cover, BLOCK_ROWS_MAX)))
+            }
+            Some(_) => {
+                let block_rows = fetch.clamp(BATCH_ROWS_MIN, BLOCK_ROWS_MAX);
+                Box::new(covers.iter().flat_map(move |cover| parts(cover, block_rows)))
+            }
+        };
+        let mut count = 1;
+        while left > 0 {
+            let some: Vec<(Cover, Block)> = parts.by_ref().take(count).collect();
+            if some.is_empty() {
+                break;
+            }
+            let rows = some.iter().map(|(part, _)| part.rows.len()).sum();
+            self.reads.add_bytes(rows as u64 * row_bytes);
+            let read = parallel::each(some.len(), parallel::threads_for(rows, 0, threads), |number| {
+                let (part, block) = &some[number];
+                self.block(&CoverColumns::new(self.snapshot, part), block)
+            })?;
+            for frame in read {
                 let frame = if frame.len() > left { frame.slice(0, left) } else { frame };
                 left -= frame.len();
                 frames.push(frame);
             }
+            count = (2 * count).min(BLOCKS_AT_ONCE_MAX);
         }
         Ok(frames)
     }
