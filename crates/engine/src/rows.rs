@@ -88,9 +88,10 @@ impl RowReader<'_> {
             Some(column.column_type.arrow().primitive_width().unwrap_or(16))
         };
         let row_bytes: usize = columns.iter().filter_map(width).sum();
-        let longest = covers.iter().filter(|cover| !are_mapped(cover)).map(|cover| cover.rows.len()).max().unwrap_or(0);
-        let (needed, limit) =
-            (longest.saturating_mul(row_bytes).saturating_mul(setting.threads.max(1)), setting.memory_bytes);
+        let decoded = || covers.iter().filter(|cover| !are_mapped(cover)).map(|cover| cover.rows.len());
+        let (all, longest) = (decoded().sum::<usize>(), decoded().max().unwrap_or(0));
+        let rows = longest.saturating_mul(setting.threads.max(1)).min(all);
+        let (needed, limit) = (rows.saturating_mul(row_bytes), setting.memory_bytes);
         if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
     }
 
