@@ -24,11 +24,9 @@ mod stats;
 mod table;
 mod write;
 
-use pyo3::prelude::*;
+use std::ffi::OsString;
 
-/// Keeps what is freed for the next column instead of giving it back to the system, page by page (ADR 11).
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+use pyo3::prelude::*;
 
 /// Names of the recipes that come with SplayDB, and what each is for.
 #[pyfunction]
@@ -40,12 +38,20 @@ fn recipes() -> Vec<(String, String)> {
     splay_import::Recipe::names().into_iter().filter_map(described).collect()
 }
 
+/// Does what the command line `arguments` says, the command's name first, and gives the exit code. For the script `splay` of the wheel,
+/// which ends with it.
+#[pyfunction]
+fn command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| splay_cli::run_with(arguments))
+}
+
 /// The compiled half of `splay`.
 #[pymodule]
 fn _splay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(database::open, module)?)?;
     module.add_function(wrap_pyfunction!(recipes, module)?)?;
+    module.add_function(wrap_pyfunction!(command, module)?)?;
     module.add_function(wrap_pyfunction!(lab::lab_generate, module)?)?;
     module.add_function(wrap_pyfunction!(lab::lab_compression, module)?)?;
     module.add_function(wrap_pyfunction!(lab::lab_load, module)?)?;

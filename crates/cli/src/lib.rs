@@ -1,6 +1,6 @@
 //! The `splay` command: arguments and glue. What it does is in the libraries.
 //!
-//! A library, so that a build with other object stores (`stores/`) is the same command.
+//! A library, so that a build with other object stores (`stores/`) is the same command, and so is the one that Python's library has.
 
 // They panic when nobody reads; `print.rs` has what doesn't.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
@@ -17,17 +17,28 @@ mod progress;
 mod rows;
 mod size;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::args::{Arguments, AuditCommand, Command, JournalCommand, TickCommand};
 
+const SUCCESS: u8 = 0;
+const FAILURE: u8 = 1;
+
 /// Does what the command line says.
 #[must_use]
 pub fn run() -> ExitCode {
+    run_with(std::env::args_os()).into()
+}
+
+/// Does what `arguments` say, the first of which is the command's name. Gives the exit code: 0, or 1 if it failed; clap ends the
+/// process for arguments that it doesn't understand, and for `--help`.
+#[must_use]
+pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     allocator::give_back_soon();
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_from(arguments);
     let done = match arguments.command {
         Command::Gen(what) => commands::generate::run(what),
         Command::Load(load) => commands::load::run(load),
@@ -65,12 +76,12 @@ pub fn run() -> ExitCode {
         Command::Man(man) => commands::manual::man(&man),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => SUCCESS,
         // A reader that has seen enough (`splay sql ... | head`) is no failure.
-        Err(error) if print::is_closed() && is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if print::is_closed() && is_broken_pipe(&error) => SUCCESS,
         Err(error) => {
             print::note!("splay: {}", reasons(&error));
-            ExitCode::FAILURE
+            FAILURE
         }
     }
 }
