@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, TimestampNanosecondType};
 use hashbrown::HashMap;
 use splay_store::{RowList, Segment, TableSnapshot};
 
-use super::keys::{KeyColumn, LeftKey, Split};
+use super::keys::{KeyColumn, LeftKeys, Split};
 use crate::asof::{Direction, MatchRule, before, match_rows, up_to};
 use crate::codes::condition;
 use crate::error::{Error, Result};
@@ -327,15 +327,13 @@ enum LinkRows {
 pub(super) struct Searched<'a, 'b> {
     rule: MatchRule,
     keyed: Keyed<'a, 'b>,
-    /// By the further keys of left rows: of how many of the first parts the last match is known, and that.
-    earlier: HashMap<Vec<i64>, (usize, Option<(i64, u64)>)>,
-    /// The same of the first match from a part on.
-    later: HashMap<Vec<i64>, (usize, Option<(i64, u64)>)>,
+    found: &'b mut FoundByKeys,
 }
 
 impl<'a, 'b> Searched<'a, 'b> {
-    pub fn new(rule: MatchRule, keyed: Keyed<'a, 'b>) -> Searched<'a, 'b> {
-        Searched { rule, keyed, earlier: HashMap::new(), later: HashMap::new() }
+    pub fn new(rule: MatchRule, keyed: Keyed<'a, 'b>, found: &'b mut FoundByKeys) -> Searched<'a, 'b> {
+        found.chain += 1;
+        Searched { rule, keyed, found }
     }
 
     /// Whether an instant is so much later than another that rows there don't match any more.
@@ -344,10 +342,37 @@ impl<'a, 'b> Searched<'a, 'b> {
     }
 }
 
-impl Keyed<'_, '_> {
-    /// The further keys of a left row; `None` if one is null.
-    fn own(&self, left_row: usize) -> Option<Vec<i64>> {
-        self.keys.iter().map(|key| key.own(left_row)).collect()
+/// A row that was found, with its time.
+type Found = Option<(i64, u64)>;
+
+/// What searches in a chain found beyond the part in which they began, by the number of the left row's further keys.
+#[derive(Default)]
+pub(super) struct FoundByKeys {
+    /// Of how many of the first parts the last match is known, and that.
+    earlier: Vec<FoundIn>,
+    /// From which part on the first match is known, and that.
+    later: Vec<FoundIn>,
+    /// Counts the chains, so that nobody has to clear what is of another one.
+    chain: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct FoundIn {
+    chain: u32,
+    part: usize,
+    found: Found,
+}
+
+impl FoundIn {
+    fn of(all: &[FoundIn], chain: u32, keys: usize) -> Option<(usize, Found)> {
+        all.get(keys).filter(|entry| entry.chain == chain).map(|entry| (entry.part, entry.found))
+    }
+
+    fn put(all: &mut Vec<FoundIn>, keys: usize, entry: FoundIn) {
+        if all.len() <= keys {
+            all.resize(keys + 1, FoundIn::default());
+        }
+        all[keys] = entry;
     }
 }
 
@@ -355,7 +380,7 @@ impl Keyed<'_, '_> {
 pub(super) struct Keyed<'a, 'b> {
     pub right: &'a Right<'a>,
     /// Further keys of the left rows.
-    pub keys: &'b mut [LeftKey],
+    pub keys: &'b mut LeftKeys,
     /// Scratch: those of a left row.
     pub wanted: Vec<i64>,
 }
@@ -510,8 +535,8 @@ impl Chain {
             }
         }
         // All rows of earlier parts are before the time, so that each left row with these keys finds the same one among them.
-        let Some(keys) = (if last > 0 { searched.keyed.own(left_row) } else { None }) else { return Ok(None) };
-        let known = searched.earlier.get(&keys).copied();
+        let Some(keys) = (if last > 0 { searched.keyed.keys.number(left_row) } else { None }) else { return Ok(None) };
+        let known = FoundIn::of(&searched.found.earlier, searched.found.chain, keys);
         let mut found = None;
         for number in (0..last).rev() {
             if let Some((parts, known)) = known
@@ -529,7 +554,7 @@ impl Chain {
                 break;
             }
         }
-        searched.earlier.insert(keys, (last, found));
+        FoundIn::put(&mut searched.found.earlier, keys, FoundIn { chain: searched.found.chain, part: last, found });
         Ok(found)
     }
 
@@ -556,10 +581,10 @@ impl Chain {
         }
         // All rows of later parts are after the time.
         let next = first + 1;
-        let Some(keys) = (if next < self.links.len() { searched.keyed.own(left_row) } else { None }) else {
+        let Some(keys) = (if next < self.links.len() { searched.keyed.keys.number(left_row) } else { None }) else {
             return Ok(None);
         };
-        let known = searched.later.get(&keys).copied();
+        let known = FoundIn::of(&searched.found.later, searched.found.chain, keys);
         let mut found = None;
         for number in next..self.links.len() {
             if let Some((parts, known)) = known
@@ -577,7 +602,7 @@ impl Chain {
                 break;
             }
         }
-        searched.later.insert(keys, (next, found));
+        FoundIn::put(&mut searched.found.later, keys, FoundIn { chain: searched.found.chain, part: next, found });
         Ok(found)
     }
 
@@ -655,19 +680,12 @@ impl Part {
     /// Sets `wanted` to the further keys of a left row as this part writes them; false if no row of it can have them.
     fn wants(&mut self, keyed: &mut Keyed<'_, '_>, left_row: usize) -> Result<bool> {
         if self.keys.is_none() {
-            let mut columns = Vec::with_capacity(keyed.keys.len());
-            keyed.right.count_copied(self.times.len().saturating_mul(keyed.keys.len()).div_ceil(2))?;
-            for key in keyed.keys.iter() {
-                columns.push(KeyColumn::new(&keyed.right.column(&self.rows, key.column)?)?);
-            }
-            self.keys = Some(columns);
+            let right_columns = keyed.keys.right_columns();
+            keyed.right.count_copied(self.times.len().saturating_mul(right_columns.len()).div_ceil(2))?;
+            let column = |column| KeyColumn::new(&keyed.right.column(&self.rows, column)?);
+            self.keys = Some(right_columns.map(column).collect::<Result<_>>()?);
         }
-        keyed.wanted.clear();
-        for (column, key) in self.keys.iter().flatten().zip(keyed.keys.iter_mut()) {
-            let Some(wanted) = key.wanted(left_row, column) else { return Ok(false) };
-            keyed.wanted.push(wanted);
-        }
-        Ok(true)
+        Ok(keyed.keys.translate(left_row, self.keys.as_deref().unwrap_or_default(), &mut keyed.wanted))
     }
 }
 

@@ -182,53 +182,64 @@ impl Split {
     }
 }
 
-/// A further key of left rows.
-pub(super) struct LeftKey {
-    /// Position of the right column that must equal it.
-    pub column: usize,
-    values: Values,
-    nulls: Option<NullBuffer>,
-    /// The dictionary of the right that `known` is about.
-    known_of: Option<StringArray>,
-    /// What a code of the left is on the right, by code, with the dictionary that this is about, counted up.
-    known: Vec<(u32, Option<i32>)>,
-    generation: u32,
-    /// Codes of that dictionary's texts.
-    codes: Arc<HashMap<String, i32>>,
+/// The further keys of left rows.
+pub(super) struct LeftKeys {
+    columns: Vec<LeftKey>,
+    /// Numbers of the keys that were asked for, if they are more than a code.
+    numbers: HashMap<Box<[i64]>, usize>,
+    /// Scratch: the keys of a row.
+    own: Vec<i64>,
 }
 
-impl LeftKey {
-    pub fn new(array: &ArrayRef, column: usize) -> Result<LeftKey> {
-        let KeyColumn { values, nulls } = KeyColumn::new(array)?;
-        Ok(LeftKey { column, values, nulls, known_of: None, known: Vec::new(), generation: 0, codes: Arc::default() })
-    }
-
+impl LeftKeys {
     /// The further keys of a join over some left rows.
-    pub fn all(keys: &[(Expr, usize)], left: &Frame, constants: &[ArrayRef]) -> Result<Vec<LeftKey>> {
+    pub fn new(keys: &[(Expr, usize)], left: &Frame, constants: &[ArrayRef]) -> Result<LeftKeys> {
         let of = |(key, column): &(Expr, usize)| {
             LeftKey::new(&key.evaluate(left, constants)?.into_array(left.len())?, *column)
         };
-        keys.iter().map(of).collect()
+        let columns = keys.iter().map(of).collect::<Result<_>>()?;
+        Ok(LeftKeys { columns, numbers: HashMap::new(), own: Vec::new() })
     }
 
-    /// The key of a row as the left writes it; `None` for null.
-    pub fn own(&self, row: usize) -> Option<i64> {
-        let is_null = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
-        (!is_null).then(|| match &self.values {
-            Values::Codes(codes, _) => i64::from(codes[row]),
-            Values::Numbers(numbers) => numbers[row],
-        })
+    /// Whether the join has none.
+    pub fn is_empty(&self) -> bool {
+        self.columns.is_empty()
     }
 
-    /// Left rows by their keys; rows with a null among them are in none.
-    pub fn rows_by_keys(keys: &[LeftKey], rows: Range<usize>) -> Vec<Vec<usize>> {
-        let mut numbers: HashMap<Vec<i64>, usize> = HashMap::new();
+    /// Of each its position in the right table.
+    pub fn right_columns(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.columns.iter().map(|key| key.column)
+    }
+
+    /// A number that two rows share if their keys are equal, counted from zero and not far beyond how many there are; `None` if one
+    /// of them is null.
+    pub fn number(&mut self, row: usize) -> Option<usize> {
+        if let [LeftKey { values: Values::Codes(codes, _), nulls: None, .. }] = self.columns.as_slice() {
+            return usize::try_from(codes[row]).ok();
+        }
+        self.own.clear();
+        for key in &self.columns {
+            self.own.push(key.own(row)?);
+        }
+        if let Some(number) = self.numbers.get(self.own.as_slice()) {
+            return Some(*number);
+        }
+        let number = self.numbers.len();
+        self.numbers.insert(self.own.as_slice().into(), number);
+        Some(number)
+    }
+
+    /// Rows by their keys; rows with a null among them are in none. Without keys all are together.
+    pub fn rows_by_keys(&mut self, rows: Range<usize>) -> Vec<Vec<usize>> {
+        if self.is_empty() {
+            return vec![rows.collect()];
+        }
+        let mut places: HashMap<usize, usize> = HashMap::new();
         let mut by_keys: Vec<Vec<usize>> = Vec::new();
         for row in rows {
-            let own: Option<Vec<i64>> = keys.iter().map(|key| key.own(row)).collect();
-            let Some(own) = own else { continue };
-            let number = *numbers.entry(own).or_insert(by_keys.len());
-            match by_keys.get_mut(number) {
+            let Some(number) = self.number(row) else { continue };
+            let place = *places.entry(number).or_insert(by_keys.len());
+            match by_keys.get_mut(place) {
                 Some(rows) => rows.push(row),
                 None => by_keys.push(vec![row]),
             }
@@ -236,32 +247,116 @@ impl LeftKey {
         by_keys
     }
 
+    /// Sets `wanted` to the keys of a row as right columns write them; false if one of the columns can't have its key.
+    pub fn translate(&mut self, row: usize, right: &[KeyColumn], wanted: &mut Vec<i64>) -> bool {
+        wanted.clear();
+        for (key, column) in self.columns.iter_mut().zip(right) {
+            let Some(value) = key.wanted(row, column) else { return false };
+            wanted.push(value);
+        }
+        true
+    }
+}
+
+/// A further key of left rows.
+struct LeftKey {
+    /// Position of the right column that must equal it.
+    column: usize,
+    values: Values,
+    nulls: Option<NullBuffer>,
+    /// What the texts of the left are in dictionaries of the right.
+    translations: Translations,
+}
+
+impl LeftKey {
+    fn new(array: &ArrayRef, column: usize) -> Result<LeftKey> {
+        let KeyColumn { values, nulls } = KeyColumn::new(array)?;
+        Ok(LeftKey { column, values, nulls, translations: Translations::default() })
+    }
+
+    /// The key of a row as the left writes it; `None` for null.
+    fn own(&self, row: usize) -> Option<i64> {
+        let is_null = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+        (!is_null).then(|| match &self.values {
+            Values::Codes(codes, _) => i64::from(codes[row]),
+            Values::Numbers(numbers) => numbers[row],
+        })
+    }
+
     /// The key of a row as a right column writes it; `None` if the column can't have it.
-    pub fn wanted(&mut self, row: usize, right: &KeyColumn) -> Option<i64> {
+    fn wanted(&mut self, row: usize, right: &KeyColumn) -> Option<i64> {
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return None;
         }
         match (&self.values, &right.values) {
             (Values::Numbers(numbers), Values::Numbers(_)) => Some(numbers[row]),
             (Values::Codes(codes, texts), Values::Codes(_, right_texts)) => {
-                let is_known = self.known_of.as_ref().is_some_and(|known| same(known, right_texts));
-                if !is_known {
-                    self.known.resize(texts.len(), (0, None));
-                    self.generation += 1;
-                    let code =
-                        |(code, text): (usize, Option<&str>)| Some((text?.to_owned(), i32::try_from(code).ok()?));
-                    self.codes = Arc::new(right_texts.iter().enumerate().filter_map(code).collect());
-                    self.known_of = Some(right_texts.clone());
-                }
                 let place = usize::try_from(codes[row]).ok()?;
-                let (generation, code) = self.known.get_mut(place)?;
-                if *generation != self.generation {
-                    (*generation, *code) = (self.generation, self.codes.get(texts.value(place)).copied());
-                }
-                code.map(i64::from)
+                self.translations.to(right_texts).code(texts, place).map(i64::from)
             }
             _ => None,
         }
+    }
+}
+
+/// Texts of all dictionaries of the right that are kept at a time.
+const TRANSLATED_TEXTS: usize = 1 << 20;
+
+/// What codes of the left are in dictionaries of the right. Each segment has its own, and a search goes from one to the other and back.
+#[derive(Default)]
+struct Translations {
+    all: Vec<Translation>,
+    /// The one that was asked for last.
+    current: usize,
+    /// By where their texts are in memory.
+    places: HashMap<(usize, usize), usize>,
+    texts: usize,
+}
+
+impl Translations {
+    fn to(&mut self, right: &StringArray) -> &mut Translation {
+        if !self.all.get(self.current).is_some_and(|known| same(&known.right, right)) {
+            let place = (right.offsets().inner().inner().as_ptr() as usize, right.len());
+            self.current = match self.places.get(&place).copied().filter(|known| same(&self.all[*known].right, right)) {
+                Some(known) => known,
+                None => self.add(place, right),
+            };
+        }
+        &mut self.all[self.current]
+    }
+
+    fn add(&mut self, place: (usize, usize), right: &StringArray) -> usize {
+        if self.texts.saturating_add(right.len()) > TRANSLATED_TEXTS {
+            *self = Translations::default();
+        }
+        self.texts += right.len();
+        self.places.insert(place, self.all.len());
+        self.all.push(Translation::new(right));
+        self.all.len() - 1
+    }
+}
+
+struct Translation {
+    right: StringArray,
+    /// Codes of the right's texts.
+    codes: HashMap<String, i32>,
+    /// By code of the left, once it was asked for.
+    known: Vec<Option<Option<i32>>>,
+}
+
+impl Translation {
+    fn new(right: &StringArray) -> Translation {
+        let code = |(code, text): (usize, Option<&str>)| Some((text?.to_owned(), i32::try_from(code).ok()?));
+        let codes = right.iter().enumerate().filter_map(code).collect();
+        Translation { right: right.clone(), codes, known: Vec::new() }
+    }
+
+    /// The code on the right of a text of the left; `None` if it isn't there.
+    fn code(&mut self, texts: &StringArray, place: usize) -> Option<i32> {
+        if self.known.len() <= place {
+            self.known.resize(place + 1, None);
+        }
+        *self.known[place].get_or_insert_with(|| self.codes.get(texts.value(place)).copied())
     }
 }
 

@@ -28,9 +28,9 @@ use hashbrown::hash_map::EntryRef;
 use hashbrown::{HashMap, HashSet};
 use splay_store::TableSnapshot;
 
-use self::chain::{Chain, Keyed, Right, Searched};
+use self::chain::{Chain, FoundByKeys, Keyed, Right, Searched};
 use self::equal_times::pairs_of;
-use self::keys::LeftKey;
+use self::keys::LeftKeys;
 use crate::asof::MatchRule;
 use crate::error::{Error, Result};
 use crate::expr::{Chosen, Expr, Value};
@@ -241,14 +241,15 @@ impl Joiner<'_> {
         let times = instants(&times)?;
         let timed = times.nulls();
         let times = times_of(&times)?;
-        let mut keys = LeftKey::all(&self.join.keys, left, self.constants)?;
+        let mut keys = LeftKeys::new(&self.join.keys, left, self.constants)?;
         let symbols = Symbols::of(self.join.symbol.as_ref(), left, self.constants)?;
         let runs = runs_of(symbols.as_ref(), left.len(), self.right)?;
         let mut positions = vec![NOTHING; left.len()];
+        let mut found_by_keys = FoundByKeys::default();
         for (run, symbol) in runs {
             let chain = chain_of(&mut self.chains, self.right, symbol)?;
             let keyed = Keyed { right: self.right, keys: &mut keys, wanted: Vec::new() };
-            let mut searched = Searched::new(self.join.rule, keyed);
+            let mut searched = Searched::new(self.join.rule, keyed, &mut found_by_keys);
             let found = &mut positions[run.clone()];
             if timed.is_none() && chain.find_all(&mut searched, &times[run.clone()], |row, place| found[row] = place)? {
                 continue;

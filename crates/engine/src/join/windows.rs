@@ -11,7 +11,7 @@ use arrow::buffer::NullBuffer;
 use hashbrown::HashMap;
 
 use super::chain::{Chain, Keyed, Right, Rows};
-use super::keys::LeftKey;
+use super::keys::LeftKeys;
 use super::{Symbols, chain_of, evaluate_over, in_chunks, right_of, runs_of};
 use crate::aggregate::{Accumulator, Aggregate, Assigned, Picks, Positions, Run, accumulator};
 use crate::asof::{WindowRule, window_rows};
@@ -96,12 +96,12 @@ impl Joiner<'_> {
     fn chunk(&mut self, left: &Frame) -> Result<(Frame, usize)> {
         let bounds = self.bounds(left)?;
         let symbols = Symbols::of(self.join.symbol.as_ref(), left, self.constants)?;
-        let mut keys = LeftKey::all(&self.join.keys, left, self.constants)?;
+        let mut keys = LeftKeys::new(&self.join.keys, left, self.constants)?;
         let mut results = Results::new(self, left.len())?;
         for (rows, symbol) in runs_of(symbols.as_ref(), left.len(), self.right)? {
             let chain = chain_of(&mut self.chains, self.right, symbol)?;
             // The right rows with some further keys ascend in time too, so that they are as rows of a symbol of their own.
-            let rows = if keys.is_empty() { vec![rows.collect()] } else { LeftKey::rows_by_keys(&keys, rows) };
+            let rows = keys.rows_by_keys(rows);
             let mut lists: Vec<List> = rows.into_iter().map(|rows| List::new(rows, &bounds, self.join.rule)).collect();
             let mut keyed = Keyed { right: self.right, keys: &mut keys, wanted: Vec::new() };
             // The row that prevails is the last one before the begin, in whichever part it is: the last parts are looked at first.
