@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, TimestampNanosecondType};
 use hashbrown::HashMap;
 use splay_store::{RowList, Segment, TableSnapshot};
 
+use super::dictionaries::Dictionaries;
 use super::keys::{KeyColumn, LeftKeys, Split};
 use crate::asof::{Direction, MatchRule, before, match_rows, up_to};
 use crate::codes::condition;
@@ -44,6 +45,7 @@ pub(super) struct Right<'a> {
     /// Bytes that may be copied, and those that were.
     copied_bytes_max: usize,
     copied_bytes: AtomicUsize,
+    dictionaries: Dictionaries,
 }
 
 struct Source<'a> {
@@ -72,8 +74,17 @@ impl<'a> Right<'a> {
         let entries = sources.windows(2).map(|pair| (pair[0].segment.entry(), pair[1].segment.entry()));
         let in_sequence = entries.into_iter().all(|(one, next)| one.time_max <= next.time_min);
         let predicate = scan.predicate.as_ref();
-        let copied_bytes = AtomicUsize::new(0);
-        Ok(Right { snapshot, wanted, predicate, constants, sources, in_sequence, copied_bytes_max, copied_bytes })
+        Ok(Right {
+            snapshot,
+            wanted,
+            predicate,
+            constants,
+            sources,
+            in_sequence,
+            copied_bytes_max,
+            copied_bytes: AtomicUsize::new(0),
+            dictionaries: Dictionaries::default(),
+        })
     }
 
     /// Columns of the table, with the date.
@@ -526,22 +537,32 @@ impl Chain {
         if searched.is_too_far(time, self.links[last].latest) {
             return Ok(None);
         }
-        if let Some(part) = self.part(last, searched.keyed.right)? {
-            let rows =
-                if inclusive { up_to(&part.times, part.hint, time) } else { before(&part.times, part.hint, time) };
-            part.hint = rows;
-            if let Some(row) = part.last_equal(rows, &mut searched.keyed, left_row)? {
-                return Ok(Some((part.times[row], part.rows.position(row))));
-            }
-        }
-        // All rows of earlier parts are before the time, so that each left row with these keys finds the same one among them.
-        let Some(keys) = (if last > 0 { searched.keyed.keys.number(left_row) } else { None }) else { return Ok(None) };
+        let Some(keys) = searched.keyed.keys.number(left_row) else { return Ok(None) };
         let known = FoundIn::of(&searched.found.earlier, searched.found.chain, keys);
+        // What the first parts lack, fewer of them lack too.
+        let known_before = |parts: usize| match known {
+            Some((known, found)) if known == parts || (known > parts && found.is_none()) => Some(found),
+            _ => None,
+        };
+        if known_before(last + 1) == Some(None) {
+            return Ok(None);
+        }
+        let lacks = match self.part(last, searched.keyed.right)? {
+            Some(part) => {
+                let rows =
+                    if inclusive { up_to(&part.times, part.hint, time) } else { before(&part.times, part.hint, time) };
+                part.hint = rows;
+                if let Some(row) = part.last_equal(rows, &mut searched.keyed, left_row)? {
+                    return Ok(Some((part.times[row], part.rows.position(row))));
+                }
+                !part.may_have(&mut searched.keyed, left_row)?
+            }
+            None => true,
+        };
+        // All rows of earlier parts are before the time, so that each left row with these keys finds the same one among them.
         let mut found = None;
         for number in (0..last).rev() {
-            if let Some((parts, known)) = known
-                && parts == number + 1
-            {
+            if let Some(known) = known_before(number + 1) {
                 found = known;
                 break;
             }
@@ -554,7 +575,8 @@ impl Chain {
                 break;
             }
         }
-        FoundIn::put(&mut searched.found.earlier, keys, FoundIn { chain: searched.found.chain, part: last, found });
+        let part = last + usize::from(lacks && found.is_none());
+        FoundIn::put(&mut searched.found.earlier, keys, FoundIn { chain: searched.found.chain, part, found });
         Ok(found)
     }
 
@@ -571,25 +593,31 @@ impl Chain {
         if first == self.links.len() || searched.is_too_far(self.links[first].earliest, time) {
             return Ok(None);
         }
-        if let Some(part) = self.part(first, searched.keyed.right)? {
-            let rows =
-                if inclusive { before(&part.times, part.hint, time) } else { up_to(&part.times, part.hint, time) };
-            part.hint = rows;
-            if let Some(row) = part.first_equal(rows, &mut searched.keyed, left_row)? {
-                return Ok(Some((part.times[row], part.rows.position(row))));
-            }
-        }
-        // All rows of later parts are after the time.
-        let next = first + 1;
-        let Some(keys) = (if next < self.links.len() { searched.keyed.keys.number(left_row) } else { None }) else {
-            return Ok(None);
-        };
+        let Some(keys) = searched.keyed.keys.number(left_row) else { return Ok(None) };
         let known = FoundIn::of(&searched.found.later, searched.found.chain, keys);
+        let known_from = |part: usize| match known {
+            Some((known, found)) if known == part || (known < part && found.is_none()) => Some(found),
+            _ => None,
+        };
+        if known_from(first) == Some(None) {
+            return Ok(None);
+        }
+        let lacks = match self.part(first, searched.keyed.right)? {
+            Some(part) => {
+                let rows =
+                    if inclusive { before(&part.times, part.hint, time) } else { up_to(&part.times, part.hint, time) };
+                part.hint = rows;
+                if let Some(row) = part.first_equal(rows, &mut searched.keyed, left_row)? {
+                    return Ok(Some((part.times[row], part.rows.position(row))));
+                }
+                !part.may_have(&mut searched.keyed, left_row)?
+            }
+            None => true,
+        };
+        // All rows of later parts are after the time.
         let mut found = None;
-        for number in next..self.links.len() {
-            if let Some((parts, known)) = known
-                && parts == number
-            {
+        for number in first + 1..self.links.len() {
+            if let Some(known) = known_from(number) {
                 found = known;
                 break;
             }
@@ -602,7 +630,8 @@ impl Chain {
                 break;
             }
         }
-        FoundIn::put(&mut searched.found.later, keys, FoundIn { chain: searched.found.chain, part: next, found });
+        let part = first + usize::from(!(lacks && found.is_none()));
+        FoundIn::put(&mut searched.found.later, keys, FoundIn { chain: searched.found.chain, part, found });
         Ok(found)
     }
 
@@ -677,6 +706,12 @@ impl Part {
         Ok(None)
     }
 
+    /// False if no row of this part has the further keys of the left row; true may be wrong.
+    fn may_have(&mut self, keyed: &mut Keyed<'_, '_>, left_row: usize) -> Result<bool> {
+        Ok(self.wants(keyed, left_row)?
+            && self.split.as_ref().is_none_or(|split| !split.list(&keyed.wanted).is_empty()))
+    }
+
     /// Sets `wanted` to the further keys of a left row as this part writes them; false if no row of it can have them.
     fn wants(&mut self, keyed: &mut Keyed<'_, '_>, left_row: usize) -> Result<bool> {
         if self.keys.is_none() {
@@ -685,7 +720,8 @@ impl Part {
             let column = |column| KeyColumn::new(&keyed.right.column(&self.rows, column)?);
             self.keys = Some(right_columns.map(column).collect::<Result<_>>()?);
         }
-        Ok(keyed.keys.translate(left_row, self.keys.as_deref().unwrap_or_default(), &mut keyed.wanted))
+        let columns = self.keys.as_deref().unwrap_or_default();
+        Ok(keyed.keys.translate(left_row, columns, &keyed.right.dictionaries, &mut keyed.wanted))
     }
 }
 

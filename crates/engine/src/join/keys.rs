@@ -11,6 +11,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use hashbrown::HashMap;
 
+use super::dictionaries::{Dictionaries, Translations};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::frame::Frame;
@@ -214,8 +215,11 @@ impl LeftKeys {
     /// A number that two rows share if their keys are equal, counted from zero and not far beyond how many there are; `None` if one
     /// of them is null.
     pub fn number(&mut self, row: usize) -> Option<usize> {
-        if let [LeftKey { values: Values::Codes(codes, _), nulls: None, .. }] = self.columns.as_slice() {
-            return usize::try_from(codes[row]).ok();
+        if self.is_empty() {
+            return Some(0);
+        }
+        if let [key @ LeftKey { values: Values::Codes(..), .. }] = self.columns.as_slice() {
+            return usize::try_from(key.own(row)?).ok();
         }
         self.own.clear();
         for key in &self.columns {
@@ -248,10 +252,16 @@ impl LeftKeys {
     }
 
     /// Sets `wanted` to the keys of a row as right columns write them; false if one of the columns can't have its key.
-    pub fn translate(&mut self, row: usize, right: &[KeyColumn], wanted: &mut Vec<i64>) -> bool {
+    pub fn translate(
+        &mut self,
+        row: usize,
+        right: &[KeyColumn],
+        dictionaries: &Dictionaries,
+        wanted: &mut Vec<i64>,
+    ) -> bool {
         wanted.clear();
         for (key, column) in self.columns.iter_mut().zip(right) {
-            let Some(value) = key.wanted(row, column) else { return false };
+            let Some(value) = key.wanted(row, column, dictionaries) else { return false };
             wanted.push(value);
         }
         true
@@ -284,7 +294,7 @@ impl LeftKey {
     }
 
     /// The key of a row as a right column writes it; `None` if the column can't have it.
-    fn wanted(&mut self, row: usize, right: &KeyColumn) -> Option<i64> {
+    fn wanted(&mut self, row: usize, right: &KeyColumn, dictionaries: &Dictionaries) -> Option<i64> {
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             return None;
         }
@@ -292,79 +302,11 @@ impl LeftKey {
             (Values::Numbers(numbers), Values::Numbers(_)) => Some(numbers[row]),
             (Values::Codes(codes, texts), Values::Codes(_, right_texts)) => {
                 let place = usize::try_from(codes[row]).ok()?;
-                self.translations.to(right_texts).code(texts, place).map(i64::from)
+                self.translations.to(right_texts, dictionaries).code(texts, place).map(i64::from)
             }
             _ => None,
         }
     }
-}
-
-/// Texts of all dictionaries of the right that are kept at a time.
-const TRANSLATED_TEXTS: usize = 1 << 20;
-
-/// What codes of the left are in dictionaries of the right. Each segment has its own, and a search goes from one to the other and back.
-#[derive(Default)]
-struct Translations {
-    all: Vec<Translation>,
-    /// The one that was asked for last.
-    current: usize,
-    /// By where their texts are in memory.
-    places: HashMap<(usize, usize), usize>,
-    texts: usize,
-}
-
-impl Translations {
-    fn to(&mut self, right: &StringArray) -> &mut Translation {
-        if !self.all.get(self.current).is_some_and(|known| same(&known.right, right)) {
-            let place = (right.offsets().inner().inner().as_ptr() as usize, right.len());
-            self.current = match self.places.get(&place).copied().filter(|known| same(&self.all[*known].right, right)) {
-                Some(known) => known,
-                None => self.add(place, right),
-            };
-        }
-        &mut self.all[self.current]
-    }
-
-    fn add(&mut self, place: (usize, usize), right: &StringArray) -> usize {
-        if self.texts.saturating_add(right.len()) > TRANSLATED_TEXTS {
-            *self = Translations::default();
-        }
-        self.texts += right.len();
-        self.places.insert(place, self.all.len());
-        self.all.push(Translation::new(right));
-        self.all.len() - 1
-    }
-}
-
-struct Translation {
-    right: StringArray,
-    /// Codes of the right's texts.
-    codes: HashMap<String, i32>,
-    /// By code of the left, once it was asked for.
-    known: Vec<Option<Option<i32>>>,
-}
-
-impl Translation {
-    fn new(right: &StringArray) -> Translation {
-        let code = |(code, text): (usize, Option<&str>)| Some((text?.to_owned(), i32::try_from(code).ok()?));
-        let codes = right.iter().enumerate().filter_map(code).collect();
-        Translation { right: right.clone(), codes, known: Vec::new() }
-    }
-
-    /// The code on the right of a text of the left; `None` if it isn't there.
-    fn code(&mut self, texts: &StringArray, place: usize) -> Option<i32> {
-        if self.known.len() <= place {
-            self.known.resize(place + 1, None);
-        }
-        *self.known[place].get_or_insert_with(|| self.codes.get(texts.value(place)).copied())
-    }
-}
-
-/// Whether two arrays are the same bytes.
-fn same(one: &StringArray, other: &StringArray) -> bool {
-    one.len() == other.len()
-        && one.offsets().inner().inner().as_ptr() == other.offsets().inner().inner().as_ptr()
-        && one.values().as_ptr() == other.values().as_ptr()
 }
 
 fn coded(array: &ArrayRef) -> Result<ArrayRef> {

@@ -7,6 +7,7 @@
 
 mod by_keys;
 mod chain;
+mod dictionaries;
 mod equal_times;
 mod key_range;
 mod keys;
