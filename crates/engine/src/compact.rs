@@ -1,7 +1,7 @@
 //! The rows that masks keep of the parts of a column, one behind the other, each value copied once.
 //!
-//! Few rows are copied by their numbers. Otherwise the mask is read 64 rows at a time: a word that keeps no row costs a look and one that keeps all
-//! a copy, and of another the values are written one behind the other without a branch. So it doesn't matter how kept rows and others take turns.
+//! Few rows are copied by their numbers. Otherwise the mask is read 64 rows at a time, and values are moved together without a branch (`compress.rs`),
+//! so it doesn't matter how kept rows and others take turns.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,12 +14,10 @@ use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
 use arrow::datatypes::Int32Type;
 use arrow::error::ArrowError;
 
+use crate::compress::{self, SLACK_BYTES, append};
 use crate::error::Result;
 use crate::frame::joined;
 use crate::kept::Kept;
-
-/// Kept rows of 64 from which on all 64 values are written, rather than the kept ones looked for.
-const DENSE: u32 = 12;
 
 /// A part of a column and what keeps its rows; without that all are kept.
 pub(crate) type KeptPart<'a> = (&'a ArrayRef, Option<&'a Kept>);
@@ -93,7 +91,7 @@ fn numbers_like<T: ArrowPrimitiveType>(
 }
 
 fn numbers<T: ArrowPrimitiveType>(parts: &[Typed<'_, PrimitiveArray<T>>]) -> PrimitiveArray<T> {
-    let mut values = Vec::with_capacity(rows_of(parts));
+    let mut values = Vec::with_capacity(rows_of(parts) + SLACK_BYTES / size_of::<T::Native>());
     for (part, kept) in parts {
         match kept {
             Some(kept) => match kept.numbers() {
@@ -105,40 +103,6 @@ fn numbers<T: ArrowPrimitiveType>(parts: &[Typed<'_, PrimitiveArray<T>>]) -> Pri
     }
     let nulls = validity(parts);
     PrimitiveArray::new(values.into(), nulls)
-}
-
-/// Adds the values that a mask keeps.
-fn append<T: Copy + Default>(out: &mut Vec<T>, values: &[T], words: &[u64]) {
-    let (chunks, rest) = values.as_chunks::<64>();
-    let mut together = [T::default(); 64];
-    for (chunk, word) in chunks.iter().zip(words) {
-        match word.count_ones() {
-            0 => {}
-            64 => out.extend_from_slice(chunk),
-            DENSE.. => {
-                let mut found = 0;
-                for (row, value) in chunk.iter().enumerate() {
-                    // At most as many were kept as there are rows before this one.
-                    together[found & 63] = *value;
-                    found += (word >> row & 1) as usize;
-                }
-                out.extend_from_slice(&together[..found]);
-            }
-            _ => ones(*word).for_each(|row| out.push(chunk[row & 63])),
-        }
-    }
-    if let Some(word) = words.get(chunks.len()) {
-        out.extend(ones(*word).filter_map(|row| rest.get(row)));
-    }
-}
-
-/// The places of a word's bits that are set, ascending.
-fn ones(mut word: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let place = (word != 0).then(|| word.trailing_zeros() as usize);
-        word &= word.wrapping_sub(1);
-        place
-    })
 }
 
 fn truth_values(parts: &[Typed<'_, BooleanArray>]) -> BooleanArray {
@@ -259,6 +223,7 @@ impl BitWriter {
                 }
             }
             Some(kept) => {
+                let compressed = compress::bits();
                 for (bits, mask) in chunks.iter_padded().zip(kept.words()) {
                     self.push(compressed(bits, *mask), mask.count_ones());
                 }
@@ -273,31 +238,6 @@ impl BitWriter {
     fn finish(self) -> BooleanBuffer {
         BooleanBuffer::new(Buffer::from_vec(self.words), 0, self.bits)
     }
-}
-
-/// The bits that a mask keeps, moved together at the low end (Hacker's Delight, 7-4).
-fn compressed(bits: u64, mut mask: u64) -> u64 {
-    let mut kept = bits & mask;
-    if kept == 0 || mask == u64::MAX {
-        return kept;
-    }
-    if kept == mask {
-        return u64::MAX >> (64 - mask.count_ones());
-    }
-    // Each step moves the bits with an odd number of zeros, counted in powers of two, to their right.
-    let mut zeros = !mask << 1;
-    for step in 0..6 {
-        let mut odd = zeros ^ (zeros << 1);
-        for shift in [2, 4, 8, 16, 32] {
-            odd ^= odd << shift;
-        }
-        let moved = odd & mask;
-        mask = (mask ^ moved) | (moved >> (1 << step));
-        let bits = kept & moved;
-        kept = (kept ^ bits) | (bits >> (1 << step));
-        zeros &= !odd;
-    }
-    kept
 }
 
 #[cfg(test)]
@@ -389,10 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_are_moved_together() {
-        assert_eq!(compressed(0b1010_1100, 0b1111_0000), 0b1010);
-        assert_eq!(compressed(u64::MAX, 1 << 63 | 1), 0b11);
-        assert_eq!(compressed(1 << 63, 1 << 63 | 1), 0b10);
+    fn runs_of_bits() {
         assert_eq!(runs(u64::MAX).collect::<Vec<_>>(), [0..64]);
         assert_eq!(runs(1 << 63 | 0b110).collect::<Vec<_>>(), [1..3, 63..64]);
     }
@@ -408,17 +345,6 @@ mod tests {
                 if *is_whole { Err(bits.len()) } else { Ok(bits) }
             }).collect();
             check(&masks);
-        }
-
-        #[test]
-        fn a_bit_is_moved_behind_those_that_are_kept_before_it(bits in any::<u64>(), mask in any::<u64>(), sparse in any::<u64>()) {
-            for mask in [mask, mask & sparse, mask | sparse] {
-                let mut expected = 0;
-                for (place, bit) in ones(mask).enumerate() {
-                    expected |= (bits >> bit & 1) << place;
-                }
-                prop_assert_eq!(compressed(bits, mask), expected);
-            }
         }
     }
 }

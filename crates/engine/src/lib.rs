@@ -10,6 +10,7 @@ mod choose;
 mod codes;
 mod compact;
 mod compare;
+mod compress;
 mod describe;
 mod error;
 mod expr;

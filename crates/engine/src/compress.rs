@@ -1,0 +1,274 @@
+//! Moves the values that a mask keeps together: by one instruction for each 64 bytes where the processor has AVX-512, by a loop without
+//! branches elsewhere.
+
+/// Kept values of 64 from which on all 64 are written, rather than the kept ones looked for.
+const DENSE: u32 = 12;
+
+/// What [`append`] writes beyond the values that it adds, in bytes.
+pub(crate) const SLACK_BYTES: usize = 64;
+
+/// Adds the values whose bit is set; a word has the bits of 64 values, its lowest that of the first. Bits beyond the values are zero.
+pub(crate) fn append<T: Copy + Default>(out: &mut Vec<T>, values: &[T], words: &[u64]) {
+    let (chunks, rest) = values.as_chunks::<64>();
+    let (whole, last) = words.split_at(chunks.len().min(words.len()));
+    #[cfg(target_arch = "x86_64")]
+    let done = x86::append(out, chunks, whole);
+    #[cfg(not(target_arch = "x86_64"))]
+    let done = false;
+    if !done {
+        append_chunks(out, chunks, whole);
+    }
+    if let Some(word) = last.first() {
+        out.extend(ones(*word).filter_map(|row| rest.get(row)));
+    }
+}
+
+fn append_chunks<T: Copy + Default>(out: &mut Vec<T>, chunks: &[[T; 64]], words: &[u64]) {
+    let mut together = [T::default(); 64];
+    for (chunk, word) in chunks.iter().zip(words) {
+        match word.count_ones() {
+            0 => {}
+            64 => out.extend_from_slice(chunk),
+            DENSE.. => {
+                let mut found = 0;
+                for (row, value) in chunk.iter().enumerate() {
+                    // At most as many were kept as there are rows before this one.
+                    together[found & 63] = *value;
+                    found += (word >> row & 1) as usize;
+                }
+                out.extend_from_slice(&together[..found]);
+            }
+            _ => ones(*word).for_each(|row| out.push(chunk[row & 63])),
+        }
+    }
+}
+
+/// The places of a word's bits that are set, ascending.
+pub(crate) fn ones(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = (word != 0).then(|| word.trailing_zeros() as usize);
+        word &= word.wrapping_sub(1);
+        place
+    })
+}
+
+/// What moves the bits that a mask keeps together at the low end: `bits(value, mask)`.
+pub(crate) fn bits() -> fn(u64, u64) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("bmi2") {
+        // SAFETY: the processor has it.
+        return |bits, mask| unsafe { std::arch::x86_64::_pext_u64(bits, mask) };
+    }
+    compressed
+}
+
+/// The same for every processor (Hacker's Delight, 7-4).
+fn compressed(bits: u64, mut mask: u64) -> u64 {
+    let mut kept = bits & mask;
+    if kept == 0 || mask == u64::MAX {
+        return kept;
+    }
+    if kept == mask {
+        return u64::MAX >> (64 - mask.count_ones());
+    }
+    // Each step moves the bits with an odd number of zeros, counted in powers of two, to their right.
+    let mut zeros = !mask << 1;
+    for step in 0..6 {
+        let mut odd = zeros ^ (zeros << 1);
+        for shift in [2, 4, 8, 16, 32] {
+            odd ^= odd << shift;
+        }
+        let moved = odd & mask;
+        mask = (mask ^ moved) | (moved >> (1 << step));
+        let bits = kept & moved;
+        kept = (kept ^ bits) | (bits >> (1 << step));
+        zeros &= !odd;
+    }
+    kept
+}
+
+/// By AVX-512: an instruction moves the kept values of a register to its front, and all of the register is written; what is too much, the next
+/// one overwrites.
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::{
+        _mm512_loadu_si512, _mm512_maskz_compress_epi8, _mm512_maskz_compress_epi16, _mm512_maskz_compress_epi32,
+        _mm512_maskz_compress_epi64, _mm512_storeu_si512, _pdep_u64,
+    };
+
+    use super::SLACK_BYTES;
+
+    /// The same as `append_chunks`; false if this processor can't, or values have another width than registers have.
+    pub(super) fn append<T: Copy>(out: &mut Vec<T>, chunks: &[[T; 64]], words: &[u64]) -> bool {
+        let width = size_of::<T>();
+        if !matches!(width, 1 | 2 | 4 | 8 | 16) || !has_instructions() {
+            return false;
+        }
+        let chunks = &chunks[..words.len().min(chunks.len())];
+        let added: usize = words[..chunks.len()].iter().map(|word| word.count_ones() as usize).sum();
+        out.reserve(added + SLACK_BYTES / width);
+        let begin = out.len();
+        // SAFETY: the processor has the instructions; the place behind the vector's values takes what is kept and a register more.
+        unsafe {
+            let place = out.as_mut_ptr().add(begin).cast::<u8>();
+            let end = compress(place, chunks.as_ptr().cast::<u8>(), width, &words[..chunks.len()]);
+            debug_assert_eq!(end.offset_from_unsigned(place), added * width);
+            out.set_len(begin + added);
+        }
+        true
+    }
+
+    fn has_instructions() -> bool {
+        std::arch::is_x86_feature_detected!("avx512f")
+            && std::arch::is_x86_feature_detected!("avx512bw")
+            && std::arch::is_x86_feature_detected!("avx512vbmi2")
+            && std::arch::is_x86_feature_detected!("bmi2")
+            && std::arch::is_x86_feature_detected!("popcnt")
+    }
+
+    /// Writes the kept of 64 values a word, each of `width` bytes, and gives the end of what was written.
+    ///
+    /// # Safety
+    ///
+    /// `values` has 64 values for each word, and `out` room for the kept ones and [`SLACK_BYTES`]. They don't overlap.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,bmi2,popcnt")]
+    unsafe fn compress(mut out: *mut u8, values: *const u8, width: usize, words: &[u64]) -> *mut u8 {
+        for (number, word) in words.iter().enumerate() {
+            if *word == 0 {
+                continue;
+            }
+            // SAFETY: the caller's, for each function and place.
+            unsafe {
+                let values = values.add(number * 64 * width);
+                out = match width {
+                    1 => put(out, 1, word.count_ones(), _mm512_maskz_compress_epi8(*word, load(values, 0))),
+                    2 => (0..2).fold(out, |out, part| {
+                        let mask = (word >> (32 * part)) as u32;
+                        put(out, 2, mask.count_ones(), _mm512_maskz_compress_epi16(mask, load(values, part)))
+                    }),
+                    4 => (0..4).fold(out, |out, part| {
+                        let mask = (word >> (16 * part)) as u16;
+                        put(out, 4, mask.count_ones(), _mm512_maskz_compress_epi32(mask, load(values, part)))
+                    }),
+                    8 => eights(out, values, *word),
+                    // Two words for each value, with a bit for each.
+                    _ => [(*word as u32, 0), ((word >> 32) as u32, 512)].into_iter().fold(out, |out, (word, begin)| {
+                        eights(out, values.add(begin), _pdep_u64(u64::from(word), 0x5555_5555_5555_5555) * 3)
+                    }),
+                };
+            }
+        }
+        out
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,bmi2,popcnt")]
+    unsafe fn eights(out: *mut u8, values: *const u8, word: u64) -> *mut u8 {
+        (0..8).fold(out, |out, part| {
+            let mask = (word >> (8 * part)) as u8;
+            // SAFETY: the caller's.
+            unsafe { put(out, 8, mask.count_ones(), _mm512_maskz_compress_epi64(mask, load(values, part))) }
+        })
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn load(values: *const u8, register: usize) -> std::arch::x86_64::__m512i {
+        // SAFETY: the caller's.
+        unsafe { _mm512_loadu_si512(values.add(64 * register).cast()) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn put(out: *mut u8, width: usize, kept: u32, values: std::arch::x86_64::__m512i) -> *mut u8 {
+        // SAFETY: the caller's.
+        unsafe {
+            _mm512_storeu_si512(out.cast(), values);
+            out.add(kept as usize * width)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Against a filter, and the loop for every processor; behind what is there.
+    fn check<T: Copy + Default + PartialEq + std::fmt::Debug>(value: impl Fn(usize) -> T, words: &[u64], rest: usize) {
+        let rows = words.len().saturating_sub(1) * 64 + rest;
+        let values: Vec<T> = (0..rows).map(value).collect();
+        let mut words = words.to_vec();
+        if let Some(last) = words.last_mut() {
+            *last &= (1 << rest) - 1;
+        }
+        let is_kept = |row: usize| words[row / 64] >> (row % 64) & 1 > 0;
+        let expected = (0..rows).filter(|row| is_kept(*row)).map(|row| values[row]);
+        let expected: Vec<T> = [values.first().copied().unwrap_or_default()].into_iter().chain(expected).collect();
+        let mut found = vec![expected[0]];
+        append(&mut found, &values, &words);
+        assert_eq!(found, expected, "width {}", size_of::<T>());
+        let (chunks, rest) = values.as_chunks::<64>();
+        let mut found = vec![expected[0]];
+        append_chunks(&mut found, chunks, &words);
+        found.extend((rows - rest.len()..rows).filter(|row| is_kept(*row)).map(|row| values[row]));
+        assert_eq!(found, expected, "width {}", size_of::<T>());
+    }
+
+    fn check_all(words: &[u64], rest: usize) {
+        check(|row| row as u8, words, rest);
+        check(|row| row as u16, words, rest);
+        check(|row| row as f32, words, rest);
+        check(|row| row as i64 - 100, words, rest);
+        check(|row| (row as i128) << 70 | row as i128, words, rest);
+        check(|row| [row as u32; 3], words, rest);
+    }
+
+    #[test]
+    fn nothing_all_and_ends() {
+        for rest in [0, 1, 63] {
+            check_all(&[0], rest);
+            check_all(&[u64::MAX], rest);
+            check_all(&[u64::MAX, 0, u64::MAX, 1, 1 << 63, u64::MAX], rest);
+        }
+        let mut none: Vec<i64> = Vec::new();
+        append(&mut none, &[], &[]);
+        assert!(none.is_empty());
+    }
+
+    #[test]
+    fn bits_are_moved_together() {
+        assert_eq!(compressed(0b1010_1100, 0b1111_0000), 0b1010);
+        assert_eq!(compressed(u64::MAX, 1 << 63 | 1), 0b11);
+        assert_eq!(compressed(1 << 63, 1 << 63 | 1), 0b10);
+    }
+
+    proptest! {
+        #[test]
+        fn values_that_a_mask_keeps(
+            words in prop::collection::vec((any::<u64>(), any::<u64>(), 0u8..4), 1..9),
+            rest in 0usize..64,
+        ) {
+            let word = |(one, other, kind): &(u64, u64, u8)| match kind {
+                0 => *one,
+                1 => one & other,
+                2 => one | other,
+                _ => one & other & one.rotate_left(7) & other.rotate_left(13),
+            };
+            check_all(&words.iter().map(word).collect::<Vec<_>>(), rest);
+        }
+
+        #[test]
+        fn a_bit_is_moved_behind_those_that_are_kept_before_it(value in any::<u64>(), mask in any::<u64>(), sparse in any::<u64>()) {
+            for mask in [mask, mask & sparse, mask | sparse] {
+                let mut expected = 0;
+                for (place, bit) in ones(mask).enumerate() {
+                    expected |= (value >> bit & 1) << place;
+                }
+                prop_assert_eq!(compressed(value, mask), expected);
+                prop_assert_eq!(bits()(value, mask), expected);
+            }
+        }
+    }
+}
