@@ -347,6 +347,12 @@ impl<'a, 'b> Searched<'a, 'b> {
         Searched { rule, keyed, found }
     }
 
+    /// Whether it is known that no row has the further keys of a left row, where that costs less than the search.
+    fn lack_keys(&mut self, left_row: usize, known: impl Fn(&FoundByKeys, usize) -> Option<Found>) -> bool {
+        let keys = if self.keyed.keys.is_a_code() { self.keyed.keys.number(left_row) } else { None };
+        keys.is_some_and(|keys| known(self.found, keys) == Some(None))
+    }
+
     /// Whether an instant is so much later than another that rows there don't match any more.
     fn is_too_far(&self, later: i64, earlier: i64) -> bool {
         earlier < later && self.rule.tolerance.is_some_and(|most| later.abs_diff(earlier) > most)
@@ -374,17 +380,34 @@ struct FoundIn {
     found: Found,
 }
 
-impl FoundIn {
-    fn of(all: &[FoundIn], chain: u32, keys: usize) -> Option<(usize, Found)> {
-        all.get(keys).filter(|entry| entry.chain == chain).map(|entry| (entry.part, entry.found))
+impl FoundByKeys {
+    /// The last match among the first `parts` parts, if it is known.
+    fn before(&self, keys: usize, parts: usize) -> Option<Found> {
+        let known = self.earlier.get(keys).filter(|known| known.chain == self.chain)?;
+        // What some parts lack, fewer of them lack too.
+        (known.part == parts || (known.part > parts && known.found.is_none())).then_some(known.found)
     }
 
-    fn put(all: &mut Vec<FoundIn>, keys: usize, entry: FoundIn) {
-        if all.len() <= keys {
-            all.resize(keys + 1, FoundIn::default());
-        }
-        all[keys] = entry;
+    /// The first match from a part on, if it is known.
+    fn from(&self, keys: usize, part: usize) -> Option<Found> {
+        let known = self.later.get(keys).filter(|known| known.chain == self.chain)?;
+        (known.part == part || (known.part < part && known.found.is_none())).then_some(known.found)
     }
+
+    fn put_before(&mut self, keys: usize, part: usize, found: Found) {
+        put(&mut self.earlier, keys, FoundIn { chain: self.chain, part, found });
+    }
+
+    fn put_from(&mut self, keys: usize, part: usize, found: Found) {
+        put(&mut self.later, keys, FoundIn { chain: self.chain, part, found });
+    }
+}
+
+fn put(all: &mut Vec<FoundIn>, keys: usize, entry: FoundIn) {
+    if all.len() <= keys {
+        all.resize(keys + 1, FoundIn::default());
+    }
+    all[keys] = entry;
 }
 
 /// The right table, and what of its columns must equal further keys of left rows.
@@ -537,14 +560,7 @@ impl Chain {
         if searched.is_too_far(time, self.links[last].latest) {
             return Ok(None);
         }
-        let Some(keys) = searched.keyed.keys.number(left_row) else { return Ok(None) };
-        let known = FoundIn::of(&searched.found.earlier, searched.found.chain, keys);
-        // What the first parts lack, fewer of them lack too.
-        let known_before = |parts: usize| match known {
-            Some((known, found)) if known == parts || (known > parts && found.is_none()) => Some(found),
-            _ => None,
-        };
-        if known_before(last + 1) == Some(None) {
+        if searched.lack_keys(left_row, |found, keys| found.before(keys, last + 1)) {
             return Ok(None);
         }
         let lacks = match self.part(last, searched.keyed.right)? {
@@ -560,9 +576,10 @@ impl Chain {
             None => true,
         };
         // All rows of earlier parts are before the time, so that each left row with these keys finds the same one among them.
+        let Some(keys) = searched.keyed.keys.number(left_row) else { return Ok(None) };
         let mut found = None;
         for number in (0..last).rev() {
-            if let Some(known) = known_before(number + 1) {
+            if let Some(known) = searched.found.before(keys, number + 1) {
                 found = known;
                 break;
             }
@@ -575,8 +592,7 @@ impl Chain {
                 break;
             }
         }
-        let part = last + usize::from(lacks && found.is_none());
-        FoundIn::put(&mut searched.found.earlier, keys, FoundIn { chain: searched.found.chain, part, found });
+        searched.found.put_before(keys, last + usize::from(lacks && found.is_none()), found);
         Ok(found)
     }
 
@@ -593,13 +609,7 @@ impl Chain {
         if first == self.links.len() || searched.is_too_far(self.links[first].earliest, time) {
             return Ok(None);
         }
-        let Some(keys) = searched.keyed.keys.number(left_row) else { return Ok(None) };
-        let known = FoundIn::of(&searched.found.later, searched.found.chain, keys);
-        let known_from = |part: usize| match known {
-            Some((known, found)) if known == part || (known < part && found.is_none()) => Some(found),
-            _ => None,
-        };
-        if known_from(first) == Some(None) {
+        if searched.lack_keys(left_row, |found, keys| found.from(keys, first)) {
             return Ok(None);
         }
         let lacks = match self.part(first, searched.keyed.right)? {
@@ -615,9 +625,10 @@ impl Chain {
             None => true,
         };
         // All rows of later parts are after the time.
+        let Some(keys) = searched.keyed.keys.number(left_row) else { return Ok(None) };
         let mut found = None;
         for number in first + 1..self.links.len() {
-            if let Some(known) = known_from(number) {
+            if let Some(known) = searched.found.from(keys, number) {
                 found = known;
                 break;
             }
@@ -630,8 +641,7 @@ impl Chain {
                 break;
             }
         }
-        let part = first + usize::from(!(lacks && found.is_none()));
-        FoundIn::put(&mut searched.found.later, keys, FoundIn { chain: searched.found.chain, part, found });
+        searched.found.put_from(keys, first + usize::from(!lacks || found.is_some()), found);
         Ok(found)
     }
 

@@ -207,6 +207,11 @@ impl LeftKeys {
         self.columns.is_empty()
     }
 
+    /// Whether they are one text with a code, which is its number.
+    pub fn is_a_code(&self) -> bool {
+        matches!(self.columns.as_slice(), [LeftKey { values: Values::Codes(..), .. }])
+    }
+
     /// Of each its position in the right table.
     pub fn right_columns(&self) -> impl ExactSizeIterator<Item = usize> {
         self.columns.iter().map(|key| key.column)
