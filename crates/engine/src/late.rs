@@ -459,29 +459,49 @@ impl Choices {
 #[derive(Default)]
 pub(crate) struct JoinedChoices {
     made: Vec<(Vec<Arc<RowChoice>>, Arc<RowChoice>)>,
+    /// By the number of the frame: all its rows, for its columns that are made.
+    all: Vec<Option<Arc<RowChoice>>>,
 }
 
 impl JoinedChoices {
-    /// Columns one behind the other, if their values needn't be copied for that.
+    /// Columns one behind the other, if their values needn't be copied for that: some are looked at later.
     pub fn joined(&mut self, columns: &[&FrameColumn]) -> Option<FrameColumn> {
-        let late = columns.iter().map(|column| match column {
-            FrameColumn::Late(late) => Some(late),
-            FrameColumn::Made(_) => None,
-        });
-        let late = late.collect::<Option<Vec<&LateColumn>>>()?;
+        let data_type = columns.first()?.data_type();
+        if !columns.iter().any(|column| matches!(column, FrameColumn::Late(_)))
+            || !columns.iter().all(|column| column.data_type() == data_type)
+        {
+            return None;
+        }
+        self.all.resize(columns.len(), None);
+        let mut parts = Vec::with_capacity(columns.len());
+        let mut choices = Vec::with_capacity(columns.len());
+        for (column, all) in columns.iter().zip(&mut self.all) {
+            match column {
+                FrameColumn::Late(late) => {
+                    parts.extend(late.parts.iter().cloned());
+                    choices.push(Arc::clone(&late.rows));
+                }
+                FrameColumn::Made(values) => {
+                    parts.push(Part::Mapped(Arc::clone(values)));
+                    if all.is_none() {
+                        *all = Some(Arc::new(RowChoice::all(values.len())?));
+                    }
+                    choices.push(Arc::clone(all.as_ref()?));
+                }
+            }
+        }
         let is_it =
-            |known: &[Arc<RowChoice>]| known.iter().zip(&late).all(|(known, late)| Arc::ptr_eq(known, &late.rows));
+            |known: &[Arc<RowChoice>]| known.iter().zip(&choices).all(|(known, choice)| Arc::ptr_eq(known, choice));
         let rows = match self.made.iter().find(|(known, _)| is_it(known)) {
             Some((_, rows)) => Arc::clone(rows),
             None => {
-                let choices: Vec<&RowChoice> = late.iter().map(|late| late.rows.as_ref()).collect();
-                let rows = Arc::new(RowChoice::joined(&choices)?);
-                self.made.push((late.iter().map(|late| Arc::clone(&late.rows)).collect(), Arc::clone(&rows)));
+                let of_all: Vec<&RowChoice> = choices.iter().map(AsRef::as_ref).collect();
+                let rows = Arc::new(RowChoice::joined(&of_all)?);
+                self.made.push((choices, Arc::clone(&rows)));
                 rows
             }
         };
-        let parts = late.iter().flat_map(|late| late.parts.iter().cloned()).collect();
-        Some(FrameColumn::Late(LateColumn::new(parts, rows)))
+        Some(FrameColumn::Late(LateColumn::new(parts.into(), rows)))
     }
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn rows(
         Some(fetch) => reader.read_first(covers, fetch, setting.threads)?,
         None => reader.read_parallel(covers, total, setting.threads)?,
     };
-    let frames = put_together(frames, types)?;
+    let frames = put_together(frames, types, setting.threads)?;
     Ok(if frames.is_empty() { vec![Frame::concat(frames, types)?] } else { frames })
 }
 
@@ -353,7 +353,7 @@ impl Columns for BlockRows<'_> {
 }
 
 /// Makes one frame of neighbours that are small.
-fn put_together(frames: Vec<Frame>, types: &[DataType]) -> Result<Vec<Frame>> {
+fn put_together(frames: Vec<Frame>, types: &[DataType], threads: usize) -> Result<Vec<Frame>> {
     let mut whole = Vec::new();
     let mut open: Vec<Frame> = Vec::new();
     let mut rows = 0;
@@ -365,12 +365,12 @@ fn put_together(frames: Vec<Frame>, types: &[DataType]) -> Result<Vec<Frame>> {
         rows += frame.len();
         open.push(frame);
         if rows >= BLOCK_ROWS_MAX {
-            whole.push(Frame::concat(std::mem::take(&mut open), types)?);
+            whole.push(Frame::concat_by(std::mem::take(&mut open), types, threads)?);
             rows = 0;
         }
     }
     if !open.is_empty() {
-        whole.push(Frame::concat(open, types)?);
+        whole.push(Frame::concat_by(open, types, threads)?);
     }
     Ok(whole)
 }

@@ -87,10 +87,11 @@ fn texts(frame: Frame) -> Vec<ArrayRef> {
 
 proptest! {
     #[test]
-    fn late_columns_have_the_values_of_others(parts in prop::collection::vec(1..150i64, 1..6), steps in steps()) {
+    fn late_columns_have_the_values_of_others(parts in prop::collection::vec((1..150i64, prop::bool::weighted(0.7)), 1..6), steps in steps()) {
         let frames = |are_late: bool| {
-            let begins = parts.iter().scan(0, |next, rows| Some(std::mem::replace(next, *next + rows)));
-            let all = begins.zip(&parts).map(|(from, rows)| frame(from, *rows, are_late)).collect::<Vec<_>>();
+            let begins = parts.iter().scan(0, |next, (rows, _)| Some(std::mem::replace(next, *next + rows)));
+            let frames = begins.zip(&parts).map(|(from, (rows, may_be_late))| frame(from, *rows, are_late && *may_be_late));
+            let all = frames.collect::<Vec<_>>();
             let types: Vec<DataType> = all[0].types().cloned().collect();
             Frame::concat(all, &types).unwrap()
         };
