@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use splay_store::{DayStart, QUARANTINE, TableSpec};
 
-use crate::capture::seconds;
+use crate::clock::seconds;
 use crate::error::{Error, Result};
 use crate::settings::CaptureSettings;
 

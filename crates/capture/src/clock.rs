@@ -53,6 +53,11 @@ impl Clock for SystemClock {
     }
 }
 
+/// Seconds in nanoseconds.
+pub(crate) fn seconds(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX).saturating_mul(1_000_000_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use splay_store::{CapturedRows, CompactOptions, Table, Tier, background};
 
-use crate::capture::{Capture, Shared, seconds};
+use crate::capture::{Capture, Shared};
+use crate::clock::seconds;
 use crate::error::{Error, Result};
 use crate::live::LiveTable;
 use crate::refusals::RefusalLog;

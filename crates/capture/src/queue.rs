@@ -9,10 +9,10 @@ use arrow::compute::filter_record_batch;
 use splay_store::TableSpec;
 
 use crate::append::{Ack, AckClass, Producer};
-use crate::capture::times;
 use crate::dedupe::BatchDigests;
 use crate::error::{Error, Result};
 use crate::live::LiveTable;
+use crate::live::times;
 use crate::receipt::Reading;
 use crate::{codec, room};
 

@@ -11,9 +11,10 @@ use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::TimestampNanosecondType;
 use splay_store::{Database, TableSpec};
 
-use crate::capture::{create_table, times};
+use crate::capture::create_table;
 use crate::error::Result;
 use crate::journal::Batch;
+use crate::live::times;
 use crate::live::{LiveTable, RECOVERED_ROWS_MAX, Tail};
 use crate::measure::Meters;
 use crate::status::Recovered;

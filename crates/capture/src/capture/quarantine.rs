@@ -10,9 +10,9 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::TimestampNanosecondType;
 use splay_store::{ColumnSpec, QUARANTINE, TableSpec};
 
-use super::{Capture, times};
+use super::Capture;
 use crate::error::Result;
-use crate::live::LiveTable;
+use crate::live::{LiveTable, times};
 
 impl Capture {
     /// The quarantine of a table, which counts as a new table if it is made.

@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use splay_store::{ColumnType, Database, Dedupe, RowDigest, RowDigests, TableSpec};
 
 use super::settings::DedupeSettings;
-use crate::capture::seconds;
+use crate::clock::seconds;
 use crate::error::{Error, Result};
 use crate::settings::CaptureSettings;
 use crate::status::{Counter, DedupeStatus};

@@ -6,10 +6,10 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use splay_store::{Captured, ColumnSpec, TableSnapshot, TableSpec};
 
-use crate::capture::times;
 use crate::error::Result;
 use crate::journal::{Growth, Stands};
 use crate::live::layers::{self, Dated, Layers};
+use crate::live::times;
 use crate::live::{RECOVERED_ROWS_MAX, Tail};
 use crate::recovery::{TOGETHER_ROWS, behind};
 

@@ -17,6 +17,8 @@ mod tests;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::TimestampNanosecondType;
 use splay_store::{Captured, LiveRows, Table, TableSnapshot, TableSpec};
 
 use crate::error::{Error, Result};
@@ -398,4 +400,11 @@ pub(crate) fn into_store(error: Error) -> splay_store::Error {
         other => other.to_string(),
     };
     splay_store::Error::Setting { setting: "live rows", reason }
+}
+
+/// Earliest and latest time of rows.
+pub(crate) fn times(spec: &TableSpec, rows: &RecordBatch) -> (i64, i64) {
+    let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>().values();
+    let (least, greatest) = (times.iter().min(), times.iter().max());
+    (least.copied().unwrap_or(i64::MAX), greatest.copied().unwrap_or(i64::MIN))
 }

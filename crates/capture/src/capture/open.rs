@@ -1,0 +1,244 @@
+//! Opens the capture of a database: takes the lock, recovers the journal, starts the threads.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use splay_store::storage::{LockMode, Storage};
+use splay_store::{Captured, Database};
+
+use super::Capture;
+use super::shared::Shared;
+use super::tables::captured_of;
+use crate::calendar::Calendars;
+use crate::clock::{Clock, SystemClock, seconds};
+use crate::dedupe::{DedupeRules, Deduplicator};
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::journal::{self, JournalWriter};
+use crate::measure::{Meters, Unsynced};
+use crate::receipt::Receipt;
+use crate::recovery::Recovery;
+use crate::refusals::Refusals;
+use crate::replica::{ReplicaState, Replicas, Role};
+use crate::settings::CaptureSettings;
+use crate::status::Recovered;
+use crate::tickerplant::Tickerplant;
+use crate::{keeper, organiser};
+
+/// How long the lock of a process that ends is waited for.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+
+/// Numbers that a start leaves out: more than there are batches between two syncs. So many starts fit in a number that every format
+/// keeps exactly: two million in 53 bits.
+const NUMBERS_LEFT_OUT: u64 = 1 << 32;
+
+/// Most producers.
+const PRODUCERS_MAX: usize = 1 << 16;
+
+impl Capture {
+    /// Opens the journal of a database, takes rows that aren't in its tables' files back to memory, and begins to take more.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if another process captures; [`Error::Damaged`] for a journal whose bytes aren't what was written.
+    pub fn open(database: Database, settings: CaptureSettings) -> Result<(Capture, Recovered)> {
+        Capture::open_with(database, settings, Arc::new(SystemClock::default()))
+    }
+
+    /// As [`Capture::open`], with a clock of the caller's.
+    ///
+    /// # Errors
+    /// As [`Capture::open`].
+    pub fn open_with(
+        database: Database,
+        settings: CaptureSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Capture, Recovered)> {
+        let storage = database.raw_storage();
+        storage.create_dir(journal::FOLDER)?;
+        storage.sync_dir("")?;
+        if !storage.list(journal::FOLDER)?.iter().any(|entry| entry.name == "lock") {
+            drop(storage.create(journal::LOCK)?);
+        }
+        let lock = lock(storage.as_ref())?;
+        let replica = ReplicaState::load(storage.as_ref())?;
+        if let Some(state) = &replica
+            && state.role == Role::Follower
+        {
+            return Err(Error::Following { leader: state.leader.clone().unwrap_or_default() });
+        }
+        let disk = Arc::new(Disk::open(Arc::clone(&storage), &settings)?);
+        let calendars = Calendars::new(&settings)?;
+        let dedupe = Arc::new(DedupeRules::new(&settings)?);
+        dedupe.check_tables(&database)?;
+        let meters = Meters::new(&settings.quality, calendars.clone());
+        let known = RwLock::new(HashMap::new());
+        let mut recovery = Recovery::new(&database, &meters);
+        let mut found = journal::replay(
+            storage.as_ref(),
+            &|| journal::tables(&database),
+            |table, sequence, latest| {
+                let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
+                let captured = *known.entry(table.to_owned()).or_insert_with(|| captured_of(&database, table));
+                sequence > captured.sequence || latest > captured.cut
+            },
+            |batch| recovery.take(batch),
+        )?;
+        let (tables, mut recovered) = recovery.finish()?;
+        tables.values().map(|live| live.spec()).for_each(|spec| calendars.of(&spec.name).compare(&spec));
+        recovered.files = found.files.len() as u64;
+        recovered.torn.clone_from(&found.torn);
+        let captured = captured_tables(&database)?;
+        let greatest = captured.iter().map(|(_, sequence)| *sequence).max().unwrap_or(0);
+        found.tell_gone(greatest);
+        recovered.losses.clone_from(&found.losses);
+        found.settle(storage.as_ref())?;
+        let losses = found.catalog.open_losses().cloned().collect();
+        // Numbers go on behind those of the tables even if the journal was removed.
+        let kept = found.next_sequence.max(greatest.saturating_add(1));
+        let next_sequence = first_number(kept);
+        let (producers, received) = (std::mem::take(&mut found.producers), found.received);
+        let bytes_max = settings.journal_segment_bytes;
+        let mut writer = JournalWriter::begin(Arc::clone(&storage), found, next_sequence, &producers, bytes_max)?;
+        let replicas = Replicas::new(settings.replicas, Duration::from_millis(settings.replica_timeout_ms));
+        writer.tell(Arc::clone(&replicas));
+        if !writer.has_begun() {
+            let reason = "the journal's next file can't be begun".to_owned();
+            drop(disk.found_full(Error::Full { reason }));
+        }
+        let shared = Arc::new(Shared {
+            database,
+            receipt: Arc::new(Receipt::behind(Arc::clone(&clock), received)),
+            clock,
+            tables: RwLock::new(tables),
+            meters,
+            calendars,
+            dedupe,
+            producers: Arc::new(Mutex::new(producers)),
+            queue: Arc::default(),
+            held: Arc::default(),
+            journal: Arc::new(Mutex::new(writer)),
+            counters: Arc::default(),
+            subscribers: Arc::default(),
+            refusals: Refusals::default(),
+            disk,
+            changing: Mutex::new(()),
+            numbers_left_out: kept..next_sequence,
+            losses,
+            failed: Mutex::new(None),
+            keeper: Arc::default(),
+            organiser: Arc::default(),
+            threads: Mutex::default(),
+            settings,
+            followed: Mutex::default(),
+            replicas,
+            replica: Mutex::new(replica),
+            lock: Mutex::new(Some(lock)),
+        });
+        shared.counters.sequence.set(next_sequence - 1);
+        let capture = Capture { shared };
+        // The keeper rolls those, too, of which no row came back.
+        for (table, _) in captured {
+            capture.live(&table)?;
+        }
+        capture.start(next_sequence, received.unwrap_or(i64::MIN))?;
+        // Up to here readers had these rows from the journal.
+        let followed = capture.shared.database.follow(None);
+        *capture.shared.followed.lock().unwrap_or_else(PoisonError::into_inner) = followed;
+        if let Some(epoch) = capture.fenced() {
+            tracing::error!(epoch, "another copy of this database was promoted: no rows are taken here");
+            capture.shared.fence(epoch);
+        }
+        Ok((capture, recovered))
+    }
+
+    fn start(&self, next_sequence: u64, received: i64) -> Result<()> {
+        let shared = &self.shared;
+        let mut dedupe = Deduplicator::new(&shared.dedupe);
+        dedupe.prepare(|table| self.live(table).ok().flatten(), shared.clock.now());
+        let plant = Tickerplant {
+            queue: Arc::clone(&shared.queue),
+            journal: Arc::clone(&shared.journal),
+            counters: Arc::clone(&shared.counters),
+            subscribers: Arc::clone(&shared.subscribers),
+            receipt: Arc::clone(&shared.receipt),
+            received,
+            producers: Arc::clone(&shared.producers),
+            producers_max: PRODUCERS_MAX,
+            producer_memory: seconds(shared.settings.producer_memory_s),
+            next_sequence,
+            sync_interval: Duration::from_millis(shared.settings.sync_interval_ms),
+            unsynced: Unsynced::default(),
+            held: Arc::clone(&shared.held),
+            disk: Arc::clone(&shared.disk),
+            dedupe,
+            replicas: Arc::clone(&shared.replicas),
+        };
+        let keeper = keeper::Keeper::new(Arc::downgrade(shared));
+        shared.database.capture(Some(Arc::new(keeper::Settling(Arc::downgrade(shared)))));
+        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(work)
+                .map_err(|error| Error::Failed { reason: format!("no thread for {name}: {error}") })
+        };
+        let (kept, organised) = (Arc::clone(&shared.keeper), Arc::clone(&shared.organiser));
+        let weak = Arc::downgrade(shared);
+        let threads = vec![
+            spawn("journal", Box::new(move || plant.run()))?,
+            spawn("keeper", Box::new(move || keeper.run(&kept)))?,
+            spawn("organiser", Box::new(move || organiser::run(&weak, &organised)))?,
+        ];
+        *shared.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
+        Ok(())
+    }
+}
+
+/// The same of a process that follows, for a database that may have no journal yet.
+pub(crate) fn take_lock(storage: &dyn Storage) -> Result<Box<dyn std::fmt::Debug + Send + Sync>> {
+    storage.create_dir(journal::FOLDER)?;
+    if !storage.list(journal::FOLDER)?.iter().any(|entry| entry.name == "lock") {
+        drop(storage.create(journal::LOCK)?);
+    }
+    lock(storage)
+}
+
+/// The lock of the process that captures. One that has just ended may hold it a moment longer, so it is waited for a little.
+fn lock(storage: &dyn Storage) -> Result<Box<dyn std::fmt::Debug + Send + Sync>> {
+    let until = Instant::now() + LOCK_WAIT;
+    loop {
+        if let Some(lock) = storage.try_lock(journal::LOCK, LockMode::Exclusive)? {
+            return Ok(lock);
+        }
+        if Instant::now() >= until {
+            return Err(Error::Locked { path: storage.display_path(journal::LOCK) });
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The number with which a start goes on, where `kept` is the first behind those that are known. Batches of which nobody was told that they
+/// are on disk went to subscribers all the same; if a power cut took them, others must not have their numbers, or who resumes behind
+/// them would miss these.
+fn first_number(kept: u64) -> u64 {
+    if kept <= 1 { kept } else { kept.checked_add(NUMBERS_LEFT_OUT).unwrap_or(kept) }
+}
+
+/// Tables with captured rows in their files, and the greatest number of each. Those that are damaged can't be read until the next
+/// start, even if their files are sound again before: numbers went on without them.
+fn captured_tables(database: &Database) -> Result<Vec<(String, u64)>> {
+    let mut found = Vec::new();
+    for name in database.tables()? {
+        // What else can't be read is reported by whoever asks for it.
+        let Ok(table) = database.table(&name) else { continue };
+        match table.stored() {
+            Ok(stored) if stored.captured() != Captured::default() => found.push((name, stored.captured().sequence)),
+            Err(error) if error.is_damage() => {
+                tracing::error!(table = %name, %error, "a table is damaged and can't be served; the others are");
+                table.withhold(Some(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}

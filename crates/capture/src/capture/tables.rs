@@ -1,0 +1,197 @@
+//! The tables that rows go to: looked up, made, given columns.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLockReadGuard};
+
+use splay_store::{Captured, ColumnSpec, Database, LoadOptions, TableSpec};
+
+use super::Capture;
+use crate::append::Append;
+use crate::conform::{conform, new_columns};
+use crate::error::{Error, Result};
+use crate::live::LiveTable;
+use crate::room;
+use crate::wishes::TableWishes;
+
+impl Capture {
+    /// The tables of appends, which stand table by table: made or given columns if need be, each by one commit. Also gives how many
+    /// were made.
+    pub(super) fn lives_for(&self, appends: &[Append]) -> Result<(Vec<Arc<LiveTable>>, usize)> {
+        let shared = &self.shared;
+        let mut plans = Vec::new();
+        for of_table in appends.chunk_by(|one, other| one.table.to_lowercase() == other.table.to_lowercase()) {
+            plans.push((of_table, self.plan(of_table)?));
+        }
+        let made = plans.iter().filter(|(_, plan)| matches!(plan.table, Planned::New(_))).count();
+        shared.check_new_tables(&appends[0].table, made)?;
+        let widened = plans.iter().filter(|(_, plan)| matches!(plan.table, Planned::Known(_)));
+        shared.check_new_columns(&appends[0].table, widened.map(|(_, plan)| plan.lacked).sum())?;
+        // What is refused leaves neither a table nor a column.
+        if plans.iter().any(|(_, plan)| plan.lacked > 0) {
+            plans.iter().try_for_each(|(of_table, plan)| self.refuse_unfit(of_table, plan))?;
+        }
+        let mut lives = Vec::with_capacity(appends.len());
+        for (of_table, plan) in plans {
+            let live = match plan.table {
+                Planned::Known(live) => live,
+                Planned::New(spec) => self.create(&shared.calendars.of(&spec.name).placed(spec))?,
+            };
+            if plan.lacked > 0 {
+                self.widen(&live, of_table)?;
+            }
+            lives.extend(of_table.iter().map(|_| Arc::clone(&live)));
+        }
+        Ok((lives, made))
+    }
+
+    /// What has to be done so that a table can take these rows.
+    fn plan(&self, appends: &[Append]) -> Result<TablePlan> {
+        let shared = &self.shared;
+        let first = &appends[0];
+        if let Err(error) = shared.database.refuse_of_view(&first.table) {
+            return Err(Error::rejected(&first.table, error.to_string()));
+        }
+        if let Some(live) = self.live(&first.table)? {
+            live.follow_schema()?;
+            let spec = live.spec();
+            if spec.reference.is_some() {
+                let reason =
+                    "it is a reference table, whose rows are inserted by statements and not captured".to_owned();
+                return Err(Error::rejected(&spec.name, reason));
+            }
+            let lacked = lacked(&spec, appends)?.len();
+            if lacked > 0 {
+                shared.check_columns(&spec.name, spec.columns.len() + lacked)?;
+            }
+            shared.dedupe.check_known(&spec)?;
+            return Ok(TablePlan { table: Planned::Known(live), lacked });
+        }
+        if !shared.settings.create_tables {
+            return Err(Error::NoSuchTable { table: first.table.clone() });
+        }
+        splay_store::refuse_quarantine_name("table", &first.table)
+            .map_err(|error| Error::rejected(&first.table, error.to_string()))?;
+        let mut spec = match &first.spec {
+            Some(spec) => spec.clone(),
+            None => TableWishes::default().table_for(&first.table, &first.rows)?,
+        };
+        let lacked = lacked(&spec, appends)?;
+        spec.columns.extend(lacked);
+        shared.check_columns(&spec.name, spec.columns.len())?;
+        shared.dedupe.check(&spec)?;
+        // Somebody else may make it meanwhile, with other columns.
+        Ok(TablePlan { table: Planned::New(spec), lacked: usize::MAX })
+    }
+
+    /// Whether rows fit the table as it is going to be.
+    fn refuse_unfit(&self, appends: &[Append], plan: &TablePlan) -> Result<()> {
+        let spec = match &plan.table {
+            Planned::Known(live) => {
+                let mut spec = TableSpec::clone(&live.spec());
+                let lacked = lacked(&spec, appends)?;
+                spec.columns.extend(lacked);
+                spec
+            }
+            Planned::New(spec) => spec.clone(),
+        };
+        appends.iter().try_for_each(|append| {
+            self.shared.check_length(&spec.name, room::bytes(&spec, &append.rows))?;
+            conform(&spec, &append.rows).map(drop)
+        })
+    }
+
+    /// Gives a table the columns of rows that it lacks.
+    fn widen(&self, live: &Arc<LiveTable>, appends: &[Append]) -> Result<()> {
+        if lacked(&live.spec(), appends)?.is_empty() {
+            return Ok(());
+        }
+        let shared = &self.shared;
+        let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        live.refresh_spec()?;
+        let spec = live.spec();
+        let new = lacked(&spec, appends)?;
+        if !new.is_empty() {
+            shared.check_columns(&spec.name, spec.columns.len() + new.len())?;
+            shared.settled(live.table().add_columns(new))?;
+        }
+        live.refresh_spec()
+    }
+
+    /// The live rows of a table, if there is such a table.
+    pub(crate) fn live(&self, table: &str) -> Result<Option<Arc<LiveTable>>> {
+        let name = table.to_lowercase();
+        if let Some(live) = self.tables().get(&name) {
+            return Ok(Some(Arc::clone(live)));
+        }
+        match self.shared.database.table(table) {
+            Ok(table) => {
+                let mut tables = self.shared.tables.write().unwrap_or_else(PoisonError::into_inner);
+                if let Some(live) = tables.get(&name) {
+                    return Ok(Some(Arc::clone(live)));
+                }
+                let live = LiveTable::new(table, &self.shared.meters)?;
+                self.shared.calendars.of(&name).compare(&live.spec());
+                tables.insert(name, Arc::clone(&live));
+                Ok(Some(live))
+            }
+            Err(splay_store::Error::NoSuchTable { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) fn tables(&self) -> RwLockReadGuard<'_, HashMap<String, Arc<LiveTable>>> {
+        self.shared.tables.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn create(&self, spec: &TableSpec) -> Result<Arc<LiveTable>> {
+        let _changing = self.shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.settled(create_table(&self.shared.database, spec))?;
+        self.live(&spec.name)?.ok_or(Error::Closed)
+    }
+}
+
+/// Columns of rows that a table lacks, each once.
+fn lacked(spec: &TableSpec, appends: &[Append]) -> Result<Vec<ColumnSpec>> {
+    let mut names = HashSet::new();
+    let mut lacked = Vec::new();
+    for append in appends {
+        let new = new_columns(spec, &append.rows)?;
+        lacked.extend(new.into_iter().filter(|column| names.insert(column.name.to_ascii_lowercase())));
+    }
+    Ok(lacked)
+}
+
+/// What a table needs before it takes rows.
+struct TablePlan {
+    table: Planned,
+    /// Columns that it lacks.
+    lacked: usize,
+}
+
+/// A table that is there, or one to be made.
+enum Planned {
+    Known(Arc<LiveTable>),
+    New(TableSpec),
+}
+
+/// Which rows that were captured under a name are in files: those of the table that has it, else of tables that had it. Nothing of one that
+/// is damaged.
+pub(crate) fn captured_of(database: &Database, name: &str) -> Captured {
+    match database.table(name).and_then(|table| table.stored()) {
+        Ok(stored) => stored.captured(),
+        Err(splay_store::Error::NoSuchTable { .. }) => database.former(name).ok().flatten().unwrap_or_default(),
+        Err(_) => Captured::default(),
+    }
+}
+
+/// A table that is there or is created now, by a commit without rows.
+pub(crate) fn create_table(database: &Database, spec: &TableSpec) -> splay_store::Result<splay_store::Table> {
+    match database.table(&spec.name) {
+        Ok(table) => Ok(table),
+        Err(splay_store::Error::NoSuchTable { .. }) => {
+            database.load_as_capture(spec, LoadOptions::default())?.commit()?;
+            database.table(&spec.name)
+        }
+        Err(error) => Err(error),
+    }
+}
