@@ -19,7 +19,7 @@ const PLACES_MAX: usize = 1 << 16;
 const ROWS_OF_NUMBER: usize = 4;
 
 /// A key whose values differ from row to row.
-pub(super) struct ValueKey {
+pub(crate) struct ValueKey {
     /// Position among the keys.
     pub key: usize,
     words: KeyWords,
@@ -32,7 +32,7 @@ pub(super) struct ValueKey {
 
 /// The least and the greatest of some words, in the order of what they stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct WordBounds {
+pub(crate) struct WordBounds {
     least: u64,
     greatest: u64,
     /// What makes unsigned words compare as signed ones do.
@@ -92,7 +92,7 @@ enum KeyWords {
 
 /// The words for the texts of the dictionary that came last, and for null: blocks of one segment have the same one.
 #[derive(Debug, Default)]
-pub(super) struct TextWords {
+pub(crate) struct TextWords {
     dictionary: Option<ArrayRef>,
     /// Whether the words follow from the texts, and aren't those of the texts themselves.
     computed: bool,

@@ -29,8 +29,9 @@ pub use external::{AggregateKernel, ExternalAggregate, KernelAccumulator};
 pub use list::Listing;
 
 pub(crate) use accumulate::{Accumulator, Assigned, Exact, Mean, Run, accumulator, check_sums, magnitudes, weighted};
-pub(crate) use groups::{Texts, words_of};
+pub(crate) use groups::{Groups, Texts, words_of};
 pub(crate) use kernels::Ordered;
+pub(crate) use keys::{TextWords, ValueKey};
 pub(crate) use over_frame::{accumulator_of, arguments, at_each_row, group_rows, over_frames};
 pub(crate) use over_table::{TableAggregate, needs_symbols, over_table};
 pub(crate) use picks::{Picks, Positions};

@@ -10,8 +10,7 @@ use arrow::datatypes::{DataType, TimestampNanosecondType};
 use hashbrown::HashMap;
 use splay_store::{RowList, Segment, TableSnapshot};
 
-use super::dictionaries::Dictionaries;
-use super::keys::{KeyColumn, LeftKeys, Split};
+use super::keys::{KeyNumbers, LeftKeys, Split, first_equal, last_equal};
 use crate::asof::{Direction, MatchRule, before, match_rows, up_to};
 use crate::codes::condition;
 use crate::error::{Error, Result};
@@ -31,6 +30,9 @@ const SCANS: usize = 8;
 /// Rows whose copies take as much memory as keys with a list of rows do beside those.
 const KEYS_ROWS: usize = 16;
 
+/// Rows whose copies take as much memory as a number for keys does.
+const NUMBER_ROWS: usize = 4;
+
 /// The right table of a join.
 pub(super) struct Right<'a> {
     snapshot: &'a TableSnapshot,
@@ -45,7 +47,6 @@ pub(super) struct Right<'a> {
     /// Bytes that may be copied, and those that were.
     copied_bytes_max: usize,
     copied_bytes: AtomicUsize,
-    dictionaries: Dictionaries,
 }
 
 struct Source<'a> {
@@ -83,7 +84,6 @@ impl<'a> Right<'a> {
             in_sequence,
             copied_bytes_max,
             copied_bytes: AtomicUsize::new(0),
-            dictionaries: Dictionaries::default(),
         })
     }
 
@@ -158,7 +158,7 @@ impl<'a> Right<'a> {
             (Some(symbols), Some(symbol)) => symbols.binary_search_by(|one| one.as_str().cmp(symbol)).is_ok(),
             _ => true,
         });
-        let mut chain = Chain { symbol: symbol.map(str::to_owned), links: Vec::new() };
+        let mut chain = Chain { symbol: symbol.map(str::to_owned), links: Vec::new(), found: FoundByKeys::default() };
         if !is_wanted {
             return Ok(chain);
         }
@@ -249,7 +249,7 @@ impl<'a> Right<'a> {
             times: times.into(),
             rows: Rows::Listed(positions.into()),
             hint: 0,
-            keys: None,
+            numbers: None,
             scanned: 0,
             split: None,
             of_keys: HashMap::new(),
@@ -295,13 +295,13 @@ struct Part {
     rows: Rows,
     /// Where the last search ended.
     hint: usize,
-    /// Columns of further keys.
-    keys: Option<Vec<KeyColumn>>,
+    /// Those of the further keys of its rows.
+    numbers: Option<Vec<u32>>,
     /// Rows that were looked at for further keys in vain.
     scanned: usize,
     split: Option<Split>,
     /// Times and places of the rows with some further keys, once they were asked for.
-    of_keys: HashMap<Vec<i64>, (ScalarBuffer<i64>, Rows)>,
+    of_keys: HashMap<u32, (ScalarBuffer<i64>, Rows)>,
 }
 
 impl Part {
@@ -310,7 +310,7 @@ impl Part {
             Some(times) => times.values().clone(),
             None => return Err(Error::Unsupported(format!("a time column of type {}", times.data_type()))),
         };
-        Ok(Part { times, rows, hint: 0, keys: None, scanned: 0, split: None, of_keys: HashMap::new() })
+        Ok(Part { times, rows, hint: 0, numbers: None, scanned: 0, split: None, of_keys: HashMap::new() })
     }
 }
 
@@ -318,6 +318,7 @@ impl Part {
 pub(super) struct Chain {
     symbol: Option<String>,
     links: Vec<Link>,
+    found: FoundByKeys,
 }
 
 /// What one segment has of a chain.
@@ -336,23 +337,11 @@ enum LinkRows {
 
 /// What is searched for in one chain.
 pub(super) struct Searched<'a, 'b> {
-    rule: MatchRule,
-    keyed: Keyed<'a, 'b>,
-    found: &'b mut FoundByKeys,
+    pub rule: MatchRule,
+    pub keyed: Keyed<'a, 'b>,
 }
 
-impl<'a, 'b> Searched<'a, 'b> {
-    pub fn new(rule: MatchRule, keyed: Keyed<'a, 'b>, found: &'b mut FoundByKeys) -> Searched<'a, 'b> {
-        found.chain += 1;
-        Searched { rule, keyed, found }
-    }
-
-    /// Whether it is known that no row has the further keys of a left row, where that costs less than the search.
-    fn lack_keys(&mut self, left_row: usize, known: impl Fn(&FoundByKeys, usize) -> Option<Found>) -> bool {
-        let keys = if self.keyed.keys.is_a_code() { self.keyed.keys.number(left_row) } else { None };
-        keys.is_some_and(|keys| known(self.found, keys) == Some(None))
-    }
-
+impl Searched<'_, '_> {
     /// Whether an instant is so much later than another that rows there don't match any more.
     fn is_too_far(&self, later: i64, earlier: i64) -> bool {
         earlier < later && self.rule.tolerance.is_some_and(|most| later.abs_diff(earlier) > most)
@@ -362,61 +351,37 @@ impl<'a, 'b> Searched<'a, 'b> {
 /// A row that was found, with its time.
 type Found = Option<(i64, u64)>;
 
-/// What searches in a chain found beyond the part in which they began, by the number of the left row's further keys.
+/// What searches found beyond the part in which they began, by the number of the further keys: each left row with these keys finds the same.
 #[derive(Default)]
-pub(super) struct FoundByKeys {
+struct FoundByKeys {
     /// Of how many of the first parts the last match is known, and that.
-    earlier: Vec<FoundIn>,
+    earlier: HashMap<u32, (usize, Found)>,
     /// From which part on the first match is known, and that.
-    later: Vec<FoundIn>,
-    /// Counts the chains, so that nobody has to clear what is of another one.
-    chain: u32,
-}
-
-#[derive(Clone, Copy, Default)]
-struct FoundIn {
-    chain: u32,
-    part: usize,
-    found: Found,
+    later: HashMap<u32, (usize, Found)>,
 }
 
 impl FoundByKeys {
     /// The last match among the first `parts` parts, if it is known.
-    fn before(&self, keys: usize, parts: usize) -> Option<Found> {
-        let known = self.earlier.get(keys).filter(|known| known.chain == self.chain)?;
+    fn before(&self, keys: u32, parts: usize) -> Option<Found> {
+        let (known, found) = *self.earlier.get(&keys)?;
         // What some parts lack, fewer of them lack too.
-        (known.part == parts || (known.part > parts && known.found.is_none())).then_some(known.found)
+        (known == parts || (known > parts && found.is_none())).then_some(found)
     }
 
     /// The first match from a part on, if it is known.
-    fn from(&self, keys: usize, part: usize) -> Option<Found> {
-        let known = self.later.get(keys).filter(|known| known.chain == self.chain)?;
-        (known.part == part || (known.part < part && known.found.is_none())).then_some(known.found)
+    fn from(&self, keys: u32, part: usize) -> Option<Found> {
+        let (known, found) = *self.later.get(&keys)?;
+        (known == part || (known < part && found.is_none())).then_some(found)
     }
-
-    fn put_before(&mut self, keys: usize, part: usize, found: Found) {
-        put(&mut self.earlier, keys, FoundIn { chain: self.chain, part, found });
-    }
-
-    fn put_from(&mut self, keys: usize, part: usize, found: Found) {
-        put(&mut self.later, keys, FoundIn { chain: self.chain, part, found });
-    }
-}
-
-fn put(all: &mut Vec<FoundIn>, keys: usize, entry: FoundIn) {
-    if all.len() <= keys {
-        all.resize(keys + 1, FoundIn::default());
-    }
-    all[keys] = entry;
 }
 
 /// The right table, and what of its columns must equal further keys of left rows.
 pub(super) struct Keyed<'a, 'b> {
     pub right: &'a Right<'a>,
     /// Further keys of the left rows.
-    pub keys: &'b mut LeftKeys,
-    /// Scratch: those of a left row.
-    pub wanted: Vec<i64>,
+    pub keys: &'b LeftKeys,
+    /// Numbers of the keys of both sides.
+    pub numbers: &'b mut KeyNumbers,
 }
 
 impl Chain {
@@ -443,28 +408,25 @@ impl Chain {
         left_row: usize,
         last_alone: bool,
     ) -> Result<Option<(ScalarBuffer<i64>, Rows)>> {
-        let Some(part) = self.part(number, keyed.right)? else { return Ok(None) };
+        let (Some(part), Some(wanted)) = (self.part(number, keyed.right)?, keyed.keys.number(left_row)) else {
+            return Ok(None);
+        };
         if last_alone {
-            let last = part.last_equal(part.times.len(), keyed, left_row)?;
+            let last = part.last_equal(part.times.len(), keyed, wanted)?;
             return Ok(last.map(|row| (vec![part.times[row]].into(), Rows::Listed([part.rows.position(row)].into()))));
         }
-        if !part.wants(keyed, left_row)? {
-            return Ok(None);
-        }
-        let wanted = &keyed.wanted;
-        if let Some(known) = part.of_keys.get(wanted) {
+        if let Some(known) = part.of_keys.get(&wanted) {
             return Ok(Some(known.clone()));
         }
-        let keys = part.keys.as_deref().unwrap_or_default();
-        let list = split(&mut part.split, keys, part.times.len(), keyed.right)?.list(wanted);
+        let list: Vec<usize> = part.split(keyed)?.list(wanted).collect();
         if list.is_empty() {
             return Ok(None);
         }
         keyed.right.count_copied(list.len() + KEYS_ROWS)?;
-        let times = list.iter().map(|row| part.times[*row as usize]).collect();
-        let positions = list.iter().map(|row| part.rows.position(*row as usize)).collect();
+        let times = list.iter().map(|row| part.times[*row]).collect();
+        let positions = list.iter().map(|row| part.rows.position(*row)).collect();
         let rows = (times, Rows::Listed(positions));
-        part.of_keys.insert(wanted.clone(), rows.clone());
+        part.of_keys.insert(wanted, rows.clone());
         Ok(Some(rows))
     }
 
@@ -497,7 +459,7 @@ impl Chain {
         mut put: impl FnMut(usize, u64),
     ) -> Result<bool> {
         let is_simple = self.links.len() == 1 || searched.rule.direction == Direction::Backward;
-        if !is_simple || !searched.keyed.keys.is_empty() {
+        if !is_simple || !searched.keyed.numbers.are_none() {
             return Ok(false);
         }
         if self.links.is_empty() {
@@ -560,7 +522,8 @@ impl Chain {
         if searched.is_too_far(time, self.links[last].latest) {
             return Ok(None);
         }
-        if searched.lack_keys(left_row, |found, keys| found.before(keys, last + 1)) {
+        let Some(keys) = searched.keyed.keys.number(left_row) else { return Ok(None) };
+        if self.found.before(keys, last + 1) == Some(None) {
             return Ok(None);
         }
         let lacks = match self.part(last, searched.keyed.right)? {
@@ -568,18 +531,17 @@ impl Chain {
                 let rows =
                     if inclusive { up_to(&part.times, part.hint, time) } else { before(&part.times, part.hint, time) };
                 part.hint = rows;
-                if let Some(row) = part.last_equal(rows, &mut searched.keyed, left_row)? {
+                if let Some(row) = part.last_equal(rows, &mut searched.keyed, keys)? {
                     return Ok(Some((part.times[row], part.rows.position(row))));
                 }
-                !part.may_have(&mut searched.keyed, left_row)?
+                !part.may_have(keys)
             }
             None => true,
         };
         // All rows of earlier parts are before the time, so that each left row with these keys finds the same one among them.
-        let Some(keys) = searched.keyed.keys.number(left_row) else { return Ok(None) };
         let mut found = None;
         for number in (0..last).rev() {
-            if let Some(known) = searched.found.before(keys, number + 1) {
+            if let Some(known) = self.found.before(keys, number + 1) {
                 found = known;
                 break;
             }
@@ -587,12 +549,12 @@ impl Chain {
                 return Ok(None);
             }
             let Some(part) = self.part(number, searched.keyed.right)? else { continue };
-            if let Some(row) = part.last_equal(part.times.len(), &mut searched.keyed, left_row)? {
+            if let Some(row) = part.last_equal(part.times.len(), &mut searched.keyed, keys)? {
                 found = Some((part.times[row], part.rows.position(row)));
                 break;
             }
         }
-        searched.found.put_before(keys, last + usize::from(lacks && found.is_none()), found);
+        self.found.earlier.insert(keys, (last + usize::from(lacks && found.is_none()), found));
         Ok(found)
     }
 
@@ -609,7 +571,8 @@ impl Chain {
         if first == self.links.len() || searched.is_too_far(self.links[first].earliest, time) {
             return Ok(None);
         }
-        if searched.lack_keys(left_row, |found, keys| found.from(keys, first)) {
+        let Some(keys) = searched.keyed.keys.number(left_row) else { return Ok(None) };
+        if self.found.from(keys, first) == Some(None) {
             return Ok(None);
         }
         let lacks = match self.part(first, searched.keyed.right)? {
@@ -617,18 +580,17 @@ impl Chain {
                 let rows =
                     if inclusive { before(&part.times, part.hint, time) } else { up_to(&part.times, part.hint, time) };
                 part.hint = rows;
-                if let Some(row) = part.first_equal(rows, &mut searched.keyed, left_row)? {
+                if let Some(row) = part.first_equal(rows, &mut searched.keyed, keys)? {
                     return Ok(Some((part.times[row], part.rows.position(row))));
                 }
-                !part.may_have(&mut searched.keyed, left_row)?
+                !part.may_have(keys)
             }
             None => true,
         };
         // All rows of later parts are after the time.
-        let Some(keys) = searched.keyed.keys.number(left_row) else { return Ok(None) };
         let mut found = None;
         for number in first + 1..self.links.len() {
-            if let Some(known) = searched.found.from(keys, number) {
+            if let Some(known) = self.found.from(keys, number) {
                 found = known;
                 break;
             }
@@ -636,12 +598,12 @@ impl Chain {
                 return Ok(None);
             }
             let Some(part) = self.part(number, searched.keyed.right)? else { continue };
-            if let Some(row) = part.first_equal(0, &mut searched.keyed, left_row)? {
+            if let Some(row) = part.first_equal(0, &mut searched.keyed, keys)? {
                 found = Some((part.times[row], part.rows.position(row)));
                 break;
             }
         }
-        searched.found.put_from(keys, first + usize::from(!lacks || found.is_some()), found);
+        self.found.later.insert(keys, (first + usize::from(!lacks || found.is_some()), found));
         Ok(found)
     }
 
@@ -658,95 +620,90 @@ impl Chain {
 }
 
 impl Part {
-    /// The last of the first `rows` rows whose further keys are those of the left row.
-    fn last_equal(&mut self, rows: usize, keyed: &mut Keyed<'_, '_>, left_row: usize) -> Result<Option<usize>> {
-        if keyed.keys.is_empty() {
+    /// The last of the first `rows` rows that has further keys of a number.
+    fn last_equal(&mut self, rows: usize, keyed: &mut Keyed<'_, '_>, wanted: u32) -> Result<Option<usize>> {
+        if keyed.numbers.are_none() {
             return Ok(rows.checked_sub(1));
         }
-        if !self.wants(keyed, left_row)? {
-            return Ok(None);
-        }
-        let wanted = &keyed.wanted;
-        let keys = self.keys.as_deref().unwrap_or_default();
         if let Some(split) = &self.split {
             return Ok(split.last_before(wanted, rows));
         }
+        let numbers = numbers(&mut self.numbers, &self.rows, self.times.len(), keyed)?;
         let (mut end, mut step) = (rows, SCANNED_ROWS);
         while end > 0 {
             let from = end.saturating_sub(step);
-            if let Some(row) = KeyColumn::last_equal(keys, wanted, from..end) {
+            if let Some(row) = last_equal(numbers, wanted, from..end) {
                 return Ok(Some(row));
             }
             self.scanned += end - from;
             if self.scanned > SCANS * self.times.len() {
-                let split = split(&mut self.split, keys, self.times.len(), keyed.right)?;
-                return Ok(split.last_before(wanted, from));
+                return Ok(self.split(keyed)?.last_before(wanted, from));
             }
             (end, step) = (from, 2 * step);
         }
         Ok(None)
     }
 
-    /// The first row from `first` on whose further keys are those of the left row.
-    fn first_equal(&mut self, first: usize, keyed: &mut Keyed<'_, '_>, left_row: usize) -> Result<Option<usize>> {
-        if keyed.keys.is_empty() {
+    /// The first row from `first` on that has further keys of a number.
+    fn first_equal(&mut self, first: usize, keyed: &mut Keyed<'_, '_>, wanted: u32) -> Result<Option<usize>> {
+        if keyed.numbers.are_none() {
             return Ok(Some(first).filter(|row| *row < self.times.len()));
         }
-        if !self.wants(keyed, left_row)? {
-            return Ok(None);
-        }
-        let wanted = &keyed.wanted;
-        let keys = self.keys.as_deref().unwrap_or_default();
         if let Some(split) = &self.split {
             return Ok(split.first_from(wanted, first));
         }
+        let numbers = numbers(&mut self.numbers, &self.rows, self.times.len(), keyed)?;
         let (mut start, mut step) = (first, SCANNED_ROWS);
         while start < self.times.len() {
             let end = self.times.len().min(start + step);
-            if let Some(row) = KeyColumn::first_equal(keys, wanted, start..end) {
+            if let Some(row) = first_equal(numbers, wanted, start..end) {
                 return Ok(Some(row));
             }
             self.scanned += end - start;
             if self.scanned > SCANS * self.times.len() {
-                let split = split(&mut self.split, keys, self.times.len(), keyed.right)?;
-                return Ok(split.first_from(wanted, end));
+                return Ok(self.split(keyed)?.first_from(wanted, end));
             }
             (start, step) = (end, 2 * step);
         }
         Ok(None)
     }
 
-    /// False if no row of this part has the further keys of the left row; true may be wrong.
-    fn may_have(&mut self, keyed: &mut Keyed<'_, '_>, left_row: usize) -> Result<bool> {
-        Ok(self.wants(keyed, left_row)?
-            && self.split.as_ref().is_none_or(|split| !split.list(&keyed.wanted).is_empty()))
+    /// False if no row has further keys of a number; true may be wrong.
+    fn may_have(&self, wanted: u32) -> bool {
+        self.split.as_ref().is_none_or(|split| split.has(wanted))
     }
 
-    /// Sets `wanted` to the further keys of a left row as this part writes them; false if no row of it can have them.
-    fn wants(&mut self, keyed: &mut Keyed<'_, '_>, left_row: usize) -> Result<bool> {
-        if self.keys.is_none() {
-            let right_columns = keyed.keys.right_columns();
-            keyed.right.count_copied(self.times.len().saturating_mul(right_columns.len()).div_ceil(2))?;
-            let column = |column| KeyColumn::new(&keyed.right.column(&self.rows, column)?);
-            self.keys = Some(right_columns.map(column).collect::<Result<_>>()?);
+    /// The rows by their keys, dealt out once.
+    fn split(&mut self, keyed: &mut Keyed<'_, '_>) -> Result<&Split> {
+        if self.split.is_none() {
+            let numbers = numbers(&mut self.numbers, &self.rows, self.times.len(), keyed)?;
+            keyed.right.count_copied(numbers.len().div_ceil(2))?;
+            self.split = Some(Split::new(numbers));
         }
-        let columns = self.keys.as_deref().unwrap_or_default();
-        Ok(keyed.keys.translate(left_row, columns, &keyed.right.dictionaries, &mut keyed.wanted))
+        self.split.as_ref().ok_or_else(|| Error::Unsupported("rows that weren't dealt out".to_owned()))
+    }
+}
+
+/// The numbers of the keys of a part's rows, read once.
+fn numbers<'n>(
+    known: &'n mut Option<Vec<u32>>,
+    rows: &Rows,
+    count: usize,
+    keyed: &mut Keyed<'_, '_>,
+) -> Result<&'n [u32]> {
+    match known {
+        Some(known) => Ok(known),
+        None => {
+            keyed.right.count_copied(count.div_ceil(4))?;
+            let before = keyed.numbers.len();
+            let numbers = keyed.numbers.of_right(|column| keyed.right.column(rows, column))?;
+            keyed.right.count_copied(NUMBER_ROWS * (keyed.numbers.len() - before))?;
+            Ok(known.insert(numbers))
+        }
     }
 }
 
 /// The number of a segment, or of a row of one; there are no more (see [`Right::new`]).
 fn number(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
-}
-
-/// The rows of a part dealt out by their keys, which is done once.
-fn split<'s>(known: &'s mut Option<Split>, keys: &[KeyColumn], rows: usize, right: &Right<'_>) -> Result<&'s Split> {
-    match known {
-        Some(split) => Ok(split),
-        None => {
-            right.count_copied(rows)?;
-            Ok(known.insert(Split::new(keys, rows)))
-        }
-    }
 }

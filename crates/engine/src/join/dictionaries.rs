@@ -1,6 +1,4 @@
-//! Codes of texts in the dictionaries of the right of a join: each segment has its own, and a search goes from one to the other and back.
-
-use std::sync::{Arc, Mutex, PoisonError};
+//! What follows from dictionaries: each segment has its own, and a search goes from one to the other and back.
 
 use arrow::array::{Array, StringArray};
 use hashbrown::HashMap;
@@ -8,57 +6,8 @@ use hashbrown::HashMap;
 /// Texts of all dictionaries that are kept at a time.
 const TEXTS_MAX: usize = 1 << 20;
 
-/// The code of each text of a dictionary.
-type Codes = HashMap<Box<str>, i32>;
-
-/// The dictionaries that came by, of all threads of a join.
-#[derive(Default)]
-pub(super) struct Dictionaries {
-    known: Mutex<ByDictionary<Arc<Codes>>>,
-}
-
-impl Dictionaries {
-    fn codes(&self, texts: &StringArray) -> Arc<Codes> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let codes = known.get_or_insert_with(texts, || {
-            let code = |(code, text): (usize, Option<&str>)| Some((text?.into(), i32::try_from(code).ok()?));
-            Arc::new(texts.iter().enumerate().filter_map(code).collect())
-        });
-        Arc::clone(codes)
-    }
-}
-
-/// What codes of the left are in dictionaries of the right.
-#[derive(Default)]
-pub(super) struct Translations {
-    known: ByDictionary<Translation>,
-}
-
-impl Translations {
-    pub fn to(&mut self, right: &StringArray, dictionaries: &Dictionaries) -> &mut Translation {
-        let new = || Translation { codes: dictionaries.codes(right), known: Vec::new() };
-        self.known.get_or_insert_with(right, new)
-    }
-}
-
-pub(super) struct Translation {
-    codes: Arc<Codes>,
-    /// By code of the left, once it was asked for.
-    known: Vec<Option<Option<i32>>>,
-}
-
-impl Translation {
-    /// The code on the right of a text of the left; `None` if it isn't there.
-    pub fn code(&mut self, texts: &StringArray, place: usize) -> Option<i32> {
-        if self.known.len() <= place {
-            self.known.resize(place + 1, None);
-        }
-        *self.known[place].get_or_insert_with(|| self.codes.get(texts.value(place)).copied())
-    }
-}
-
 /// A value for each of some dictionaries, which are told apart by where they are in memory.
-struct ByDictionary<T> {
+pub(super) struct ByDictionary<T> {
     all: Vec<(StringArray, T)>,
     places: HashMap<Place, usize>,
     /// The one that was asked for last.
@@ -77,7 +26,7 @@ impl<T> Default for ByDictionary<T> {
 }
 
 impl<T> ByDictionary<T> {
-    fn get_or_insert_with(&mut self, texts: &StringArray, new: impl FnOnce() -> T) -> &mut T {
+    pub fn get_or_insert_with(&mut self, texts: &StringArray, new: impl FnOnce() -> T) -> &mut T {
         if !self.all.get(self.last).is_some_and(|(known, _)| same(known, texts)) {
             let place = (texts.offsets().inner().inner().as_ptr() as usize, texts.len());
             let known = self.places.get(&place).copied().filter(|known| same(&self.all[*known].0, texts));

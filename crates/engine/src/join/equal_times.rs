@@ -4,7 +4,6 @@
 //! table's order, without a hash table of either side.
 
 use super::chain::Keyed;
-use super::keys::LeftKeys;
 use super::windows::List;
 use super::{AsofJoin, Joiner, Symbols, chain_of, row_bytes, runs_of, with_unmatched};
 use crate::asof::WindowRule;
@@ -27,14 +26,14 @@ impl Joiner<'_> {
         let is_valid = |row: usize| times.nulls().is_none_or(|nulls| nulls.is_valid(row));
         let of_time = |(row, time): (usize, &i64)| is_valid(row).then_some((*time, *time));
         let bounds: Vec<Option<(i64, i64)>> = times_of(&times)?.iter().enumerate().map(of_time).collect();
-        let mut keys = LeftKeys::new(&self.join.keys, left, self.constants)?;
+        let keys = self.numbers.of_left(left, self.constants)?;
         let symbols = Symbols::of(self.join.symbol.as_ref(), left, self.constants)?;
         let mut pairs: Vec<(u32, u64)> = Vec::with_capacity(left.len());
         for (rows, symbol) in runs_of(symbols.as_ref(), left.len(), self.right)? {
             let chain = chain_of(&mut self.chains, self.right, symbol)?;
             // The right rows with some further keys ascend in time too, so that they are as rows of a symbol of their own.
             let rows = keys.rows_by_keys(rows);
-            let mut keyed = Keyed { right: self.right, keys: &mut keys, wanted: Vec::new() };
+            let mut keyed = Keyed { right: self.right, keys: &keys, numbers: &mut self.numbers };
             for rows in rows {
                 let mut list = List::new(rows, &bounds, WindowRule { prevailing: false });
                 for number in 0..chain.len() {

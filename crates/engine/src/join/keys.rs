@@ -1,249 +1,133 @@
 //! Further keys of a join: what must be equal besides the symbol.
 //!
-//! Texts are compared by their codes in the right's dictionary, everything else as whole numbers. A null equals nothing.
+//! Equal keys have one number on both sides, in all segments and whatever their dictionaries are, so that searches compare numbers. Texts are
+//! numbered, everything else is compared as whole numbers. A null equals nothing.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringArray};
-use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int32Type, Int64Type};
+use arrow::datatypes::{DataType, Int32Type};
 use hashbrown::HashMap;
 
-use super::dictionaries::{Dictionaries, Translations};
+use super::dictionaries::ByDictionary;
+use crate::aggregate::{Groups, TextWords, Texts, ValueKey};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::frame::Frame;
 
-/// A right column over the rows of a part.
-pub(super) struct KeyColumn {
-    values: Values,
-    nulls: Option<NullBuffer>,
+/// The number of keys of which one is null.
+const NO_NUMBER: u32 = u32::MAX;
+
+/// Numbers of the further keys of a join, of all rows that came by.
+pub(super) struct KeyNumbers {
+    /// Expressions of the left, and positions of the columns of the right that must equal them.
+    keys: Vec<(Expr, usize)>,
+    groups: Groups,
+    /// By key.
+    texts: Vec<Texts>,
+    words: Vec<KnownWords>,
 }
 
-enum Values {
-    /// Codes of a dictionary.
-    Codes(ScalarBuffer<i32>, StringArray),
-    Numbers(ScalarBuffer<i64>),
+/// The words of texts of a key.
+#[derive(Default)]
+struct KnownWords {
+    of_dictionaries: ByDictionary<TextWords>,
+    of_texts: TextWords,
 }
 
-impl KeyColumn {
-    pub fn new(array: &ArrayRef) -> Result<KeyColumn> {
-        let nulls = array.logical_nulls();
-        let values = match array.data_type() {
-            DataType::Dictionary(_, _) | DataType::Utf8 => {
-                let array = coded(array)?;
-                let array = array.as_dictionary::<Int32Type>();
-                Values::Codes(array.keys().values().clone(), array.values().as_string::<i32>().clone())
+impl KeyNumbers {
+    pub fn new(keys: &[(Expr, usize)]) -> KeyNumbers {
+        KeyNumbers {
+            keys: keys.to_vec(),
+            groups: Groups::new(keys.len()),
+            texts: keys.iter().map(|_| Texts::default()).collect(),
+            words: keys.iter().map(|_| KnownWords::default()).collect(),
+        }
+    }
+
+    /// Whether the join has no further keys.
+    pub fn are_none(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// How many there are, and how many texts, more or less.
+    pub fn len(&self) -> usize {
+        self.groups.len() + self.texts.iter().map(Texts::len).sum::<usize>()
+    }
+
+    /// Those of rows of the left.
+    pub fn of_left(&mut self, left: &Frame, constants: &[ArrayRef]) -> Result<LeftKeys> {
+        if self.are_none() {
+            return Ok(LeftKeys { numbers: None });
+        }
+        let of = |(key, _): &(Expr, usize)| key.evaluate(left, constants)?.into_array(left.len());
+        let columns = self.keys.iter().map(of).collect::<Result<Vec<_>>>()?;
+        Ok(LeftKeys { numbers: Some(self.of_columns(&columns)?) })
+    }
+
+    /// Those of rows of the right, of whose columns `read` gives the values.
+    pub fn of_right(&mut self, read: impl Fn(usize) -> Result<ArrayRef>) -> Result<Vec<u32>> {
+        let columns = self.keys.iter().map(|(_, column)| read(*column)).collect::<Result<Vec<_>>>()?;
+        self.of_columns(&columns)
+    }
+
+    fn of_columns(&mut self, columns: &[ArrayRef]) -> Result<Vec<u32>> {
+        let rows = columns.first().map_or(0, |column| column.len());
+        let stride = columns.len() + 1;
+        let mut words = vec![0; rows * stride];
+        for (key, column) in columns.iter().enumerate() {
+            self.write(key, column, &mut words, stride)?;
+        }
+        let mut numbers = Vec::with_capacity(rows);
+        if let ([_], true) = (columns, is_text(columns[0].data_type())) {
+            // The number of the text is as good.
+            let number = |words: &[u64]| u32::try_from(words[0]).ok().filter(|_| words[1] == 0).unwrap_or(NO_NUMBER);
+            numbers.extend(words.chunks_exact(stride).map(number));
+            return Ok(numbers);
+        }
+        self.groups.find_rows(&words, |group| numbers.push(group));
+        for (number, words) in numbers.iter_mut().zip(words.chunks_exact(stride)) {
+            if words[stride - 1] != 0 {
+                *number = NO_NUMBER;
             }
-            _ => Values::Numbers(numbers(array)?.as_primitive::<Int64Type>().values().clone()),
+        }
+        Ok(numbers)
+    }
+
+    /// Writes the words of a key to its places among those of all keys, and in the last word of a row which are null.
+    fn write(&mut self, key: usize, column: &ArrayRef, words: &mut [u64], stride: usize) -> Result<()> {
+        let column = whole_numbers(column)?;
+        let texts = &mut self.texts[key];
+        let KnownWords { of_dictionaries, of_texts } = &mut self.words[key];
+        let known = match column.as_dictionary_opt::<Int32Type>().and_then(|coded| coded.values().as_string_opt()) {
+            Some(dictionary) => of_dictionaries.get_or_insert_with(dictionary, TextWords::default),
+            None => of_texts,
         };
-        Ok(KeyColumn { values, nulls })
-    }
-
-    fn at(&self, row: usize) -> i64 {
-        match &self.values {
-            Values::Codes(codes, _) => i64::from(codes[row]),
-            Values::Numbers(numbers) => numbers[row],
-        }
-    }
-
-    fn has(&self, row: usize, wanted: i64) -> bool {
-        self.at(row) == wanted && self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
-    }
-
-    /// The last row with these values.
-    pub fn last_equal(keys: &[KeyColumn], wanted: &[i64], rows: Range<usize>) -> Option<usize> {
-        if let Some((codes, wanted)) = only_code(keys, wanted) {
-            let chunks = codes[rows.clone()].rchunks(CODES_AT_ONCE);
-            let ends = (0..).map(|chunk| rows.end - chunk * CODES_AT_ONCE);
-            return chunks.zip(ends).find(|(chunk, _)| has_code(chunk, wanted)).and_then(|(chunk, end)| {
-                chunk.iter().rposition(|code| *code == wanted).map(|place| end - chunk.len() + place)
-            });
-        }
-        rows.rev().find(|row| keys.iter().zip(wanted).all(|(key, wanted)| key.has(*row, *wanted)))
-    }
-
-    /// The first row with these values.
-    pub fn first_equal(keys: &[KeyColumn], wanted: &[i64], mut rows: Range<usize>) -> Option<usize> {
-        if let Some((codes, wanted)) = only_code(keys, wanted) {
-            let chunks = codes[rows.clone()].chunks(CODES_AT_ONCE);
-            let starts = rows.step_by(CODES_AT_ONCE);
-            return chunks
-                .zip(starts)
-                .find(|(chunk, _)| has_code(chunk, wanted))
-                .and_then(|(chunk, start)| chunk.iter().position(|code| *code == wanted).map(|place| start + place));
-        }
-        rows.find(|row| keys.iter().zip(wanted).all(|(key, wanted)| key.has(*row, *wanted)))
+        ValueKey::new(key, &column, texts, known)?.write(0, words, stride);
+        Ok(())
     }
 }
 
-/// Codes that are compared without a look at what came of each.
-const CODES_AT_ONCE: usize = 32;
-
-/// The codes and the wanted one, if that is all there is to compare.
-fn only_code<'k>(keys: &'k [KeyColumn], wanted: &[i64]) -> Option<(&'k [i32], i32)> {
-    match (keys, wanted) {
-        ([KeyColumn { values: Values::Codes(codes, _), nulls: None }], [wanted]) => {
-            Some((codes, i32::try_from(*wanted).ok()?))
-        }
-        _ => None,
-    }
-}
-
-fn has_code(codes: &[i32], wanted: i32) -> bool {
-    codes.iter().fold(false, |has, code| has | (*code == wanted))
-}
-
-/// Rows of a part dealt out by their keys.
-pub(super) enum Split {
-    /// By the codes of one column: those of a code from its start to the next one's.
-    Codes {
-        starts: Vec<u32>,
-        rows: Vec<u32>,
-    },
-    Values(HashMap<Vec<i64>, Vec<u32>>),
-}
-
-impl Split {
-    pub fn new(keys: &[KeyColumn], rows: usize) -> Split {
-        match keys {
-            // A dictionary is of a whole segment, and may be larger than the part.
-            [KeyColumn { values: Values::Codes(codes, texts), nulls }] if texts.len() <= rows => {
-                Split::of_codes(codes, texts.len(), nulls.as_ref())
-            }
-            _ => Split::of_values(keys, rows),
-        }
-    }
-
-    fn of_codes(codes: &[i32], texts: usize, nulls: Option<&NullBuffer>) -> Split {
-        let with_code = || {
-            let numbered = codes.iter().zip(0u32..).enumerate();
-            numbered.filter_map(move |(row, (code, number))| {
-                let is_valid = nulls.is_none_or(|nulls| nulls.is_valid(row));
-                let code = usize::try_from(*code).ok().filter(|code| is_valid && *code < texts)?;
-                Some((code, number))
-            })
-        };
-        // First how many each has, then where each begins; where the next of each goes, is where it ends at last.
-        let mut starts = vec![0u32; texts + 2];
-        with_code().for_each(|(code, _)| starts[code + 2] += 1);
-        for place in 2..starts.len() {
-            starts[place] += starts[place - 1];
-        }
-        let mut rows = vec![0; starts.last().map_or(0, |rows| *rows as usize)];
-        for (code, number) in with_code() {
-            rows[starts[code + 1] as usize] = number;
-            starts[code + 1] += 1;
-        }
-        Split::Codes { starts, rows }
-    }
-
-    fn of_values(keys: &[KeyColumn], rows: usize) -> Split {
-        let mut by_keys: HashMap<Vec<i64>, Vec<u32>> = HashMap::new();
-        let mut values = Vec::with_capacity(keys.len());
-        for (row, number) in (0..rows).zip(0u32..) {
-            if keys.iter().any(|key| key.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))) {
-                continue;
-            }
-            values.clear();
-            values.extend(keys.iter().map(|key| key.at(row)));
-            match by_keys.get_mut(&values) {
-                Some(list) => list.push(number),
-                None => _ = by_keys.insert(values.clone(), vec![number]),
-            }
-        }
-        Split::Values(by_keys)
-    }
-
-    /// The rows with these values.
-    pub fn list(&self, wanted: &[i64]) -> &[u32] {
-        match self {
-            Split::Codes { starts, rows } => {
-                let code = wanted.first().and_then(|code| usize::try_from(*code).ok());
-                let ends = code.and_then(|code| starts.get(code..code + 2));
-                ends.map_or(&[], |ends| &rows[ends[0] as usize..ends[1] as usize])
-            }
-            Split::Values(by_keys) => by_keys.get(wanted).map_or(&[], Vec::as_slice),
-        }
-    }
-
-    /// The last row with these values before a row.
-    pub fn last_before(&self, wanted: &[i64], end: usize) -> Option<usize> {
-        let list = self.list(wanted);
-        let place = list.partition_point(|row| (*row as usize) < end).checked_sub(1)?;
-        Some(list[place] as usize)
-    }
-
-    /// The first row with these values from a row on.
-    pub fn first_from(&self, wanted: &[i64], first: usize) -> Option<usize> {
-        let list = self.list(wanted);
-        list.get(list.partition_point(|row| (*row as usize) < first)).map(|row| *row as usize)
-    }
-}
-
-/// The further keys of left rows.
+/// The numbers of the further keys of left rows.
 pub(super) struct LeftKeys {
-    columns: Vec<LeftKey>,
-    /// Numbers of the keys that were asked for, if they are more than a code.
-    numbers: HashMap<Box<[i64]>, usize>,
-    /// Scratch: the keys of a row.
-    own: Vec<i64>,
+    /// `None` if the join has none: then all rows have the same.
+    numbers: Option<Vec<u32>>,
 }
 
 impl LeftKeys {
-    /// The further keys of a join over some left rows.
-    pub fn new(keys: &[(Expr, usize)], left: &Frame, constants: &[ArrayRef]) -> Result<LeftKeys> {
-        let of = |(key, column): &(Expr, usize)| {
-            LeftKey::new(&key.evaluate(left, constants)?.into_array(left.len())?, *column)
-        };
-        let columns = keys.iter().map(of).collect::<Result<_>>()?;
-        Ok(LeftKeys { columns, numbers: HashMap::new(), own: Vec::new() })
-    }
-
-    /// Whether the join has none.
-    pub fn is_empty(&self) -> bool {
-        self.columns.is_empty()
-    }
-
-    /// Whether they are one text with a code, which is its number.
-    pub fn is_a_code(&self) -> bool {
-        matches!(self.columns.as_slice(), [LeftKey { values: Values::Codes(..), .. }])
-    }
-
-    /// Of each its position in the right table.
-    pub fn right_columns(&self) -> impl ExactSizeIterator<Item = usize> {
-        self.columns.iter().map(|key| key.column)
-    }
-
-    /// A number that two rows share if their keys are equal, counted from zero and not far beyond how many there are; `None` if one
-    /// of them is null.
-    pub fn number(&mut self, row: usize) -> Option<usize> {
-        if self.is_empty() {
-            return Some(0);
-        }
-        if let [key @ LeftKey { values: Values::Codes(..), .. }] = self.columns.as_slice() {
-            return usize::try_from(key.own(row)?).ok();
-        }
-        self.own.clear();
-        for key in &self.columns {
-            self.own.push(key.own(row)?);
-        }
-        if let Some(number) = self.numbers.get(self.own.as_slice()) {
-            return Some(*number);
-        }
-        let number = self.numbers.len();
-        self.numbers.insert(self.own.as_slice().into(), number);
-        Some(number)
+    /// The number of a row's keys; `None` if one of them is null.
+    pub fn number(&self, row: usize) -> Option<u32> {
+        self.numbers.as_ref().map_or(Some(0), |numbers| Some(numbers[row]).filter(|number| *number != NO_NUMBER))
     }
 
     /// Rows by their keys; rows with a null among them are in none. Without keys all are together.
-    pub fn rows_by_keys(&mut self, rows: Range<usize>) -> Vec<Vec<usize>> {
-        if self.is_empty() {
+    pub fn rows_by_keys(&self, rows: Range<usize>) -> Vec<Vec<usize>> {
+        if self.numbers.is_none() {
             return vec![rows.collect()];
         }
-        let mut places: HashMap<usize, usize> = HashMap::new();
+        let mut places: HashMap<u32, usize> = HashMap::new();
         let mut by_keys: Vec<Vec<usize>> = Vec::new();
         for row in rows {
             let Some(number) = self.number(row) else { continue };
@@ -255,73 +139,86 @@ impl LeftKeys {
         }
         by_keys
     }
+}
 
-    /// Sets `wanted` to the keys of a row as right columns write them; false if one of the columns can't have its key.
-    pub fn translate(
-        &mut self,
-        row: usize,
-        right: &[KeyColumn],
-        dictionaries: &Dictionaries,
-        wanted: &mut Vec<i64>,
-    ) -> bool {
-        wanted.clear();
-        for (key, column) in self.columns.iter_mut().zip(right) {
-            let Some(value) = key.wanted(row, column, dictionaries) else { return false };
-            wanted.push(value);
-        }
-        true
+/// Numbers that are compared without a look at what came of each.
+const NUMBERS_AT_ONCE: usize = 32;
+
+fn has(numbers: &[u32], wanted: u32) -> bool {
+    numbers.iter().fold(false, |has, number| has | (*number == wanted))
+}
+
+/// The last row with a number.
+pub(super) fn last_equal(numbers: &[u32], wanted: u32, rows: Range<usize>) -> Option<usize> {
+    let chunks = numbers[rows.clone()].rchunks(NUMBERS_AT_ONCE);
+    let ends = (0..).map(|chunk| rows.end - chunk * NUMBERS_AT_ONCE);
+    chunks.zip(ends).find(|(chunk, _)| has(chunk, wanted)).and_then(|(chunk, end)| {
+        chunk.iter().rposition(|number| *number == wanted).map(|place| end - chunk.len() + place)
+    })
+}
+
+/// The first row with a number.
+pub(super) fn first_equal(numbers: &[u32], wanted: u32, rows: Range<usize>) -> Option<usize> {
+    let chunks = numbers[rows.clone()].chunks(NUMBERS_AT_ONCE);
+    let starts = rows.step_by(NUMBERS_AT_ONCE);
+    let (chunk, start) = chunks.zip(starts).find(|(chunk, _)| has(chunk, wanted))?;
+    chunk.iter().position(|number| *number == wanted).map(|place| start + place)
+}
+
+/// Rows of a part by the numbers of their keys: a number, and in the lower half the row, ascending.
+pub(super) struct Split(Vec<u64>);
+
+impl Split {
+    pub fn new(numbers: &[u32]) -> Split {
+        let known = numbers.iter().zip(0u64..).filter(|(number, _)| **number != NO_NUMBER);
+        let mut rows: Vec<u64> = known.map(|(number, row)| u64::from(*number) << 32 | row).collect();
+        rows.sort_unstable();
+        Split(rows)
+    }
+
+    /// How many of them are before a row of a number.
+    fn before(&self, number: u32, row: usize) -> usize {
+        let wanted = (u64::from(number) << 32).saturating_add(row as u64);
+        self.0.partition_point(|entry| *entry < wanted)
+    }
+
+    fn row(&self, place: usize, number: u32) -> Option<usize> {
+        let entry = *self.0.get(place)?;
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half is a row of a part")]
+        (entry >> 32 == u64::from(number)).then_some(entry as u32 as usize)
+    }
+
+    /// The rows with a number.
+    pub fn list(&self, number: u32) -> impl ExactSizeIterator<Item = usize> {
+        let (begin, end) = (self.before(number, 0), self.before(number, 1 << 32));
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half is a row of a part")]
+        self.0[begin..end].iter().map(|entry| *entry as u32 as usize)
+    }
+
+    pub fn has(&self, number: u32) -> bool {
+        self.row(self.before(number, 0), number).is_some()
+    }
+
+    /// The last row with a number before a row.
+    pub fn last_before(&self, number: u32, end: usize) -> Option<usize> {
+        self.row(self.before(number, end).checked_sub(1)?, number)
+    }
+
+    /// The first row with a number from a row on.
+    pub fn first_from(&self, number: u32, first: usize) -> Option<usize> {
+        self.row(self.before(number, first), number)
     }
 }
 
-/// A further key of left rows.
-struct LeftKey {
-    /// Position of the right column that must equal it.
-    column: usize,
-    values: Values,
-    nulls: Option<NullBuffer>,
-    /// What the texts of the left are in dictionaries of the right.
-    translations: Translations,
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Dictionary(_, _) | DataType::Utf8)
 }
 
-impl LeftKey {
-    fn new(array: &ArrayRef, column: usize) -> Result<LeftKey> {
-        let KeyColumn { values, nulls } = KeyColumn::new(array)?;
-        Ok(LeftKey { column, values, nulls, translations: Translations::default() })
-    }
-
-    /// The key of a row as the left writes it; `None` for null.
-    fn own(&self, row: usize) -> Option<i64> {
-        let is_null = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
-        (!is_null).then(|| match &self.values {
-            Values::Codes(codes, _) => i64::from(codes[row]),
-            Values::Numbers(numbers) => numbers[row],
-        })
-    }
-
-    /// The key of a row as a right column writes it; `None` if the column can't have it.
-    fn wanted(&mut self, row: usize, right: &KeyColumn, dictionaries: &Dictionaries) -> Option<i64> {
-        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
-            return None;
-        }
-        match (&self.values, &right.values) {
-            (Values::Numbers(numbers), Values::Numbers(_)) => Some(numbers[row]),
-            (Values::Codes(codes, texts), Values::Codes(_, right_texts)) => {
-                let place = usize::try_from(codes[row]).ok()?;
-                self.translations.to(right_texts, dictionaries).code(texts, place).map(i64::from)
-            }
-            _ => None,
-        }
-    }
-}
-
-fn coded(array: &ArrayRef) -> Result<ArrayRef> {
-    let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    Ok(if *array.data_type() == text { Arc::clone(array) } else { cast(array, &text)? })
-}
-
-/// Whole numbers, dates and booleans as 64-bit integers.
-fn numbers(array: &ArrayRef) -> Result<ArrayRef> {
+/// Whole numbers, dates, instants and booleans as 64-bit integers, whatever their type is on either side; texts as they are.
+fn whole_numbers(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
+        DataType::Dictionary(_, of) if **of != DataType::Utf8 => Ok(cast(array, &DataType::Utf8)?),
+        of if is_text(of) => Ok(Arc::clone(array)),
         DataType::Date32 => Ok(cast(&cast(array, &DataType::Int32)?, &DataType::Int64)?),
         DataType::Int8
         | DataType::Int16
@@ -333,5 +230,68 @@ fn numbers(array: &ArrayRef) -> Result<ArrayRef> {
         | DataType::Boolean
         | DataType::Timestamp(_, _) => Ok(cast(array, &DataType::Int64)?),
         other => Err(Error::Unsupported(format!("a join by a {other}"))),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use arrow::array::{BooleanArray, Date32Array, DictionaryArray, Int16Array, Int64Array, StringArray};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn numbers_of(columns: usize) -> KeyNumbers {
+        KeyNumbers::new(&(0..columns).map(|column| (Expr::Column(column), column)).collect::<Vec<_>>())
+    }
+
+    fn coded(texts: &[Option<&str>]) -> ArrayRef {
+        Arc::new(texts.iter().copied().collect::<DictionaryArray<Int32Type>>())
+    }
+
+    #[test]
+    fn equal_keys_have_one_number_whatever_their_type_and_dictionary() {
+        let mut texts = numbers_of(1);
+        let one = texts.of_columns(&[coded(&[Some("N"), Some("Q"), None, Some("N")])]).unwrap();
+        let other = texts.of_columns(&[coded(&[Some("Z"), Some("Q"), Some("N")])]).unwrap();
+        let plain = texts.of_columns(&[Arc::new(StringArray::from(vec![Some("Q"), None, Some("N")]))]).unwrap();
+        assert_eq!((one[0], one[1], one[2]), (one[3], other[1], NO_NUMBER));
+        assert_eq!((other[2], plain[0], plain[1], plain[2]), (one[0], one[1], NO_NUMBER, one[0]));
+        assert!(!one.contains(&other[0]));
+
+        let mut mixed = numbers_of(2);
+        let left: [ArrayRef; 2] = [Arc::new(Int16Array::from(vec![Some(-1), Some(7), None])), coded(&[Some("a"); 3])];
+        let right: [ArrayRef; 2] = [Arc::new(Int64Array::from(vec![7, -1, 65_535])), coded(&[Some("a"); 3])];
+        let (left, right) = (mixed.of_columns(&left).unwrap(), mixed.of_columns(&right).unwrap());
+        assert_eq!((left[0], left[1], left[2]), (right[1], right[0], NO_NUMBER));
+        assert!(!left.contains(&right[2]));
+
+        let other: [ArrayRef; 2] =
+            [Arc::new(Date32Array::from(vec![Some(3), None])), Arc::new(BooleanArray::from(vec![Some(true), None]))];
+        assert_eq!(numbers_of(2).of_columns(&other).unwrap()[1], NO_NUMBER);
+        let floats: ArrayRef = Arc::new(arrow::array::Float64Array::from(vec![1.0]));
+        assert!(matches!(numbers_of(1).of_columns(&[floats]), Err(Error::Unsupported(_))));
+        assert!(numbers_of(1).of_columns(&[coded(&[])]).unwrap().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn rows_of_a_number_are_found_by_scan_and_by_split(
+            numbers in prop::collection::vec(prop_oneof![0u32..9, Just(NO_NUMBER), any::<u32>()], 0..200),
+            wanted in prop_oneof![0u32..10, any::<u32>()],
+            bounds in (0usize..201, 0usize..201),
+        ) {
+            prop_assume!(wanted != NO_NUMBER);
+            let rows = bounds.0.min(bounds.1).min(numbers.len())..bounds.0.max(bounds.1).min(numbers.len());
+            let all: Vec<usize> = (0..numbers.len()).filter(|row| numbers[*row] == wanted).collect();
+            let within = || all.iter().copied().filter(|row| rows.contains(row));
+            prop_assert_eq!(last_equal(&numbers, wanted, rows.clone()), within().next_back());
+            prop_assert_eq!(first_equal(&numbers, wanted, rows.clone()), within().next());
+            let split = Split::new(&numbers);
+            prop_assert_eq!(split.list(wanted).collect::<Vec<_>>(), all.clone());
+            prop_assert_eq!(split.has(wanted), !all.is_empty());
+            prop_assert_eq!(split.last_before(wanted, rows.end), all.iter().copied().rfind(|row| *row < rows.end));
+            prop_assert_eq!(split.first_from(wanted, rows.start), all.iter().copied().find(|row| *row >= rows.start));
+        }
     }
 }

@@ -29,9 +29,9 @@ use hashbrown::hash_map::EntryRef;
 use hashbrown::{HashMap, HashSet};
 use splay_store::TableSnapshot;
 
-use self::chain::{Chain, FoundByKeys, Keyed, Right, Searched};
+use self::chain::{Chain, Keyed, Right, Searched};
 use self::equal_times::pairs_of;
-use self::keys::LeftKeys;
+use self::keys::KeyNumbers;
 use crate::asof::MatchRule;
 use crate::error::{Error, Result};
 use crate::expr::{Chosen, Expr, Value};
@@ -79,7 +79,14 @@ pub(crate) fn join(input: Vec<Frame>, join: &AsofJoin, setting: &Setting<'_>) ->
     let rows: usize = input.iter().map(Frame::len).sum();
     check_memory(rows, join, setting.memory_bytes / 2)?;
     let pairs = pairs_of(join, setting.memory_bytes / 2);
-    let joiner = || Joiner { join, right: &right, constants: setting.constants, chains: HashMap::new(), pairs: &pairs };
+    let joiner = || Joiner {
+        join,
+        right: &right,
+        constants: setting.constants,
+        chains: HashMap::new(),
+        numbers: KeyNumbers::new(&join.keys),
+        pairs: &pairs,
+    };
     let joined = in_chunks(&input, (CHUNK_ROWS, PARALLEL_ROWS), setting, joiner, Joiner::chunk)?;
     let mut stats = count(snapshot, &[])?;
     stats.rows.kept = joined.iter().map(|(_, found)| *found as u64).sum();
@@ -194,6 +201,8 @@ struct Joiner<'a> {
     constants: &'a [ArrayRef],
     /// The right rows of each symbol that came by.
     chains: HashMap<String, Chain>,
+    /// Numbers of the further keys of the rows that came by.
+    numbers: KeyNumbers,
     /// Pairs of rows of equal times, of all joiners together.
     pairs: &'a RowCount,
 }
@@ -242,15 +251,14 @@ impl Joiner<'_> {
         let times = instants(&times)?;
         let timed = times.nulls();
         let times = times_of(&times)?;
-        let mut keys = LeftKeys::new(&self.join.keys, left, self.constants)?;
+        let keys = self.numbers.of_left(left, self.constants)?;
         let symbols = Symbols::of(self.join.symbol.as_ref(), left, self.constants)?;
         let runs = runs_of(symbols.as_ref(), left.len(), self.right)?;
         let mut positions = vec![NOTHING; left.len()];
-        let mut found_by_keys = FoundByKeys::default();
         for (run, symbol) in runs {
             let chain = chain_of(&mut self.chains, self.right, symbol)?;
-            let keyed = Keyed { right: self.right, keys: &mut keys, wanted: Vec::new() };
-            let mut searched = Searched::new(self.join.rule, keyed, &mut found_by_keys);
+            let keyed = Keyed { right: self.right, keys: &keys, numbers: &mut self.numbers };
+            let mut searched = Searched { rule: self.join.rule, keyed };
             let found = &mut positions[run.clone()];
             if timed.is_none() && chain.find_all(&mut searched, &times[run.clone()], |row, place| found[row] = place)? {
                 continue;

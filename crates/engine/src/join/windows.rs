@@ -11,7 +11,7 @@ use arrow::buffer::NullBuffer;
 use hashbrown::HashMap;
 
 use super::chain::{Chain, Keyed, Right, Rows};
-use super::keys::LeftKeys;
+use super::keys::KeyNumbers;
 use super::{Symbols, chain_of, evaluate_over, in_chunks, right_of, runs_of};
 use crate::aggregate::{Accumulator, Aggregate, Assigned, Picks, Positions, Run, accumulator};
 use crate::asof::{WindowRule, window_rows};
@@ -71,6 +71,7 @@ pub(crate) fn window_join(input: &[Frame], join: &WindowJoin, setting: &Setting<
         reads: &setting.reads,
         held_bytes_max: limit / setting.threads.max(1),
         chains: HashMap::new(),
+        numbers: KeyNumbers::new(&join.keys),
     };
     let joined = in_chunks(input, (CHUNK_ROWS, CHUNK_ROWS), setting, joiner, Joiner::chunk)?;
     let mut stats = count(snapshot, &[])?;
@@ -89,6 +90,8 @@ struct Joiner<'a> {
     held_bytes_max: usize,
     /// The right rows of each symbol that came by.
     chains: HashMap<String, Chain>,
+    /// Numbers of the further keys of the rows that came by.
+    numbers: KeyNumbers,
 }
 
 impl Joiner<'_> {
@@ -96,14 +99,14 @@ impl Joiner<'_> {
     fn chunk(&mut self, left: &Frame) -> Result<(Frame, usize)> {
         let bounds = self.bounds(left)?;
         let symbols = Symbols::of(self.join.symbol.as_ref(), left, self.constants)?;
-        let mut keys = LeftKeys::new(&self.join.keys, left, self.constants)?;
+        let keys = self.numbers.of_left(left, self.constants)?;
         let mut results = Results::new(self, left.len())?;
         for (rows, symbol) in runs_of(symbols.as_ref(), left.len(), self.right)? {
             let chain = chain_of(&mut self.chains, self.right, symbol)?;
             // The right rows with some further keys ascend in time too, so that they are as rows of a symbol of their own.
             let rows = keys.rows_by_keys(rows);
             let mut lists: Vec<List> = rows.into_iter().map(|rows| List::new(rows, &bounds, self.join.rule)).collect();
-            let mut keyed = Keyed { right: self.right, keys: &mut keys, wanted: Vec::new() };
+            let mut keyed = Keyed { right: self.right, keys: &keys, numbers: &mut self.numbers };
             // The row that prevails is the last one before the begin, in whichever part it is: the last parts are looked at first.
             for number in (0..chain.len()).rev() {
                 for list in &mut lists {
@@ -171,7 +174,7 @@ impl List {
         if is_before && !self.wants_prevailing.contains(&true) {
             return Ok(());
         }
-        let found = match keyed.keys.is_empty() {
+        let found = match keyed.numbers.are_none() {
             true => chain.rows(number, keyed.right)?,
             false => chain.rows_of_keys(number, keyed, self.rows[0], is_before)?,
         };
