@@ -6,9 +6,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int32Type};
+use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use hashbrown::HashMap;
 
 use super::dictionaries::ByDictionary;
@@ -20,6 +20,12 @@ use crate::frame::Frame;
 /// The number of keys of which one is null.
 const NO_NUMBER: u32 = u32::MAX;
 
+/// What is added to a whole number near zero for its number as a single key.
+const NEAR_ZERO: i64 = 1 << 30;
+
+/// The first number of whole numbers that are far from zero.
+const FAR_FROM_ZERO: u32 = 1 << 31;
+
 /// Numbers of the further keys of a join, of all rows that came by.
 pub(super) struct KeyNumbers {
     /// Expressions of the left, and positions of the columns of the right that must equal them.
@@ -28,6 +34,8 @@ pub(super) struct KeyNumbers {
     /// By key.
     texts: Vec<Texts>,
     words: Vec<KnownWords>,
+    /// Of a single key, by dictionary: the number of each of its texts.
+    of_codes: ByDictionary<Vec<u32>>,
 }
 
 /// The words of texts of a key.
@@ -44,6 +52,7 @@ impl KeyNumbers {
             groups: Groups::new(keys.len()),
             texts: keys.iter().map(|_| Texts::default()).collect(),
             words: keys.iter().map(|_| KnownWords::default()).collect(),
+            of_codes: ByDictionary::default(),
         }
     }
 
@@ -74,6 +83,15 @@ impl KeyNumbers {
     }
 
     fn of_columns(&mut self, columns: &[ArrayRef]) -> Result<Vec<u32>> {
+        let columns = columns.iter().map(whole_numbers).collect::<Result<Vec<_>>>()?;
+        if let [column] = columns.as_slice() {
+            if let Some(values) = column.as_primitive_opt::<Int64Type>() {
+                return Ok(self.of_whole_numbers(values));
+            }
+            if let Some(numbers) = self.of_codes(column) {
+                return Ok(numbers);
+            }
+        }
         let rows = columns.first().map_or(0, |column| column.len());
         let stride = columns.len() + 1;
         let mut words = vec![0; rows * stride];
@@ -81,10 +99,11 @@ impl KeyNumbers {
             self.write(key, column, &mut words, stride)?;
         }
         let mut numbers = Vec::with_capacity(rows);
-        if let ([_], true) = (columns, is_text(columns[0].data_type())) {
+        if columns.len() == 1 {
             // The number of the text is as good.
-            let number = |words: &[u64]| u32::try_from(words[0]).ok().filter(|_| words[1] == 0).unwrap_or(NO_NUMBER);
-            numbers.extend(words.chunks_exact(stride).map(number));
+            numbers.extend(
+                words.chunks_exact(stride).map(|words| if words[1] == 0 { number(words[0]) } else { NO_NUMBER }),
+            );
             return Ok(numbers);
         }
         self.groups.find_rows(&words, |group| numbers.push(group));
@@ -96,16 +115,44 @@ impl KeyNumbers {
         Ok(numbers)
     }
 
+    /// Those of a single key: what is not far from zero has its number without a look-up.
+    fn of_whole_numbers(&mut self, values: &Int64Array) -> Vec<u32> {
+        let near =
+            |value: i64| u32::try_from(value.checked_add(NEAR_ZERO)?).ok().filter(|number| *number < FAR_FROM_ZERO);
+        let all = values.values().iter().enumerate();
+        let numbers = all.map(|(row, value)| match near(*value) {
+            _ if values.is_null(row) => NO_NUMBER,
+            Some(number) => number,
+            None => FAR_FROM_ZERO + self.groups.find(&[value.cast_unsigned(), 0]),
+        });
+        numbers.collect()
+    }
+
+    /// Those of a single key by the codes of its texts; `None` if it has no codes, or its dictionary more texts than there are rows.
+    fn of_codes(&mut self, column: &ArrayRef) -> Option<Vec<u32>> {
+        let coded = column.as_dictionary_opt::<Int32Type>()?;
+        let dictionary = coded.values().as_string_opt().filter(|texts| texts.len() <= coded.len())?;
+        let texts = &mut self.texts[0];
+        let number = |text: Option<&str>| text.map_or(NO_NUMBER, |text| texts.number(text));
+        let of_codes = self.of_codes.get_or_insert_with(dictionary, || dictionary.iter().map(number).collect());
+        let codes = coded.keys().values().iter();
+        let of_code = |code: &i32| usize::try_from(*code).ok().and_then(|code| of_codes.get(code)).copied();
+        let mut numbers: Vec<u32> = codes.map(|code| of_code(code).unwrap_or(NO_NUMBER)).collect();
+        if let Some(nulls) = coded.keys().nulls().filter(|nulls| nulls.null_count() > 0) {
+            (!nulls.inner()).set_indices().for_each(|row| numbers[row] = NO_NUMBER);
+        }
+        Some(numbers)
+    }
+
     /// Writes the words of a key to its places among those of all keys, and in the last word of a row which are null.
     fn write(&mut self, key: usize, column: &ArrayRef, words: &mut [u64], stride: usize) -> Result<()> {
-        let column = whole_numbers(column)?;
         let texts = &mut self.texts[key];
         let KnownWords { of_dictionaries, of_texts } = &mut self.words[key];
         let known = match column.as_dictionary_opt::<Int32Type>().and_then(|coded| coded.values().as_string_opt()) {
             Some(dictionary) => of_dictionaries.get_or_insert_with(dictionary, TextWords::default),
             None => of_texts,
         };
-        ValueKey::new(key, &column, texts, known)?.write(0, words, stride);
+        ValueKey::new(key, column, texts, known)?.write(0, words, stride);
         Ok(())
     }
 }
@@ -210,6 +257,11 @@ impl Split {
     }
 }
 
+/// The number of a text, of which there are no more than numbers.
+fn number(word: u64) -> u32 {
+    u32::try_from(word).unwrap_or(NO_NUMBER)
+}
+
 fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Dictionary(_, _) | DataType::Utf8)
 }
@@ -236,7 +288,7 @@ fn whole_numbers(array: &ArrayRef) -> Result<ArrayRef> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use arrow::array::{BooleanArray, Date32Array, DictionaryArray, Int16Array, Int64Array, StringArray};
+    use arrow::array::{BooleanArray, Date32Array, DictionaryArray, Int16Array, StringArray};
     use proptest::prelude::*;
 
     use super::*;
@@ -254,10 +306,26 @@ mod tests {
         let mut texts = numbers_of(1);
         let one = texts.of_columns(&[coded(&[Some("N"), Some("Q"), None, Some("N")])]).unwrap();
         let other = texts.of_columns(&[coded(&[Some("Z"), Some("Q"), Some("N")])]).unwrap();
+        let sparse: ArrayRef = Arc::new(DictionaryArray::<Int32Type>::new(
+            vec![Some(0), None, Some(2), Some(3)].into(),
+            Arc::new(StringArray::from(vec![Some("N"), Some("X"), Some("Z"), None, Some("Q"), Some("Y")])),
+        ));
+        let found = texts.of_columns(&[Arc::clone(&sparse)]).unwrap();
+        assert_eq!(found, [one[0], NO_NUMBER, other[0], NO_NUMBER]);
+        let rows: ArrayRef = arrow::compute::concat(&[&sparse, &sparse]).unwrap();
+        assert_eq!(texts.of_columns(&[rows]).unwrap(), [found.clone(), found].concat());
         let plain = texts.of_columns(&[Arc::new(StringArray::from(vec![Some("Q"), None, Some("N")]))]).unwrap();
         assert_eq!((one[0], one[1], one[2]), (one[3], other[1], NO_NUMBER));
         assert_eq!((other[2], plain[0], plain[1], plain[2]), (one[0], one[1], NO_NUMBER, one[0]));
         assert!(!one.contains(&other[0]));
+
+        let far = [i64::MIN, -(1 << 30) - 1, -(1 << 30), -1, 0, (1 << 30) - 1, 1 << 30, i64::MAX];
+        let mut whole = numbers_of(1);
+        let far: ArrayRef = Arc::new(far.map(Some).into_iter().chain([None]).collect::<Int64Array>());
+        let (one, other) = (whole.of_columns(&[Arc::clone(&far)]).unwrap(), whole.of_columns(&[far]).unwrap());
+        assert_eq!((&one, one[8], one.iter().collect::<std::collections::HashSet<_>>().len()), (&other, NO_NUMBER, 9));
+        let small: ArrayRef = Arc::new(Int16Array::from(vec![-1, 0]));
+        assert_eq!(whole.of_columns(&[small]).unwrap(), one[3..5]);
 
         let mut mixed = numbers_of(2);
         let left: [ArrayRef; 2] = [Arc::new(Int16Array::from(vec![Some(-1), Some(7), None])), coded(&[Some("a"); 3])];
