@@ -191,6 +191,9 @@ impl LeftKeys {
 /// Numbers that are compared without a look at what came of each.
 const NUMBERS_AT_ONCE: usize = 32;
 
+/// Numbers between the least and the greatest for each row, up to which places are counted for them.
+const NUMBERS_OF_ROW: usize = 2;
+
 fn has(numbers: &[u32], wanted: u32) -> bool {
     numbers.iter().fold(false, |has, number| has | (*number == wanted))
 }
@@ -212,25 +215,58 @@ pub(super) fn first_equal(numbers: &[u32], wanted: u32, rows: Range<usize>) -> O
     chunk.iter().position(|number| *number == wanted).map(|place| start + place)
 }
 
-/// Rows of a part by the numbers of their keys: a number, and in the lower half the row, ascending.
-pub(super) struct Split(Vec<u64>);
+/// Rows of a part by the numbers of their keys.
+pub(super) struct Split {
+    /// A number, and in the lower half the row, ascending.
+    rows: Vec<u64>,
+    /// Where the rows of each number from `least` on begin, and where the last ones end; empty where numbers are far from each other.
+    starts: Vec<u32>,
+    least: u32,
+}
 
 impl Split {
     pub fn new(numbers: &[u32]) -> Split {
-        let known = numbers.iter().zip(0u64..).filter(|(number, _)| **number != NO_NUMBER);
-        let mut rows: Vec<u64> = known.map(|(number, row)| u64::from(*number) << 32 | row).collect();
-        rows.sort_unstable();
-        Split(rows)
+        let known = || numbers.iter().zip(0u64..).filter(|(number, _)| **number != NO_NUMBER);
+        let entry = |(number, row): (&u32, u64)| u64::from(*number) << 32 | row;
+        let (least, greatest) =
+            known().fold((NO_NUMBER, 0), |(least, greatest), (number, _)| (least.min(*number), greatest.max(*number)));
+        let span = greatest.saturating_sub(least) as usize;
+        if span > numbers.len().saturating_mul(NUMBERS_OF_ROW) {
+            let mut rows: Vec<u64> = known().map(entry).collect();
+            rows.sort_unstable();
+            return Split { rows, starts: Vec::new(), least };
+        }
+        // First how many each has, then where each begins; where the next of each goes, is where it ends at last.
+        let mut starts = vec![0u32; span + 3];
+        let place = |number: u32| number.saturating_sub(least) as usize;
+        known().for_each(|(number, _)| starts[place(*number) + 2] += 1);
+        for place in 2..starts.len() {
+            starts[place] += starts[place - 1];
+        }
+        let mut rows = vec![0; starts.last().map_or(0, |rows| *rows as usize)];
+        for (number, row) in known() {
+            let next = &mut starts[place(*number) + 1];
+            rows[*next as usize] = entry((number, row));
+            *next += 1;
+        }
+        Split { rows, starts, least }
     }
 
-    /// How many of them are before a row of a number.
+    /// How many entries are before a row of a number.
     fn before(&self, number: u32, row: usize) -> usize {
         let wanted = (u64::from(number) << 32).saturating_add(row as u64);
-        self.0.partition_point(|entry| *entry < wanted)
+        let of_number = || {
+            let place = number.checked_sub(self.least)? as usize;
+            self.starts.get(place..place + 2).map(|ends| ends[0] as usize..ends[1] as usize)
+        };
+        match of_number() {
+            Some(entries) => entries.start + self.rows[entries].partition_point(|entry| *entry < wanted),
+            None => self.rows.partition_point(|entry| *entry < wanted),
+        }
     }
 
     fn row(&self, place: usize, number: u32) -> Option<usize> {
-        let entry = *self.0.get(place)?;
+        let entry = *self.rows.get(place)?;
         #[expect(clippy::cast_possible_truncation, reason = "the lower half is a row of a part")]
         (entry >> 32 == u64::from(number)).then_some(entry as u32 as usize)
     }
@@ -239,7 +275,7 @@ impl Split {
     pub fn list(&self, number: u32) -> impl ExactSizeIterator<Item = usize> {
         let (begin, end) = (self.before(number, 0), self.before(number, 1 << 32));
         #[expect(clippy::cast_possible_truncation, reason = "the lower half is a row of a part")]
-        self.0[begin..end].iter().map(|entry| *entry as u32 as usize)
+        self.rows[begin..end].iter().map(|entry| *entry as u32 as usize)
     }
 
     pub fn has(&self, number: u32) -> bool {
