@@ -56,13 +56,10 @@ impl Calendar {
         let mut special_days: Vec<SpecialDay> = Vec::new();
         for of_date in rows.chunk_by(|a, b| a.date == b.date) {
             let (first, date) = (sessions.len(), of_date[0].date);
-            let mut kind = None;
+            let (mut kind, mut is_closed) = (None, false);
             for row in of_date {
                 match entry(row).map_err(refused)? {
-                    Entry::Closed if of_date.len() > 1 => {
-                        return Err(refused(format!("{date} has a row without a session beside others")));
-                    }
-                    Entry::Closed => kind = Some(SpecialDayKind::Closed),
+                    Entry::Closed => is_closed = true,
                     Entry::Session(session, of_session) => {
                         if let Some(before) = sessions.last().filter(|before| before.close > session.open) {
                             return Err(refused(overlap(before, &session)));
@@ -71,6 +68,13 @@ impl Calendar {
                         kind = kind.or(of_session);
                     }
                 }
+            }
+            match is_closed {
+                true if first < sessions.len() => {
+                    return Err(refused(format!("{date} has a row without a session, and another with one")));
+                }
+                true => kind = Some(SpecialDayKind::Closed),
+                false => {}
             }
             let note = of_date.iter().find_map(|row| row.note.clone().filter(|note| !note.is_empty()));
             if let Some(kind) = kind {
@@ -208,6 +212,7 @@ mod tests {
             "2024-12-27 2024-12-27T00:00:00Z 2024-12-27T02:30:00Z regular",
             "2024-12-31 - - holiday",
             "2025-01-01 - -",
+            "2025-01-01 - - closed",
         ])
         .unwrap();
         let (from, to) = (date(2024, 12, 27), date(2025, 1, 1));
@@ -255,7 +260,10 @@ mod tests {
             (&["2024-12-30 2024-12-30T00:00:00Z 2024-12-30T02:30:00Z lunch"], "\"lunch\"; there are regular"),
             (&["2024-12-30 2024-12-30T02:30:00Z 2024-12-30T02:30:00Z"], "closes at 2024-12-30T02:30:00Z"),
             (&["2024-12-30 2023-12-30T00:00:00Z 2023-12-30T02:30:00Z"], "days away from its date 2024-12-30"),
-            (&["2024-12-30 - - closed", "2024-12-30 2024-12-30T00:00:00Z 2024-12-30T02:30:00Z"], "beside others"),
+            (
+                &["2024-12-30 - - closed", "2024-12-30 2024-12-30T00:00:00Z 2024-12-30T02:30:00Z"],
+                "and another with one",
+            ),
             (
                 &[
                     "2024-12-30 2024-12-30T00:00:00Z 2024-12-30T02:30:00Z",

@@ -51,11 +51,12 @@ impl CalendarTables {
             table.is_ok_and(|table| table.is_some_and(|table| columns(table.spec()).is_ok()))
         };
         // Of many tables only those of like names are looked at.
-        let tables = self.tables.names_of_tables().into_iter().filter(|other| near(other) <= 2 && is_calendar(other));
-        let meant = shipped.filter(|other| near(other) <= 2).chain(tables).min_by_key(near);
-        let hint = meant.map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
+        let is_like = |other: &String| near(other) <= name.len() / 4;
+        let tables = self.tables.names_of_tables().into_iter().filter(|other| is_like(other) && is_calendar(other));
+        let meant = shipped.filter(is_like).chain(tables).min_by_key(near);
+        let hint = meant.map_or_else(|| "; there".to_owned(), |meant| format!("; did you mean {meant:?}? There"));
         plan_err!(
-            "there is no calendar {name:?}{hint} There are {}, and the reference tables of this database that are calendars",
+            "there is no calendar {name:?}{hint} are {}, and the reference tables of this database that are calendars",
             known.join(", ")
         )
     }
