@@ -124,17 +124,17 @@ def test_a_reference_table_is_a_calendar(tmp_path) -> None:
     given = "select sum(size) as s from trade where in_session(time, $calendar)"
 
     def sums() -> list[int]:
-        frame = db.table("trade").filter(splay.sql_expr("in_session(time, 'tokyo')")).agg(s=splay.col("size").sum())
-        asked = [db.sql(written), db.sql(given, calendar="Tokyo"), frame]
-        return [answer.to_arrow()["s"].to_pylist()[0] for answer in asked for _ in range(2)]
+        frame = db["trade"].filter(splay.call("in_session", splay.col("time"), "tokyo")).agg(s=splay.col("size").sum())
+        asked = [lambda: db.sql(written), lambda: db.sql(given, {"calendar": "Tokyo"}), lambda: frame]
+        return [ask().to_arrow()["s"].to_pylist()[0] for ask in asked for _ in range(2)]
 
     assert sums() == [5] * 6
-    db.execute("update tokyo set close = '2024-12-30T06:00:00Z' where date = '2024-12-30'")
+    db.sql("update tokyo set close = '2024-12-30T06:00:00Z' where date = '2024-12-30'")
     assert sums() == [13] * 6
     # Parameters name shipped calendars as they did before.
-    assert db.sql(given, calendar="NYSE").to_arrow()["s"].to_pylist() == [None]
+    assert db.sql(given, {"calendar": "NYSE"}).to_arrow()["s"].to_pylist() == [None]
     with pytest.raises(splay.StatementError, match=r'there is no calendar "tokio"; did you mean "tokyo"\?'):
-        db.sql(given, calendar="tokio").to_arrow()
-    db.execute("update tokyo set close = null where date = '2024-12-30'")
+        db.sql(given, {"calendar": "tokio"}).to_arrow()
+    db.sql("update tokyo set close = null where date = '2024-12-30'")
     with pytest.raises(splay.StatementError, match="the table tokyo is no calendar: the half day 2024-12-30 has no close"):
         db.sql(written).to_arrow()
