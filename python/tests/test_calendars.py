@@ -124,13 +124,14 @@ def test_a_reference_table_is_a_calendar(tmp_path) -> None:
     given = "select sum(size) as s from trade where in_session(time, $calendar)"
 
     def sums() -> list[int]:
-        frame = db["trade"].filter(splay.call("in_session", splay.col("time"), "tokyo")).agg(s=splay.col("size").sum())
-        asked = [lambda: db.sql(written), lambda: db.sql(given, {"calendar": "Tokyo"}), lambda: frame]
-        return [ask().to_arrow()["s"].to_pylist()[0] for ask in asked for _ in range(2)]
+        frame = db["trade"].filter(splay.call("in_session", splay.col("time"), "tokyo"))
+        texts = [(written, None), (given, {"calendar": "Tokyo"})]
+        asked = [db.sql(text, params).to_arrow()["s"].to_pylist()[0] for text, params in texts for _ in range(2)]
+        return [*asked, sum(frame.to_arrow()["size"].to_pylist())]
 
-    assert sums() == [5] * 6
+    assert sums() == [5] * 5
     db.sql("update tokyo set close = '2024-12-30T06:00:00Z' where date = '2024-12-30'")
-    assert sums() == [13] * 6
+    assert sums() == [13] * 5
     # Parameters name shipped calendars as they did before.
     assert db.sql(given, {"calendar": "NYSE"}).to_arrow()["s"].to_pylist() == [None]
     with pytest.raises(splay.StatementError, match=r'there is no calendar "tokio"; did you mean "tokyo"\?'):
