@@ -117,7 +117,7 @@ fn columns(spec: &TableSpec) -> Result<([usize; 3], [Option<usize>; 2])> {
             plan_datafusion_err!("the table {name} is no calendar: it has no column {name_of}; {COLUMNS}")
         })
     };
-    let times = [ColumnType::Timestamp];
+    let times = [ColumnType::Timestamp, ColumnType::Date];
     let texts = [ColumnType::Text, ColumnType::Symbol];
     let needed = [needed("date", &[ColumnType::Date])?, needed("open", &times)?, needed("close", &times)?];
     Ok((needed, [column("kind", &texts)?, column("note", &texts)?]))
@@ -131,11 +131,14 @@ fn rows(table: &TableSnapshot) -> Result<Vec<Row>> {
     }
     let read: Vec<usize> = needed.into_iter().chain(texts.into_iter().flatten()).collect();
     let mut rows = Vec::new();
+    let time = ColumnType::Timestamp.arrow();
     for segment in table.partitions().iter().flat_map(|partition| partition.segments.iter()) {
         let batch = segment.read_all(table.spec(), &read).map_err(external)?;
         let dates = batch.column(0).as_primitive::<Date32Type>();
-        let opens = batch.column(1).as_primitive::<TimestampNanosecondType>();
-        let closes = batch.column(2).as_primitive::<TimestampNanosecondType>();
+        // A file whose openings are all at midnight in UTC, as in Tokyo, has dates there.
+        let (opens, closes) = (cast(batch.column(1), &time)?, cast(batch.column(2), &time)?);
+        let opens = opens.as_primitive::<TimestampNanosecondType>();
+        let closes = closes.as_primitive::<TimestampNanosecondType>();
         let mut others = batch.columns()[3..].iter();
         let mut column = |is_there: bool| -> Result<Option<ArrayRef>> {
             let column = if is_there { others.next() } else { None };
