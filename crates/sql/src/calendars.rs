@@ -137,6 +137,9 @@ fn rows(table: &TableSnapshot) -> Result<Vec<Row>> {
         let dates = batch.column(0).as_primitive::<Date32Type>();
         // A file whose openings are all at midnight in UTC, as in Tokyo, has dates there.
         let (opens, closes) = (cast(batch.column(1), &time)?, cast(batch.column(2), &time)?);
+        if opens.null_count() > batch.column(1).null_count() || closes.null_count() > batch.column(2).null_count() {
+            return plan_err!("the table {} is no calendar: it has a time outside of 1677 to 2262", table.spec().name);
+        }
         let opens = opens.as_primitive::<TimestampNanosecondType>();
         let closes = closes.as_primitive::<TimestampNanosecondType>();
         let mut others = batch.columns()[3..].iter();
