@@ -144,7 +144,7 @@ class Database:
         Parameters
         ----------
         statement
-            A query. SQL reads and never changes anything.
+            A query, or a statement that changes tables: that one is carried out by this call, as one commit.
         params
             Values for ``$1``, ``$2`` as a sequence, or for ``$name`` as a dict. A ``datetime`` without a zone is taken as
             UTC; ``timedelta`` becomes an interval; ``Decimal`` keeps its digits; ``None`` is null.
@@ -161,7 +161,7 @@ class Database:
         NoSuchTableError
             If it reads a table that there isn't.
         ReadOnlyError
-            If it would change something.
+            If it would change something within a query.
         TypeError, ValueError, OverflowError
             If a value can't be a parameter; the message names the placeholder.
         """

@@ -100,3 +100,42 @@ def test_a_calendar_goes_with_the_tables_of_a_database(tmp_path) -> None:
         db.write("es", frame, day_start="16:00")
     with pytest.raises(ValueError, match="a day starts at 00:00, or at 12:00 to 23:59 of the day before"):
         db.write("other", frame, day_start="07:00")
+
+
+def test_a_reference_table_is_a_calendar(tmp_path) -> None:
+    """Own sessions, half days and holidays; statements that were asked before see the table's next commit."""
+    pandas = pytest.importorskip("pandas")
+    db = splay.open(tmp_path / "db")
+    rows = pandas.DataFrame(
+        {
+            "date": [datetime.date(2024, 12, 27), datetime.date(2024, 12, 30), datetime.date(2024, 12, 31)],
+            "open": pandas.to_datetime(["2024-12-27T00:00Z", "2024-12-30T00:00Z", None], utc=True),
+            "close": pandas.to_datetime(["2024-12-27T06:00Z", "2024-12-30T02:30Z", None], utc=True),
+            "kind": [None, "half day", "holiday"],
+        }
+    )
+    db.write("tokyo", rows, key=["date"])
+    times = pandas.to_datetime(["2024-12-27T01:00Z", "2024-12-27T07:00Z", "2024-12-30T02:00Z", "2024-12-30T03:00Z"])
+    db.write("trade", pandas.DataFrame({"time": times, "sym": ["A", "A", "B", "B"], "size": [1, 2, 4, 8]}), time="time", symbol="sym")
+    days = splay.calendar("tokyo", database=db)
+    assert [(row["date"].day, row["early_close"]) for row in days.to_arrow().to_pylist()] == [(27, False), (30, True)]
+    assert splay.calendar("tokyo", "2024-12-31", "2024-12-31", rows="special", database=db).to_arrow()["kind"].to_pylist() == ["closed"]
+    written = "select sum(size) as s from trade where in_session(time, 'tokyo')"
+    given = "select sum(size) as s from trade where in_session(time, $calendar)"
+
+    def sums() -> list[int]:
+        frame = db["trade"].filter(splay.call("in_session", splay.col("time"), "tokyo"))
+        texts = [(written, None), (given, {"calendar": "Tokyo"})]
+        asked = [db.sql(text, params).to_arrow()["s"].to_pylist()[0] for text, params in texts for _ in range(2)]
+        return [*asked, sum(frame.to_arrow()["size"].to_pylist())]
+
+    assert sums() == [5] * 5
+    db.sql("update tokyo set close = '2024-12-30T06:00:00Z' where date = '2024-12-30'")
+    assert sums() == [13] * 5
+    # Parameters name shipped calendars as they did before.
+    assert db.sql(given, {"calendar": "NYSE"}).to_arrow()["s"].to_pylist() == [None]
+    with pytest.raises(splay.StatementError, match=r'there is no calendar "tokio"; did you mean "tokyo"\?'):
+        db.sql(given, {"calendar": "tokio"}).to_arrow()
+    db.sql("update tokyo set close = null where date = '2024-12-30'")
+    with pytest.raises(splay.StatementError, match="the table tokyo is no calendar: the half day 2024-12-30 has no close"):
+        db.sql(written).to_arrow()

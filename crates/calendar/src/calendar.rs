@@ -51,6 +51,18 @@ pub enum SpecialDayKind {
     LateOpen,
 }
 
+impl SpecialDayKind {
+    /// As it is written in tables.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            SpecialDayKind::Closed => "closed",
+            SpecialDayKind::EarlyClose => "early close",
+            SpecialDayKind::LateOpen => "late open",
+        }
+    }
+}
+
 /// A time in which an exchange trades without a break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Session {
@@ -65,17 +77,17 @@ pub struct Session {
 /// The trading days of an exchange.
 #[derive(Debug)]
 pub struct Calendar {
-    name: Cow<'static, str>,
-    aliases: &'static [&'static str],
-    title: Cow<'static, str>,
-    zone: Tz,
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) aliases: &'static [&'static str],
+    pub(crate) title: Cow<'static, str>,
+    pub(crate) zone: Tz,
     /// The dates that its rules hold for.
-    covered: RangeInclusive<NaiveDate>,
-    days: Vec<TradingDay>,
-    sessions: Vec<Session>,
-    special_days: Vec<SpecialDay>,
+    pub(crate) covered: RangeInclusive<NaiveDate>,
+    pub(crate) days: Vec<TradingDay>,
+    pub(crate) sessions: Vec<Session>,
+    pub(crate) special_days: Vec<SpecialDay>,
     /// The instants whose trading dates are covered.
-    instants: Range<i64>,
+    pub(crate) instants: Range<i64>,
 }
 
 static CALENDARS: [LazyLock<Arc<Calendar>>; exchanges::COUNT] = [

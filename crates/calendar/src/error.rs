@@ -14,6 +14,14 @@ pub enum Error {
         /// The names that there are.
         known: String,
     },
+    /// Rows that make no calendar. Correct those that are named.
+    #[error("the table {calendar} is no calendar: {reason}")]
+    Rows {
+        /// The name of the table.
+        calendar: String,
+        /// Which rows, and what is wrong with them.
+        reason: String,
+    },
     /// The calendar's rules don't hold then. Narrow the question, or take another calendar.
     #[error("the calendar {calendar} covers {first} to {last}, not {asked}")]
     NotCovered {

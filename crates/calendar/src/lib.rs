@@ -12,6 +12,7 @@
 //! ```
 //!
 //! - Dates are computed from rules (`exchanges/`) when a calendar is first asked for, and kept.
+//! - Others are given row by row (`rows.rs`), as a table of theirs has them.
 //! - Each calendar states the dates that its rules hold for. A question outside of them is an error, not a guess.
 //! - Instants are nanoseconds since the epoch in UTC. A session includes its opening and excludes its close.
 //! - Sessions are those that the exchange announced. Halts and failures during a session aren't recorded.
@@ -22,10 +23,12 @@ mod calendar;
 mod error;
 mod exchanges;
 mod instants;
+mod rows;
 mod rules;
 mod schedule;
 
 pub use calendar::{Calendar, Session, SpecialDay, SpecialDayKind, TradingDay};
 pub use error::{Error, Result};
 pub use instants::SessionSearch;
+pub use rows::Row;
 pub use rules::date;

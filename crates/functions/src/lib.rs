@@ -103,7 +103,10 @@ pub use named_cast::CAST;
 pub use only_row::only_row;
 pub use over_frames::{FramePlanner, MARKER as FRAME_MARKER};
 pub use row_order::{Ordered, RowOrder, RowOrderRule, carry_order, is_ordered};
-pub use sessions::{calendars, special_days, trading_days, trading_sessions};
+pub use sessions::{
+    CalendarSource, OwnCalendars, calendars, own_calendar, special_days, trading_days, trading_sessions,
+    with_own_calendars,
+};
 pub use span_arithmetic::{NEGATED, SpanPlanner};
 pub use strptime::in_words_of_chrono;
 pub use time_bucket::Timeline;

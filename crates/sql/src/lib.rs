@@ -18,6 +18,7 @@
 mod access;
 mod answer;
 mod bounds;
+mod calendars;
 mod change;
 mod coercion;
 mod correlated;

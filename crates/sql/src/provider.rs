@@ -253,6 +253,33 @@ impl TickSchema {
         views
     }
 
+    /// A table that is read as a whole, not by a `FROM`; none if there is no such table that may be known.
+    ///
+    /// # Errors
+    /// Denied, if not all of it may be seen; those of the store.
+    pub(crate) fn whole(&self, name: &str) -> Result<Option<TableSnapshot>> {
+        if !self.sees(name) {
+            return Ok(None);
+        }
+        let table = match self.database.table(name) {
+            Err(splay_store::Error::NoSuchTable { .. }) => return Ok(None),
+            table => table.map_err(external)?,
+        };
+        match &self.guard {
+            Some(guard) if !guard.reads_whole(name) => Err(external(splay_store::Error::Denied {
+                about: format!("for table {}, of which you may not see all", table.name()),
+            })),
+            _ => table.snapshot().map(Some).map_err(external),
+        }
+    }
+
+    /// The tables that may be known.
+    pub(crate) fn names_of_tables(&self) -> Vec<String> {
+        let mut names = self.database.tables().unwrap_or_default();
+        names.retain(|name| self.sees(name));
+        names
+    }
+
     /// Whether the queries of views are shown: they name tables.
     pub(crate) fn shows_queries(&self) -> bool {
         self.guard.is_none()
@@ -267,8 +294,7 @@ impl TickSchema {
 #[async_trait]
 impl SchemaProvider for TickSchema {
     fn table_names(&self) -> Vec<String> {
-        let mut names = self.database.tables().unwrap_or_default();
-        names.retain(|name| self.sees(name));
+        let mut names = self.names_of_tables();
         let views = self.views();
         let is_hidden = |view: &&View| names.iter().any(|name| name.eq_ignore_ascii_case(&view.name));
         let views: Vec<String> = views.iter().filter(|view| !is_hidden(view)).map(|view| view.name.clone()).collect();

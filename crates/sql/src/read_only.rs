@@ -11,6 +11,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, Select, Visitor};
+use splay_functions::with_own_calendars;
 
 use crate::dialect;
 use crate::error::Error;
@@ -48,6 +49,7 @@ pub(crate) async fn plan(
     }
     let plan = state.statement_to_plan(statement).await?;
     limits::check_plan(&plan)?;
+    let plan = with_own_calendars(plan, state.config())?;
     // The list of what reads is ours; this one is DataFusion's.
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     options.verify_plan(&plan).map_err(|_| wrapped(refusal("a statement within the statement")))?;

@@ -1,6 +1,7 @@
 //! What stands beside a time: texts to the minute are times, and numbers beside a date are a mistake.
 //!
-//! - `time >= '2024-03-04 09:30'` and `TIMESTAMP '2024-03-04 09:30'` are read as if they ended in `:00`. Arrow's parser asks for seconds.
+//! - `time >= '2024-03-04 09:30'`, `TIMESTAMP '2024-03-04 09:30Z'` and `to_timestamp('2024-03-04 09:30')` are read as if they had `:00` behind the
+//!   minute. Arrow's parser asks for seconds.
 //! - `date = 2024-03-04` is the number 2017: refused. DataFusion would take it for days since 1970.
 
 use std::borrow::Cow;
@@ -8,12 +9,15 @@ use std::borrow::Cow;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
-use datafusion::logical_expr::expr::{Between, Cast, InList};
+use datafusion::logical_expr::expr::{Between, Cast, InList, ScalarFunction};
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, ScalarUDF};
 use splay_functions::walk::{Walk, WalkPlan};
 
 use crate::numbers::rewritten;
+
+/// The form of a time to the minute.
+const MINUTE: &str = "0000-00-00 00:00";
 
 /// The plan with times to the minute completed.
 ///
@@ -65,12 +69,22 @@ fn completed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::InList(InList { expr, list, negated }) if is_time(&expr) => {
             Transformed::yes(Expr::InList(InList { expr, list: list.into_iter().map(to_seconds).collect(), negated }))
         }
+        Expr::ScalarFunction(ScalarFunction { func, args }) if is_of_text(&func) => {
+            let args =
+                args.into_iter().enumerate().map(|(at, arg)| if at == 0 { to_seconds(arg) } else { arg }).collect();
+            Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args }))
+        }
         other => Transformed::no(other),
     })
 }
 
+/// Whether a function makes a time of a text.
+fn is_of_text(function: &ScalarUDF) -> bool {
+    function.name().starts_with("to_timestamp")
+}
+
 fn to_seconds(expr: Expr) -> Expr {
-    let Some(text) = short(&expr).map(|text| format!("{text}:00")) else { return expr };
+    let Some(text) = short(&expr).map(|text| with_seconds(text).into_owned()) else { return expr };
     match expr {
         Expr::Literal(_, metadata) => Expr::Literal(ScalarValue::Utf8(Some(text)), metadata),
         expr => expr,
@@ -83,21 +97,49 @@ fn short(expr: &Expr) -> Option<&str> {
     is_to_the_minute(text).then_some(text)
 }
 
+/// Whether a text is a date and a time to the minute, with a zone behind it or without.
 fn is_to_the_minute(text: &str) -> bool {
-    text.len() == 16
-        && text.bytes().zip("0000-00-00 00:00".bytes()).all(|(byte, form)| match form {
-            b'0' => byte.is_ascii_digit(),
-            b' ' => byte == b' ' || byte == b'T',
-            form => byte == form,
-        })
+    let Some((begin, zone)) = text.split_at_checked(MINUTE.len()) else { return false };
+    let is_time = begin.bytes().zip(MINUTE.bytes()).all(|(byte, form)| match form {
+        b'0' => byte.is_ascii_digit(),
+        b' ' => byte == b' ' || byte == b'T',
+        form => byte == form,
+    });
+    is_time && (zone.is_empty() || zone.starts_with(['Z', 'z', '+', '-', ' ']))
 }
 
 /// A text that is cast to a time, with seconds if it is a time to the minute.
 pub(crate) fn with_seconds(text: &str) -> Cow<'_, str> {
-    if is_to_the_minute(text) { Cow::Owned(format!("{text}:00")) } else { Cow::Borrowed(text) }
+    if !is_to_the_minute(text) {
+        return Cow::Borrowed(text);
+    }
+    let (begin, zone) = text.split_at(MINUTE.len());
+    Cow::Owned(format!("{begin}:00{zone}"))
 }
 
 /// The instant of a text, to the day, the minute or finer, in nanoseconds since the epoch.
 pub(crate) fn instant(text: &str) -> Option<i64> {
     arrow::compute::kernels::cast_utils::string_to_timestamp_nanos(&with_seconds(text.trim())).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_to_the_minute_get_seconds_before_their_zone() {
+        for (text, expected) in [
+            ("2024-03-04 09:30", "2024-03-04 09:30:00"),
+            ("2024-03-04T09:30Z", "2024-03-04T09:30:00Z"),
+            ("2024-03-04 09:30+01:00", "2024-03-04 09:30:00+01:00"),
+            ("2024-03-04 09:30 America/New_York", "2024-03-04 09:30:00 America/New_York"),
+            ("2024-03-04 09:30:15", "2024-03-04 09:30:15"),
+            ("2024-03-04 09:3", "2024-03-04 09:3"),
+            ("2024-03-04 09:300", "2024-03-04 09:300"),
+            ("2024-03-04 09:3\u{e9}", "2024-03-04 09:3\u{e9}"),
+        ] {
+            assert_eq!(with_seconds(text), expected);
+        }
+        assert_eq!(instant("2024-03-04T09:30+01:00"), instant("2024-03-04T08:30:00Z"));
+    }
 }

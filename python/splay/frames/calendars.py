@@ -26,14 +26,15 @@ def calendar(
     ----------
     name
         ``"NYSE"``, ``"CME"``, ``"LSE"``, ``"EUREX"``, ``"24x7"``, or a market identifier code such as ``"XNYS"``. The table
-        ``calendars()`` of SQL lists them with the dates that each covers.
+        ``calendars()`` of SQL lists them with the dates that each covers. With a database also the name of a reference table that is a
+        calendar: one with the columns ``date``, ``open`` and ``close``.
     start, end
         The first and the last date, both included. Default: all dates that the calendar covers.
     rows
         ``"days"`` gives a row for each trading day, ``"sessions"`` one for each time without a break, ``"special"`` holidays and days of
         other hours.
     database
-        A database or client that the frame shall be joined with. Frames of no database are joined with those of any local one.
+        A database or client that the frame shall be joined with, and whose tables may be calendars. Frames of no database are joined with those of any local one.
 
     Raises
     ------

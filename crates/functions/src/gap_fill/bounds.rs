@@ -9,7 +9,7 @@ use datafusion::common::{JoinType, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 
-use crate::sessions::{IN_SESSION, calendar};
+use crate::sessions::{IN_SESSION, Shared, calendar_of};
 use crate::walk::Walk;
 
 /// What a bound says of the times within the range.
@@ -67,8 +67,8 @@ pub(super) fn of_filters(plan: &LogicalPlan, time: &Expr) -> Vec<Bound> {
 ///
 /// # Errors
 /// If they name two, or one that there isn't.
-pub(super) fn calendar_of_filters(plan: &LogicalPlan, time: &Expr) -> Result<Option<String>> {
-    let mut names: Vec<String> = Vec::new();
+pub(super) fn calendar_of_filters(plan: &LogicalPlan, time: &Expr) -> Result<Option<Shared>> {
+    let mut found: Vec<(String, Result<Shared>)> = Vec::new();
     for_each_term(plan, |term| {
         if let Expr::ScalarFunction(call) = term
             && call.func.name() == IN_SESSION
@@ -76,10 +76,11 @@ pub(super) fn calendar_of_filters(plan: &LogicalPlan, time: &Expr) -> Result<Opt
             && bare(instant) == bare(time)
             && let Some(ScalarValue::Utf8(Some(name))) = name.as_literal()
         {
-            names.push(name.clone());
+            found.push((name.clone(), calendar_of(&call.func, name)));
         }
     });
-    let calendars = names.iter().map(|name| calendar(name)).collect::<Result<Vec<_>>>()?;
+    let (names, calendars): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    let mut calendars = calendars.into_iter().collect::<Result<Vec<_>>>()?;
     match &calendars[..] {
         [first, others @ ..] if others.iter().any(|other| other.name() != first.name()) => {
             plan_err!(
@@ -87,7 +88,7 @@ pub(super) fn calendar_of_filters(plan: &LogicalPlan, time: &Expr) -> Result<Opt
                 names.join(" and ")
             )
         }
-        _ => Ok(names.pop()),
+        _ => Ok(calendars.pop()),
     }
 }
 

@@ -45,7 +45,6 @@ use super::calls::Extent;
 use super::node::{Fill, GapFill};
 use super::series::{Filling, MADE_ROWS_MAX, Series, Span, too_many};
 use crate::grid::DefaultOrigin;
-use crate::sessions::calendar;
 use crate::time_bucket::Placement;
 
 /// Plans the gap fills of a statement.
@@ -73,7 +72,7 @@ impl ExtensionPlanner for GapFillPlanner {
             grid: node.grid.expressions.iter().map(constant).collect::<Result<_>>()?,
             extent: node.grid.extent,
             begins_with_rows: node.grid.begins_with_rows,
-            calendar: node.grid.calendar.as_deref().map(calendar).transpose()?,
+            calendar: node.grid.calendar.as_ref().map(|calendar| Arc::clone(&calendar.0)),
             bounds: node.bounds.iter().map(|bound| Ok((bound.kind, constant(&bound.at)?))).collect::<Result<_>>()?,
             time: node.time,
             keys: node.keys.clone(),

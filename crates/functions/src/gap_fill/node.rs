@@ -13,6 +13,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 
 use super::bounds::Bound;
 use super::calls::{Extent, FillKind};
+use crate::sessions::Shared;
 
 /// A column that isn't left null in made rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -29,8 +30,8 @@ pub(super) struct Grid {
     pub extent: Extent,
     /// Whether buckets are counted from the first one that has rows.
     pub begins_with_rows: bool,
-    /// The calendar in whose sessions buckets are made, by the name that it was asked for by.
-    pub calendar: Option<String>,
+    /// The calendar in whose sessions buckets are made.
+    pub calendar: Option<Shared>,
 }
 
 /// Adds the buckets that an aggregate over `time_bucket` lacks.
@@ -108,7 +109,7 @@ impl UserDefinedLogicalNodeCore for GapFill {
         let keys: Vec<String> = self.keys.iter().map(name).collect();
         write!(f, "GapFill: time={}, keys=[{}]", name(&self.time), keys.join(", "))?;
         if let Some(calendar) = &self.grid.calendar {
-            write!(f, ", sessions of {calendar}")?;
+            write!(f, ", sessions of {}", calendar.name())?;
         }
         for bound in &self.bounds {
             write!(f, ", {:?} {}", bound.kind, bound.at)?;

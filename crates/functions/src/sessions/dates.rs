@@ -17,7 +17,7 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl,
 use splay_calendar::Calendar;
 use splay_store::days;
 
-use super::for_each_calendar;
+use super::{Shared, for_each_calendar};
 use crate::arguments::is_text;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,12 +34,19 @@ enum Question {
 pub(super) struct OfDate {
     question: Question,
     signature: Signature,
+    /// The calendar that a plan was given, for the name in the call.
+    pub(super) own: Option<Shared>,
 }
 
 impl OfDate {
     pub(super) fn all() -> [OfDate; 5] {
         [Question::Trades, Question::Next, Question::Previous, Question::Add, Question::Between]
-            .map(|question| OfDate { question, signature: Signature::user_defined(Volatility::Immutable) })
+            .map(|question| OfDate { question, signature: Signature::user_defined(Volatility::Immutable), own: None })
+    }
+
+    /// The same function with a calendar.
+    pub(super) fn with(&self, own: Shared) -> OfDate {
+        OfDate { question: self.question, signature: self.signature.clone(), own: Some(own) }
     }
 
     /// The argument between the date and the calendar.
@@ -129,7 +136,7 @@ impl OfDate {
     fn answers(&self, dates: &ArrayRef, second: Option<&ArrayRef>, names: &ColumnarValue) -> Result<ArrayRef> {
         let dates = dates.as_primitive::<Date32Type>();
         let mut answers: Vec<Option<i64>> = Vec::with_capacity(dates.len());
-        for_each_calendar(names, dates.len(), |calendar, rows| {
+        for_each_calendar(self.own.as_ref(), names, dates.len(), |calendar, rows| {
             for row in rows {
                 let second = match second {
                     Some(second) if second.is_null(row) => None,

@@ -17,7 +17,7 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl,
 use splay_calendar::{Calendar, Session};
 use splay_store::days;
 
-use super::for_each_calendar;
+use super::{Shared, for_each_calendar};
 use crate::arguments::{is_text, time_type};
 
 /// The function that a gap fill looks for in `WHERE`.
@@ -37,12 +37,22 @@ enum Question {
 pub(super) struct OfInstant {
     question: Question,
     signature: Signature,
+    /// The calendar that a plan was given, for the name in the call.
+    pub(super) own: Option<Shared>,
 }
 
 impl OfInstant {
     pub(super) fn all() -> [OfInstant; 4] {
-        [Question::IsIn, Question::Date, Question::Open, Question::Close]
-            .map(|question| OfInstant { question, signature: Signature::user_defined(Volatility::Immutable) })
+        [Question::IsIn, Question::Date, Question::Open, Question::Close].map(|question| OfInstant {
+            question,
+            signature: Signature::user_defined(Volatility::Immutable),
+            own: None,
+        })
+    }
+
+    /// The same function with a calendar.
+    pub(super) fn with(&self, own: Shared) -> OfInstant {
+        OfInstant { question: self.question, signature: self.signature.clone(), own: Some(own) }
     }
 }
 
@@ -87,12 +97,14 @@ impl ScalarUDFImpl for OfInstant {
         let result: ArrayRef = match self.question {
             Question::IsIn => {
                 let mut answers = BooleanBuilder::with_capacity(rows);
-                answer(times, &names, |session| answers.append_option(session.map(|session| session.is_some())))?;
+                answer(times, (self.own.as_ref(), &names), |session| {
+                    answers.append_option(session.map(|session| session.is_some()))
+                })?;
                 Arc::new(answers.finish())
             }
             Question::Date => {
                 let mut answers = Date32Builder::with_capacity(rows);
-                answer(times, &names, |session| {
+                answer(times, (self.own.as_ref(), &names), |session| {
                     answers.append_option(session.flatten().map(|session| days(session.date)))
                 })?;
                 Arc::new(answers.finish())
@@ -100,7 +112,7 @@ impl ScalarUDFImpl for OfInstant {
             Question::Open | Question::Close => {
                 let of = |session: &Session| if self.question == Question::Open { session.open } else { session.close };
                 let mut answers = TimestampNanosecondBuilder::with_capacity(rows).with_timezone("UTC");
-                answer(times, &names, |session| answers.append_option(session.flatten().map(of)))?;
+                answer(times, (self.own.as_ref(), &names), |session| answers.append_option(session.flatten().map(of)))?;
                 Arc::new(answers.finish())
             }
         };
@@ -114,10 +126,10 @@ impl ScalarUDFImpl for OfInstant {
 /// Tells the session of each row, if it is in one; nothing where an argument is null.
 fn answer(
     times: &PrimitiveArray<TimestampNanosecondType>,
-    names: &ColumnarValue,
+    (own, names): (Option<&Shared>, &ColumnarValue),
     mut take: impl FnMut(Option<Option<&Session>>),
 ) -> Result<()> {
-    for_each_calendar(names, times.len(), |calendar, rows| match calendar {
+    for_each_calendar(own, names, times.len(), |calendar, rows| match calendar {
         None => {
             rows.for_each(|_| take(None));
             Ok(())

@@ -6,10 +6,12 @@
 //! | Which dates trade? | `is_trading_day`, `next_trading_day`, `previous_trading_day`, `add_trading_days`, `trading_days_between` | `dates.rs` |
 //! | As rows | `trading_days`, `trading_sessions`, `special_days`, `calendars` | `tables.rs` over `rows.rs` |
 //!
-//! A calendar is given by name, which may be a column. One that there isn't, and a date or an instant that it doesn't cover, are errors.
+//! A calendar is given by name. A shipped one's may be a column; one of the session's (`own.rs`) is written as a literal. One that there isn't, and a
+//! date or an instant that it doesn't cover, are errors.
 
 mod dates;
 mod instants;
+mod own;
 mod rows;
 mod tables;
 
@@ -22,6 +24,8 @@ use datafusion::logical_expr::{ColumnarValue, ScalarUDF};
 use splay_calendar::Calendar;
 
 pub(super) use instants::IN_SESSION;
+pub use own::{CalendarSource, OwnCalendars, own_calendar, with_own_calendars};
+pub(super) use own::{Shared, calendar_of};
 pub use rows::{calendars, special_days, trading_days, trading_sessions};
 
 /// The scalar functions of calendars.
@@ -35,13 +39,18 @@ pub(super) fn table_functions() -> Vec<Arc<TableFunction>> {
     tables::all()
 }
 
-/// The calendar of a name, as DataFusion is told of it.
-pub(super) fn calendar(name: &str) -> Result<Arc<Calendar>> {
-    Calendar::named(name).map_err(|error| exec_datafusion_err!("{error}"))
+/// The shipped calendar of a name, as DataFusion is told of it.
+fn calendar(name: &str) -> Result<Arc<Calendar>> {
+    Calendar::named(name).map_err(|error| {
+        exec_datafusion_err!(
+            "{error}; one that is a table of the database is named by a literal, such as in_session(ts, 'tokyo')"
+        )
+    })
 }
 
-/// Calls `of_run` for each run of rows of one calendar, with none where its name is null.
+/// Calls `of_run` for each run of rows of one calendar, with none where its name is null. A call that holds its own has no other.
 fn for_each_calendar(
+    own: Option<&Shared>,
     names: &ColumnarValue,
     rows: usize,
     mut of_run: impl FnMut(Option<&Calendar>, std::ops::Range<usize>) -> Result<()>,
@@ -59,8 +68,11 @@ fn for_each_calendar(
         let of_start = name(if is_constant { 0 } else { start });
         let is_other = |row: &usize| name(*row) != of_start;
         let end = if is_constant { rows } else { (start + 1..rows).find(is_other).unwrap_or(rows) };
-        let calendar = of_start.map(calendar).transpose()?;
-        of_run(calendar.as_deref(), start..end)?;
+        match (of_start, own) {
+            (Some(_), Some(own)) => of_run(Some(own), start..end)?,
+            (Some(name), None) => of_run(Some(&*calendar(name)?), start..end)?,
+            (None, _) => of_run(None, start..end)?,
+        }
         start = end;
     }
     Ok(())

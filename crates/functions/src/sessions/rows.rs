@@ -8,7 +8,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use chrono::NaiveDate;
 use datafusion::common::{Result, plan_datafusion_err};
-use splay_calendar::{Calendar, SpecialDayKind, TradingDay};
+use splay_calendar::{Calendar, TradingDay};
 use splay_store::days;
 
 /// The columns of [`trading_days`].
@@ -91,17 +91,12 @@ pub(super) fn special_days_schema() -> SchemaRef {
 /// If the calendar doesn't cover the dates.
 pub fn special_days(calendar: &Calendar, from: NaiveDate, to: NaiveDate) -> Result<RecordBatch> {
     let found = calendar.special_days(from, to).map_err(refused)?;
-    let kind = |kind: SpecialDayKind| match kind {
-        SpecialDayKind::Closed => "closed",
-        SpecialDayKind::EarlyClose => "early close",
-        SpecialDayKind::LateOpen => "late open",
-    };
     batch(
         special_days_schema(),
         vec![
             dates(found.iter().map(|day| day.date)),
             Arc::new(found.iter().map(|day| Some(day.name.as_ref())).collect::<StringArray>()),
-            Arc::new(found.iter().map(|day| Some(kind(day.kind))).collect::<StringArray>()),
+            Arc::new(found.iter().map(|day| Some(day.kind.text())).collect::<StringArray>()),
         ],
     )
 }

@@ -13,6 +13,7 @@ use datafusion::common::{Result, ScalarValue, plan_datafusion_err, plan_err};
 use datafusion::logical_expr::Expr;
 use splay_calendar::Calendar;
 
+use super::own::calendar_in;
 use super::rows;
 
 type Rows = fn(&Calendar, NaiveDate, NaiveDate) -> Result<RecordBatch>;
@@ -47,7 +48,7 @@ impl TableFunctionImpl for OfCalendar {
         };
         let Some(ScalarValue::Utf8(name)) = constant(calendar, &DataType::Utf8) else { return self.wrong_arguments() };
         let Some(name) = name else { return table(RecordBatch::new_empty(Arc::clone(&self.schema))) };
-        let calendar = Calendar::named(&name).map_err(rows::refused)?;
+        let calendar = calendar_in(&name, args.session().config())?;
         let (from, to) = match dates {
             None => (*calendar.covered().start(), *calendar.covered().end()),
             Some((from, to)) => match (self.date(from)?, self.date(to)?) {

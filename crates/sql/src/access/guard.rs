@@ -97,6 +97,11 @@ impl Guard {
         columns.split(", ").all(|column| permission.covers(column))
     }
 
+    /// Whether all rows and columns of a table may be read.
+    pub(crate) fn reads_whole(&self, table: &str) -> bool {
+        self.rights.permission(Privilege::Select, table) == Permission::All && !self.rights.has_row_condition(table)
+    }
+
     /// Whether a view may be read.
     pub(crate) fn reads_view(&self, view: &View) -> bool {
         self.rights.may(Privilege::Select, &view.name)
@@ -105,9 +110,9 @@ impl Guard {
     /// Refuses the past of a table of which not all is seen: its columns and rows may have been others, and which commits there are tells of changes.
     pub(crate) fn check_past(&self, name: &str) -> splay_store::Result<()> {
         let Some((table, _)) = name.split_once('@') else { return Ok(()) };
-        match self.rights.permission(Privilege::Select, table) {
-            Permission::All if !self.rights.has_row_condition(table) => Ok(()),
-            _ => {
+        match self.reads_whole(table) {
+            true => Ok(()),
+            false => {
                 let about = format!("for the past of table {table}, of which you may not see all");
                 Err(splay_store::Error::Denied { about })
             }

@@ -6,6 +6,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility, lit};
 use datafusion::sql::sqlparser::tokenizer::Token;
+use splay_functions::own_calendar;
 use splay_functions::walk::WalkPlan;
 use splay_store::USER_WORDS;
 
@@ -72,6 +73,9 @@ fn check(expr: &Expr) -> DataFusionResult<()> {
         }
         Expr::AggregateFunction(_) | Expr::WindowFunction(_) => Err(unsupported("an aggregate")),
         Expr::Placeholder(_) => Err(unsupported("a parameter")),
+        Expr::ScalarFunction(call) if let Some(calendar) = own_calendar(&call.func) => {
+            Err(unsupported(&format!("the calendar {}, which is a table,", calendar.name())))
+        }
         Expr::ScalarFunction(call) if call.func.signature().volatility != Volatility::Immutable => {
             Err(unsupported(&format!("{}, whose value changes,", call.func.name())))
         }

@@ -181,6 +181,8 @@ pub(super) fn physical(state: &SessionState, expr: Expr, schema: &DFSchema) -> D
     let context = SimplifyContext::builder()
         .with_schema(Arc::new(schema.clone()))
         .with_config_options(Arc::clone(state.config_options()))
+        // What `now()` is.
+        .with_query_execution_start_time(state.execution_props().query_execution_start_time)
         .build();
     state.create_physical_expr(ExprSimplifier::new(context).simplify(expr)?, schema)
 }

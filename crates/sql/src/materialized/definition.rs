@@ -22,6 +22,7 @@ use datafusion::logical_expr::logical_plan::{Join, TableScan};
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Volatility, col};
 use datafusion::physical_plan::PhysicalExpr;
 use splay_engine::asof::Direction;
+use splay_functions::own_calendar;
 use splay_store::TableSpec;
 
 use crate::joins::asof_parts;
@@ -308,6 +309,10 @@ fn refuse_expression(expr: &Expr) -> Result<()> {
         Expr::ScalarFunction(function) if FILLS.contains(&function.name()) => {
             refused("a gap fill goes from the first bucket of all to the last")
         }
+        Expr::ScalarFunction(function) if let Some(calendar) = own_calendar(&function.func) => refused(&format!(
+            "the calendar {} is a table, whose changes the rows that are kept wouldn't follow; a view that isn't materialized reads it each time",
+            calendar.name()
+        )),
         Expr::ScalarFunction(function) if function.func.signature().volatility != Volatility::Immutable => {
             refused(&format!("{} gives another value each time", function.name()))
         }

@@ -19,8 +19,12 @@ const EXTRACT_GROUP: &str = "CASE WHEN $1 IS NULL OR $2 IS NULL THEN NULL ELSE \
 const EXTRACT_FLAGS: &str = "CASE WHEN $1 IS NULL OR $2 IS NULL THEN NULL ELSE \
                              coalesce(array_element(regexp_match($1, concat('(', $2, ')'), $4), $3 + 1), '') END";
 
+/// DuckDB's: an empty text is one piece, an empty separator parts characters, and without one the text is one piece.
+const SPLIT: &str = "CASE WHEN $1 IS NULL THEN NULL WHEN $1 = '' OR $2 IS NULL THEN make_array(CAST($1 AS VARCHAR)) \
+                     WHEN $2 = '' THEN string_to_array($1, NULL) ELSE string_to_array($1, $2) END";
+
 /// Names, numbers of arguments, and what stands in the place of the call.
-const TEMPLATES: [(&str, usize, &str); 53] = [
+const TEMPLATES: [(&str, usize, &str); 56] = [
     ("add", 2, "($1 + $2)"),
     ("age", 1, "age(date_trunc('day', now()), $1)"),
     ("array_aggr", 2, ""),
@@ -65,6 +69,9 @@ const TEMPLATES: [(&str, usize, &str); 53] = [
     ("regexp_extract", 4, EXTRACT_FLAGS),
     ("regexp_full_match", 2, "regexp_like($1, concat('^(?:', $2, ')$'))"),
     ("sem", 1, "(stddev_pop($1) / sqrt(count($1)))"),
+    ("split", 2, SPLIT),
+    ("str_split", 2, SPLIT),
+    ("string_split", 2, SPLIT),
     ("strlen", 1, "octet_length($1)"),
     ("struct_extract", 2, "get_field($1, $2)"),
     ("subtract", 2, "($1 - $2)"),

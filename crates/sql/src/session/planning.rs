@@ -14,6 +14,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use splay_engine::Stop;
 use splay_functions::walk::WalkPlan;
+use splay_functions::with_own_calendars;
 use splay_store::View;
 
 use super::{Parameters, Session};
@@ -102,7 +103,7 @@ impl Session {
         let wrap = |error: DataFusionError| Error::from_datafusion(error, self.settings.memory_bytes);
         let state = self.states.of_statement();
         let (plan, _, _) = self.plan_logically(&state, text).await?;
-        let plan = parameters.put_into(plan, wrap)?;
+        let plan = with_own_calendars(parameters.put_into(plan, wrap)?, state.config()).map_err(wrap)?;
         take(&state, plan).map_err(wrap)
     }
 
@@ -130,7 +131,7 @@ impl Session {
         let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
         let state = Arc::new(self.states.of_statement());
         let (plan, mut spellings, has_joins) = self.plan_logically(&state, text).await?;
-        let plan = parameters.put_into(plan, wrap)?;
+        let plan = with_own_calendars(parameters.put_into(plan, wrap)?, state.config()).map_err(wrap)?;
         learn_columns(&plan, &mut spellings).map_err(wrap)?;
         let watches = watches(&plan).map_err(wrap)?;
         let plan = match self.settings.tick_plans {

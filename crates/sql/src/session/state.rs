@@ -14,6 +14,7 @@ use splay_store::Database;
 use super::SessionSettings;
 use crate::access::Guard;
 use crate::bounds::{self, BoundFunctions};
+use crate::calendars::CalendarTables;
 use crate::coercion::PrepareCoercion;
 use crate::correlated::JoinCorrelated;
 use crate::dates::ComputeDates;
@@ -81,7 +82,10 @@ fn state(
     has_catalogue: bool,
     guard: Option<Arc<Guard>>,
 ) -> Result<(SessionState, Arc<TickSchema>)> {
+    let file_threads = settings.files.then_some(settings.threads);
+    let tables = Arc::new(TickSchema::new(database.clone(), file_threads, guard));
     let mut config = SessionConfig::new()
+        .with_extension(Arc::new(functions::OwnCalendars(Arc::new(CalendarTables::new(Arc::clone(&tables))))))
         .with_target_partitions(settings.threads.max(1))
         .with_batch_size(settings.batch_rows.max(1))
         .with_default_catalog_and_schema("splay", "public")
@@ -120,8 +124,6 @@ fn state(
     let state = joins::register(state).map_err(wrap)?;
     let context = SessionContext::new_with_state(state);
     let catalog = Arc::new(MemoryCatalogProvider::new());
-    let file_threads = settings.files.then_some(settings.threads);
-    let tables = Arc::new(TickSchema::new(database.clone(), file_threads, guard));
     let pg_catalog =
         has_catalogue.then(|| Arc::new(postgres::CatalogueSchema::new(database.clone(), Arc::clone(&tables))));
     if let Some(pg_catalog) = &pg_catalog {

@@ -39,13 +39,16 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::metadata::{FieldMetadata, ScalarAndMetadata};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use splay_engine::{LookupTable, Plan, Read, Reads, Setting, StepCosts, Stop};
+use splay_functions::own_calendar;
+use splay_functions::walk::{Walk, WalkPlan};
 use splay_store::storage::ReadWatch;
 use splay_store::{Database, TableSnapshot, TableSpec};
 
@@ -508,6 +511,9 @@ fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionSta
     ) {
         return convert::unknown("a statement that isn't a query of one table");
     }
+    if has_own_calendar(&plan).map_err(said)? {
+        return convert::unknown("a calendar that is a table, of which a plan has one commit");
+    }
     let options = state.config_options();
     let coerced =
         dates::compute(plan).and_then(coercion::prepare).and_then(|plan| TypeCoercion::new().analyze(plan, options));
@@ -523,6 +529,20 @@ fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionSta
         statement.with_repeated_keys = (other.tables == statement.tables).then(|| Box::new(other));
     }
     Ok(statement)
+}
+
+/// Whether a plan has a calendar that is a table, as it was when the plan was made.
+fn has_own_calendar(plan: &LogicalPlan) -> datafusion::error::Result<bool> {
+    let mut found = false;
+    plan.walk_steps(|step| {
+        step.walk_expressions(|expr| {
+            found |= Walk::exists(expr, |expr| {
+                Ok(matches!(expr, Expr::ScalarFunction(call) if own_calendar(&call.func).is_some()))
+            })?;
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    })?;
+    Ok(found)
 }
 
 /// The schema without the marks of lifted literals.

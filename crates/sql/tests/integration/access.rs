@@ -431,6 +431,41 @@ fn statements_that_create_tables_show_what_may_be_read() {
     gives(&desk.of("ann"), "select table_name, definition is null from information_schema.views", "prices|true");
 }
 
+/// A table that is a calendar is read as a whole: who sees a part of it, or nothing, can't use it.
+#[test]
+fn calendars_are_tables_with_rights() {
+    let desk = Desk::new();
+    desk.run("create table vienna (date date primary key, open timestamp, close timestamp, kind text)");
+    desk.run("insert into vienna values ('2024-03-04', '2024-03-04T09:00:00Z', '2024-03-04T09:31:00Z', null), ('2024-03-05', null, null, null)");
+    desk.run("grant select on trade to desk");
+    let inside = "select count(*) from trade where in_session(time, 'vienna')";
+    let statements = [inside, "select count(*) from trading_days('vienna')"];
+    gives(&desk.owner, inside, "1");
+    for statement in statements {
+        let told = said(&desk.of("ann"), statement);
+        assert!(told.contains("there is no calendar \"vienna\""), "{told}");
+    }
+    assert!(!said(&desk.of("ann"), "select is_trading_day('2024-03-04', 'viena')").contains("vienna"));
+    for (part, whole) in [
+        ("grant select (date, open, close) on vienna to desk", "grant select on vienna to desk"),
+        ("create policy p on vienna to desk using (kind is null)", "drop policy p on vienna"),
+    ] {
+        desk.run(part);
+        for statement in statements {
+            let told = said(&desk.of("ann"), statement);
+            assert!(told.contains("vienna, of which you may not see all"), "{told}");
+        }
+        desk.run(whole);
+        for statement in statements {
+            gives(&desk.of("ann"), statement, "1");
+        }
+    }
+    // What a condition was planned with is kept, and wouldn't follow the table.
+    let told = said(&desk.owner, "create policy p on trade to ann using (in_session(time, 'vienna'))");
+    assert!(told.contains("the calendar vienna, which is a table,"), "{told}");
+    desk.run("create policy p on trade to ann using (in_session(time, 'NYSE'))");
+}
+
 /// Rows that a policy hides, and everything that could tell of them.
 #[test]
 fn hidden_rows_leave_no_trace() {

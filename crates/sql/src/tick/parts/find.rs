@@ -19,6 +19,7 @@ use super::node::TickPart;
 use super::{General, Part};
 use crate::dates;
 use crate::joins::asof_parts;
+use crate::tick::has_own_calendar;
 use crate::tick::recognise::recognise;
 
 /// The plan of a statement, before joins are converted, with tick plans for those parts that have one. A statement that has one as
@@ -35,7 +36,10 @@ pub(crate) fn with_tick_parts(plan: LogicalPlan, state: &Arc<SessionState>, has_
         LogicalPlan::Analyze(analyze) => &analyze.input,
         plan => plan,
     };
-    if finder.coerced(whole).is_some_and(|whole| recognise(&whole, &finder.options, false).is_ok()) {
+    // One with a calendar that is a table is never run as a whole.
+    if !has_own_calendar(&plan)?
+        && finder.coerced(whole).is_some_and(|whole| recognise(&whole, &finder.options, false).is_ok())
+    {
         return Ok(plan);
     }
     finder.replace(plan, false).map(|replaced| replaced.data)
