@@ -180,6 +180,7 @@ def settings(page: str) -> str:
         ("## Of a server", "crates/server/src/settings.rs", "Limits", "limits", "limits."),
         ("## Of a server", "crates/server/src/settings.rs", "Log", "log", "log."),
         ("## Of a server", "crates/server/src/settings.rs", "Auth", "auth", "auth."),
+        ("### Provider", "crates/server/src/settings/oidc.rs", "Oidc", "auth.oidc", "auth.oidc."),
         ("## Of a server", "crates/server/src/settings/audit.rs", "Audit", "audit", "audit."),
         ("## Of a server", "crates/server/src/settings.rs", "Http", "http", "http."),
         ("## Of a server", "crates/server/src/settings.rs", "Flight", "flight", "flight."),

@@ -70,12 +70,42 @@ export function setToken(given: string | null): void {
   else sessionStorage.setItem(TOKEN, given);
 }
 
+/** Who signs users in besides tokens, and who has signed in by a cookie that no script can read. */
+export interface SignInState {
+  oidc: { name: string; path: string } | null;
+  session: { user: string } | null;
+}
+
+export async function signInState(): Promise<SignInState> {
+  return (await (await request("/auth")).json()) as SignInState;
+}
+
+/** Ends what the cookie stands for; a server that is away forgets it by itself. */
+export async function signOut(): Promise<void> {
+  await request("/auth/sign-out", { method: "POST" }).catch(() => undefined);
+}
+
+const PLACE = "splay.place";
+
+/** Goes to the provider, which sends the browser back to the console. */
+export function leaveToSignIn(path: string): void {
+  sessionStorage.setItem(PLACE, location.hash);
+  location.assign(path);
+}
+
+/** Where the console was before it was left to sign in, once. */
+export function placeBefore(): string | null {
+  const place = sessionStorage.getItem(PLACE);
+  sessionStorage.removeItem(PLACE);
+  return place;
+}
+
 async function request(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
   if (token !== null) headers.set("authorization", `Bearer ${token}`);
   let response: Response;
   try {
-    response = await fetch(path, { ...init, headers, cache: "no-store", credentials: "omit" });
+    response = await fetch(path, { ...init, headers, cache: "no-store", credentials: "same-origin" });
   } catch (error) {
     throw unreachable(error);
   }

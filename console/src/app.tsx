@@ -1,7 +1,7 @@
 // The frame of the console: sign-in, pages, theme and zone, and what is said while the server is away.
 import { type ComponentType, lazy } from "./parts/lazy";
 import { useEffect, useState } from "preact/hooks";
-import { hasToken, isThere, Problem, setToken, type Table, tables } from "./api";
+import { hasToken, isThere, placeBefore, Problem, setToken, signInState, signOut as endSession, type Table, tables } from "./api";
 import { link, type Page, parse, type Place } from "./links";
 import { SignIn } from "./parts/signin";
 import { ThemeButton, ZoneField } from "./parts/settings";
@@ -45,6 +45,9 @@ export function App() {
         setKnown(found);
         setAccess({ state: "in" });
         connection.set("there");
+        if (!hasToken()) void signInState().then(({ session }) => session && setNeedsToken(true), () => undefined);
+        const before = placeBefore();
+        if (before) location.hash = before;
       },
       (error: unknown) => {
         const code = error instanceof Problem ? error.code : "internal";
@@ -67,6 +70,7 @@ export function App() {
   }, [isGone]);
 
   const signOut = () => {
+    if (!hasToken()) void endSession();
     setToken(null);
     setKnown([]);
     setAccess({ state: "signed out", problem: null });

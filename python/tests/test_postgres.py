@@ -385,7 +385,7 @@ def test_asyncpg_reads_prepares_and_pages(server: Postgres) -> None:
         async with connection.transaction():
             sizes = [row["size"] async for row in connection.cursor("select size from trade order by size", prefetch=300)]
         assert sizes == list(range(1000))
-        assert await connection.fetchval("select $1::bigint + 1", "41") == 42
+        assert await connection.fetchval("select $1::bigint + 1", 41) == 42
         await connection.execute("create table async_fill (time timestamp, sym symbol, price float64, size int64)")
         values = [(DAY + datetime.timedelta(seconds=i), "IBM", i + 0.5, i) for i in range(3)]
         for row in values:

@@ -15,6 +15,8 @@ export async function launch(): Promise<Browser> {
 /** A page, and what it must not have done when it is over. */
 export class Visit {
   readonly faults: string[] = [];
+  /** Another host that the page may lead to. */
+  elsewhere: string | null = null;
 
   private constructor(
     readonly page: Page,
@@ -26,6 +28,7 @@ export class Visit {
     });
     page.on("pageerror", (error) => this.faults.push(String(error)));
     page.on("request", (request) => {
+      if (this.elsewhere !== null && request.isNavigationRequest() && request.url().startsWith(this.elsewhere)) return;
       if (!request.url().startsWith(url) && !/^(data|blob):/.test(request.url())) this.faults.push(`a request to ${request.url()}`);
     });
   }

@@ -2,6 +2,7 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launch, Visit } from "./browser";
+import { provide } from "./provider";
 import { bookLine, makeToken, market, Server } from "./server";
 
 let browser: Browser;
@@ -274,6 +275,47 @@ test("a token is asked for, a wrong one refused, and the right one kept for the 
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   await visit.close();
   await own.end();
+});
+
+test("a provider signs in, by a cookie that the page doesn't have, and back to where the page was", async () => {
+  let person = "ann";
+  const [issuer, close] = await provide(() => person);
+  const own = new Server(`[auth.oidc]\nissuer = "${issuer}"\nclient_id = "splay"\nname = "Example"\n`);
+  await own.start();
+  own.onFolder("create user admin superuser");
+  own.onFolder("create user ann");
+  own.onFolder("create table trade (time timestamp, sym symbol, price double) with (symbol = 'sym')");
+  own.onFolder("grant select on trade to ann");
+  const visit = await Visit.open(browser, own.url, "#/tables");
+  const { page } = visit;
+  visit.elsewhere = issuer;
+  const link = page.getByRole("link", { name: "Sign in with Example" });
+  await link.waitFor();
+  await visit.checkAccess("sign-in by a provider");
+  await visit.picture("sign-in-provider");
+  person = "nobody";
+  await link.click();
+  await page.getByText("You aren't signed in (forbidden)").waitFor();
+  person = "ann";
+  await page.goto(`${own.url}/#/tables`);
+  await link.click();
+  await page.getByRole("cell", { name: "trade" }).or(page.getByRole("link", { name: "trade" })).first().waitFor();
+  expect(page.url()).toBe(`${own.url}/#/tables`);
+  expect(await page.evaluate(() => `${document.cookie}${JSON.stringify(localStorage)}${JSON.stringify(sessionStorage)}`)).toBe("{}{}");
+  await page.goto(`${own.url}/#/query`);
+  await visit.run("select count(*) as n from trade");
+  await page.getByRole("gridcell", { name: "0" }).waitFor();
+  await page.goto(`${own.url}/#/live/trade`);
+  await page.locator(".dot.open").waitFor();
+  await page.reload();
+  await page.locator(".dot.open").waitFor();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await link.waitFor();
+  await page.reload();
+  await link.waitFor();
+  await visit.close();
+  await own.end();
+  close();
 });
 
 test("a server that is gone is told, and the console goes on when it is back", async () => {

@@ -27,6 +27,9 @@ export async function front(server: string): Promise<[string, () => void]> {
       return;
     }
     const passed = request({ host: target.hostname, port: target.port, path: incoming.url, method: incoming.method, headers: headersOf(incoming) }, (answer) => {
+      const { location } = answer.headers;
+      // A provider is told where the browser comes back to: here.
+      if (location) answer.headers.location = location.replace(encodeURIComponent(target.origin), encodeURIComponent(`http://${incoming.headers.host}`));
       outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
       answer.pipe(outgoing);
       answer.on("error", () => outgoing.destroy());

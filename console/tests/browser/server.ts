@@ -102,6 +102,11 @@ export class Server {
     return Number(new RegExp(`^splay_${name}(?:\\{[^}]*\\})? (\\S+)`, "m").exec(text)?.[1] ?? NaN);
   }
 
+  /** Runs a statement on the folder, as whoever has it. */
+  onFolder(sql: string): void {
+    run(["sql", join(this.folder, "market"), sql]);
+  }
+
   async statement(sql: string): Promise<void> {
     const response = await fetch(`${this.api}/query`, { method: "POST", body: sql, headers: { "content-type": "text/plain" } });
     if (!response.ok) throw new Error(await response.text());

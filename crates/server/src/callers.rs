@@ -1,4 +1,5 @@
-//! Who a request is by: the holder of a token of the settings, a user of the database, or, where there is neither, whoever is on this machine.
+//! Who a request is by: the holder of a token of the settings, a user of the database, somebody whom the provider of the settings vouches for, or,
+//! where there is none of them, whoever is on this machine.
 //!
 //! - Users, roles and rights are those that the database has at the time of the request. A change of them is seen by the next one.
 //! - A file of users that can't be read lets nobody in.
@@ -12,14 +13,14 @@ mod passwords;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use lru::LruCache;
 use splay_sql::Session;
-use splay_store::{Access, Database, Quota, Rights};
+use splay_store::{Access, Allowed, Database, Quota, Rights};
 
 pub(crate) use self::caller::{Caller, TableReader};
 use self::caller::{Identity, Proof, User, UserRights};
@@ -28,6 +29,7 @@ use crate::audit::Peer;
 use crate::auth::{Credentials, Tokens, credentials};
 use crate::error::Result;
 use crate::http::on_thread;
+use crate::oidc::{Person, SignedInBrowser, Vouched, Vouching, has_form};
 use crate::problem::{Code, Outcome, Problem};
 use crate::quotas::Quotas;
 use crate::settings::{Auth, Role};
@@ -50,6 +52,8 @@ struct State {
     anonymous: Option<String>,
     /// Whether only this machine reaches the server.
     is_local: bool,
+    /// The provider that vouches for people, if there is one.
+    vouching: Option<Vouching>,
     passwords: Passwords,
     rights: Mutex<RightsCache>,
     sessions: Mutex<LruCache<SessionKey, Session>>,
@@ -71,6 +75,11 @@ fn now() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
+/// Seconds since the epoch.
+pub(crate) fn now_seconds() -> i64 {
+    now() / 1_000_000_000
+}
+
 fn unauthorized<T>(text: impl Into<String>) -> Outcome<T> {
     Err(Problem::new(Code::Unauthorized, text))
 }
@@ -83,11 +92,13 @@ impl Callers {
         auth: &Auth,
         database: Database,
         is_local: bool,
+        vouching: Option<Vouching>,
         quotas: Quotas,
     ) -> Result<Callers> {
         let sessions = Mutex::new(LruCache::new(NonZeroUsize::new(SESSIONS_MAX).unwrap_or(NonZeroUsize::MIN)));
         let (anonymous, passwords, rights) = (auth.anonymous.clone(), Passwords::new()?, Mutex::default());
-        Ok(Callers(Arc::new(State { tokens, database, anonymous, is_local, passwords, rights, sessions, quotas })))
+        let state = State { tokens, database, anonymous, is_local, vouching, passwords, rights, sessions, quotas };
+        Ok(Callers(Arc::new(state)))
     }
 
     fn database(&self) -> &Database {
@@ -107,7 +118,7 @@ impl Callers {
 
     /// Whether everybody may do everything.
     fn is_open(&self, access: &Access) -> bool {
-        self.0.is_local && self.0.tokens.are_none() && !access.has_users()
+        self.0.is_local && self.0.tokens.are_none() && self.0.vouching.is_none() && !access.has_users()
     }
 
     /// Whether a request is served, whatever it shows. Then web pages have to be kept away. One with credentials is somebody's, unless everybody
@@ -158,7 +169,7 @@ impl Callers {
         }
         match credentials(value) {
             None => unauthorized("the authorization header holds no token"),
-            Some(Credentials::Token(token)) => self.of_token(&access, &token, None).ok_or_else(|| {
+            Some(Credentials::Token(token)) => self.of_any_token(&access, &token, None).await?.ok_or_else(|| {
                 tracing::warn!("a request with an unknown token was refused");
                 Problem::new(Code::Unauthorized, "the token is not known")
             }),
@@ -188,7 +199,7 @@ impl Callers {
     }
 
     async fn of_pair(&self, access: &Arc<Access>, user: &str, password: &str) -> Outcome<Caller> {
-        if let Some(caller) = self.of_token(access, password, Some(user)) {
+        if let Some(caller) = self.of_any_token(access, password, Some(user)).await? {
             return Ok(caller);
         }
         if access.has_users() && self.0.passwords.is_right(access, user, password, now()).await? {
@@ -201,6 +212,21 @@ impl Callers {
             true => "the user's password is wrong, or there is no such user",
             false => "the token is not known",
         })
+    }
+
+    /// Whose token this is, one of the provider among them.
+    async fn of_any_token(&self, access: &Arc<Access>, token: &str, beside: Option<&str>) -> Outcome<Option<Caller>> {
+        let known = self.of_token(access, token, beside);
+        let Some(vouching) = self.0.vouching.as_ref().filter(|_| known.is_none() && has_form(token)) else {
+            return Ok(known);
+        };
+        let vouched = vouching.of_token(token, now_seconds()).await.inspect_err(|problem| {
+            tracing::warn!(reason = problem.message, "a request with a token of the provider was refused");
+        })?;
+        if beside.is_some_and(|name| !name.is_empty() && name != &*vouched.person.name) {
+            return unauthorized("the token is another user's");
+        }
+        self.of_vouched(access, vouched).map(Some)
     }
 
     /// Whose token this is. One of a user beside another user's name is nobody's.
@@ -242,10 +268,78 @@ impl Callers {
         }
     }
 
+    /// The provider that vouches for people, if there is one.
+    pub(crate) fn vouching(&self) -> Option<&Vouching> {
+        self.0.vouching.as_ref()
+    }
+
+    /// Who has signed in with a cookie, if he may do what needs `role`. Who needs to be nobody is.
+    ///
+    /// # Errors
+    /// [`Code::Unauthorized`], [`Code::Forbidden`], [`Code::Corrupt`].
+    pub(crate) fn of_session(&self, token: &str, role: Role) -> Outcome<Caller> {
+        let access = self.access()?;
+        if self.is_open(&access) {
+            return Ok(Caller::anybody());
+        }
+        let ended = || Problem::new(Code::Unauthorized, "the sign-in has ended: sign in again");
+        let vouched = self.0.vouching.as_ref().and_then(|vouching| vouching.of_session(token)).ok_or_else(ended);
+        let caller = self.noted(vouched.and_then(|vouched| self.of_vouched(&access, vouched)), || None)?;
+        caller.check(role).inspect_err(|problem| caller.who().note_denied(&problem.message))?;
+        Ok(caller)
+    }
+
+    /// Whether somebody is let in who has signed in at the provider.
+    ///
+    /// # Errors
+    /// [`Code::Forbidden`], [`Code::Corrupt`].
+    pub(crate) fn check_signed_in(&self, browser: &SignedInBrowser) -> Outcome<()> {
+        let found = self.of_vouched(&self.access()?, browser.vouched(now_seconds()));
+        self.noted(found, || Some(browser.person.name.to_string())).map(drop)
+    }
+
+    /// Records that somebody wasn't let in who came back from the provider.
+    pub(crate) fn note_refused_sign_in(&self, problem: &Problem) {
+        Peer::current().note_refusal(problem, None);
+    }
+
+    fn of_vouched(&self, access: &Arc<Access>, vouched: Vouched) -> Outcome<Caller> {
+        if !self.0.vouching.as_ref().is_some_and(|vouching| vouching.counts(&vouched, now_seconds())) {
+            return unauthorized("the sign-in has ended: sign in again");
+        }
+        let (name, roles) = (Arc::clone(&vouched.person.name), vouched.person.roles.len());
+        self.user(access, &name, Proof::Provider(vouched)).ok_or_else(|| {
+            let text = format!(
+                "{name:?} is no user of this database who may log in, and has {roles} roles of it by the provider's groups"
+            );
+            Problem::new(Code::Forbidden, text)
+        })
+    }
+
+    /// The rights of somebody whom the provider vouches for: those of the user of his name, or of his roles if nothing has his name.
+    fn vouched_rights(&self, access: &Arc<Access>, person: &Person) -> Option<UserRights> {
+        if let Some(role) = access.role(&person.name) {
+            // Names of the provider differ by case. One that differs by that from a user's isn't his.
+            return (*role.name == *person.name && role.may_log_in(now())).then(|| self.rights(access, &role.name))?;
+        }
+        let key = format!("{}\0{}", person.name, person.roles.join("\0"));
+        self.kept_rights(access, key, || {
+            let access = access.with_guest(&person.name, &person.roles)?;
+            Some((Rights::of(&access, &person.name)?, access.quotas_of(&person.name)))
+        })
+    }
+
     /// A user with his rights, if what he has shown counts now.
     fn user(&self, access: &Arc<Access>, name: &str, proof: Proof) -> Option<Caller> {
+        if let Proof::Provider(vouched) = &proof {
+            let counts = self.0.vouching.as_ref()?.counts(vouched, now_seconds());
+            let known = self.vouched_rights(access, &vouched.person).filter(|_| counts)?;
+            let allowance = self.0.quotas.of(name, &known.quotas);
+            return Some(Caller::new(Identity::User(User { name: Arc::from(name), known, proof, allowance })));
+        }
         let (role, now) = (access.role(name)?, now());
         let counts = match &proof {
+            Proof::Provider(_) => false,
             Proof::Nothing => !role.superuser && role.valid_until.is_none_or(|until| now < until),
             Proof::Password(mark) => {
                 role.may_log_in(now) && role.password.as_ref().is_some_and(|known| known.mark() == &**mark)
@@ -267,17 +361,27 @@ impl Callers {
     }
 
     fn rights(&self, access: &Arc<Access>, name: &str) -> Option<UserRights> {
+        let of = || Some((Rights::of(access, name)?, access.quotas_of(name)));
+        self.kept_rights(access, name.to_lowercase(), of)
+    }
+
+    /// The rights and quotas that `of` gives, which are kept under a key for as long as users and roles stay as they are.
+    fn kept_rights(
+        &self,
+        access: &Arc<Access>,
+        key: String,
+        of: impl FnOnce() -> Option<(Rights, BTreeMap<Quota, Allowed>)>,
+    ) -> Option<UserRights> {
         let mut known = self.0.rights.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, access)) || known.rights.len() >= RIGHTS_MAX {
             *known = RightsCache { of: Some(Arc::clone(access)), rights: HashMap::new() };
         }
-        if let Some(rights) = known.rights.get(&name.to_lowercase()) {
+        if let Some(rights) = known.rights.get(&key) {
             return Some(rights.clone());
         }
-        let rights = Arc::new(Rights::of(access, name)?);
-        let quotas = Arc::new(access.quotas_of(name));
-        let rights = UserRights { digest: rights.digest(), rights, quotas };
-        known.rights.insert(name.to_lowercase(), rights.clone());
+        let (rights, quotas) = of()?;
+        let rights = UserRights { digest: rights.digest(), rights: Arc::new(rights), quotas: Arc::new(quotas) };
+        known.rights.insert(key, rights.clone());
         Some(rights)
     }
 

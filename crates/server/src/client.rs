@@ -63,16 +63,33 @@ impl Client {
     /// # Errors
     /// [`Error::Setting`] for an address that is none; [`Error::Tls`] for a file without certificates.
     pub fn new(url: &str, token: Option<String>, authority: Option<&Path>) -> Result<Client> {
+        Client::with_roots(url, token, || {
+            let authority = authority.ok_or_else(|| Error::Setting {
+                setting: url.to_owned(),
+                reason: "needs a certificate that vouches for the server".to_owned(),
+            })?;
+            connector(authority)
+        })
+    }
+
+    /// The same with what tells who vouches for the server, which is asked if TLS is.
+    ///
+    /// # Errors
+    /// Those of [`Client::new`], and of `connector`.
+    pub(crate) fn with_roots(
+        url: &str,
+        token: Option<String>,
+        connector: impl FnOnce() -> Result<TlsConnector>,
+    ) -> Result<Client> {
         let wrong = |reason: &str| Error::Setting { setting: url.to_owned(), reason: reason.to_owned() };
         let uri: Uri = url.parse().map_err(|_| wrong("is no address such as http://127.0.0.1:7750"))?;
         let host = uri.host().ok_or_else(|| wrong("names no host"))?.trim_matches(['[', ']']).to_owned();
         let (port, tls) = match uri.scheme_str() {
             Some("http") => (80, None),
             Some("https") => {
-                let authority = authority.ok_or_else(|| wrong("needs a certificate that vouches for the server"))?;
                 let name =
                     ServerName::try_from(host.clone()).map_err(|_| wrong("has no name that a certificate can have"))?;
-                (443, Some((connector(authority)?, name)))
+                (443, Some((connector()?, name)))
             }
             _ => return Err(wrong("is neither http nor https")),
         };
@@ -110,11 +127,25 @@ impl Client {
     }
 
     async fn request(&self, method: Method, path: &str, kind: Option<&str>, body: Body) -> Result<Answer> {
+        self.exchange(self.head(method, path, kind), body, ANSWER_BYTES_MAX, PATIENCE).await
+    }
+
+    /// Sends a request with a head of [`Client::head`]. An answer that sends it elsewhere is an answer.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`].
+    pub(crate) async fn exchange(
+        &self,
+        head: Builder,
+        body: Body,
+        bytes_max: usize,
+        patience: Duration,
+    ) -> Result<Answer> {
         let asked = async {
-            let request = self.head(method, path, kind).body(body).map_err(|error| error.to_string())?;
-            self.open().await?.send(request, ANSWER_BYTES_MAX).await
+            let request = head.body(body).map_err(|error| error.to_string())?;
+            self.open().await?.send(request, bytes_max).await
         };
-        self.within(PATIENCE, asked).await
+        self.within(patience, asked).await
     }
 
     /// What comes of a request within a time.
@@ -126,7 +157,8 @@ impl Client {
         }
     }
 
-    fn head(&self, method: Method, path: &str, kind: Option<&str>) -> Builder {
+    /// The head of a request to a path.
+    pub(crate) fn head(&self, method: Method, path: &str, kind: Option<&str>) -> Builder {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         let mut request =
             Request::builder().method(method).uri(path).header(header::HOST, format!("{host}:{}", self.port));
@@ -216,15 +248,18 @@ impl Opened {
     }
 }
 
-fn connector(authority: &Path) -> Result<TlsConnector> {
+/// TLS with servers that one of the certificates in a PEM file vouches for.
+///
+/// # Errors
+/// [`Error::Tls`] for a file without certificates.
+pub(crate) fn connector(authority: &Path) -> Result<TlsConnector> {
     let wrong = |reason: String| Error::Tls { path: authority.to_path_buf(), reason };
     let certificates = CertificateDer::pem_file_iter(authority)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| wrong(error.to_string()))?;
     let mut roots = rustls::RootCertStore::empty();
-    for certificate in certificates {
-        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
-    }
+    // A system's list may have old ones that can't be read.
+    roots.add_parsable_certificates(certificates);
     if roots.is_empty() {
         return Err(wrong("it holds no certificate".to_owned()));
     }

@@ -60,7 +60,7 @@ fn shared_by(stop: watch::Receiver<bool>) -> Arc<Shared> {
     let metrics = Arc::new(Metrics::new(Some(Arc::clone(&ingest)), Auditor::default()));
     let queue_bytes_max = limits.subscription_bytes_max;
     let tokens = Tokens::read(&Auth::default()).unwrap_or_else(|error| panic!("{error}"));
-    let callers = Callers::new(tokens, &Auth::default(), database.clone(), true, Quotas::default());
+    let callers = Callers::new(tokens, &Auth::default(), database.clone(), true, None, Quotas::default());
     let callers = callers.unwrap_or_else(|error| panic!("{error}"));
     let sources = Sources { ingest: Some(Arc::clone(&ingest)), replay: None, database, queue_bytes_max };
     Arc::new(Shared {

@@ -40,6 +40,7 @@ mod machine;
 mod measured;
 mod metrics;
 mod named;
+mod oidc;
 mod opening;
 mod places;
 mod postgres;

@@ -53,6 +53,8 @@ pub(crate) enum Code {
     Full,
     /// The server is stopping, or takes no rows.
     Closed,
+    /// The provider that signs users in can't be asked.
+    Provider,
     /// This server can't do that.
     Unsupported,
     /// Stored data is damaged.
@@ -86,6 +88,7 @@ impl Code {
             Code::Busy => "busy",
             Code::Full => "full",
             Code::Closed => "closed",
+            Code::Provider => "provider",
             Code::Unsupported => "unsupported",
             Code::Corrupt => "corrupt",
             Code::Unconfirmed => "unconfirmed",
@@ -107,7 +110,7 @@ impl Code {
             }
             Code::Conflict => StatusCode::CONFLICT,
             Code::Gone => StatusCode::GONE,
-            Code::Busy | Code::Full | Code::Closed => StatusCode::SERVICE_UNAVAILABLE,
+            Code::Busy | Code::Full | Code::Closed | Code::Provider => StatusCode::SERVICE_UNAVAILABLE,
             Code::Unconfirmed => StatusCode::GATEWAY_TIMEOUT,
             Code::Unsupported => StatusCode::NOT_IMPLEMENTED,
             Code::Corrupt | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -125,7 +128,7 @@ impl Code {
             Code::Cancelled => tonic::Code::Cancelled,
             Code::Conflict => tonic::Code::Aborted,
             Code::Gone => tonic::Code::OutOfRange,
-            Code::Busy | Code::Full | Code::Closed => tonic::Code::Unavailable,
+            Code::Busy | Code::Full | Code::Closed | Code::Provider => tonic::Code::Unavailable,
             Code::Unsupported => tonic::Code::Unimplemented,
             Code::Corrupt => tonic::Code::DataLoss,
             Code::Internal => tonic::Code::Internal,
@@ -134,7 +137,7 @@ impl Code {
 
     /// Whether the same request may succeed later.
     pub(crate) fn is_retryable(self) -> bool {
-        matches!(self, Code::Busy | Code::Full | Code::Closed | Code::TooSlow)
+        matches!(self, Code::Busy | Code::Full | Code::Closed | Code::Provider | Code::TooSlow)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::ingest::{From, Ingest, Pace, Replay, ReplayRequest, ReplayView, Syste
 use crate::line::{self, LineFront};
 use crate::listen::{self, Front, Gate, Version};
 use crate::metrics::Metrics;
+use crate::oidc::Vouching;
 use crate::quotas::Quotas;
 use crate::refresh;
 use crate::settings::{Address, LINE_ADDRESS, Settings};
@@ -90,7 +91,7 @@ impl Server {
         let tokens = Tokens::read(&settings.auth)?;
         // A list that can't be read lets nobody in.
         let has_users = database.access().map_or(true, |access| access.has_users());
-        let is_open = tokens.are_none() && !has_users;
+        let is_open = tokens.are_none() && !has_users && settings.auth.oidc.is_none();
         let (http, flight) = (settings.http.address, settings.flight.address);
         // Line protocol has no token: a server that asks for one elsewhere doesn't take rows without, unless it is told to.
         let default = if is_open { LINE_ADDRESS.parse().unwrap_or(Address::Off) } else { Address::Off };
@@ -129,7 +130,9 @@ impl Server {
         };
         let metrics = Arc::new(Metrics::new(ingest.clone(), auditor.clone()));
         let quotas = Quotas::new(metrics.quota_refusals.clone());
-        let callers = Callers::new(tokens, &settings.auth, database.clone(), is_local, quotas)?;
+        let port = addresses.http.map_or(0, |address| address.port());
+        let vouching = settings.auth.oidc.as_ref().map(|oidc| Vouching::new(oidc, port, addresses.tls)).transpose()?;
+        let callers = Callers::new(tokens, &settings.auth, database.clone(), is_local, vouching, quotas)?;
         let sources = Sources {
             ingest: ingest.clone(),
             replay,

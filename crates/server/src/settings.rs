@@ -5,6 +5,7 @@
 //!   [`Server::bind`](crate::Server::bind) reads.
 
 mod audit;
+mod oidc;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,8 @@ use serde::Deserialize;
 use splay_capture::line::LineSettings;
 
 pub use self::audit::{Audit, AuditLevel, WhenFull};
+pub(crate) use self::oidc::is_safe;
+pub use self::oidc::{OIDC_SESSION_SECONDS, Oidc};
 use crate::error::{Error, Result};
 use crate::ingest::AckClass;
 use crate::machine::half_of_memory;
@@ -378,6 +381,8 @@ pub struct Auth {
     pub token_file: Option<PathBuf>,
     /// The role whose rights requests have that show neither token nor password, once the database has users. Default none: they are refused.
     pub anonymous: Option<String>,
+    /// An OpenID Connect provider whose users are let in. Default none.
+    pub oidc: Option<Oidc>,
 }
 
 /// One token, which is not stored: only its digest is.
@@ -438,6 +443,7 @@ impl Settings {
         if let Some(folder) = path.parent() {
             let from_folder = |file: &mut PathBuf| *file = folder.join(&*file);
             settings.auth.token_file.iter_mut().chain(settings.audit.paths()).for_each(from_folder);
+            settings.auth.oidc.iter_mut().flat_map(Oidc::paths).for_each(from_folder);
             if let Some(tls) = &mut settings.tls {
                 [&mut tls.certificate, &mut tls.key].into_iter().for_each(from_folder);
             }
@@ -462,6 +468,7 @@ impl Settings {
     /// [`Error::Setting`].
     pub fn validate(&self) -> Result<()> {
         self.limits.validate()?;
+        self.auth.oidc.iter().try_for_each(Oidc::validate)?;
         self.audit.validate()
     }
 }

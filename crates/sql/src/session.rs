@@ -221,8 +221,8 @@ impl Session {
             return Ok(numbered);
         }
         Ok(match numbered {
-            Cow::Borrowed(text) => postgres::rewritten(text),
-            Cow::Owned(text) => Cow::Owned(postgres::rewritten(&text).into_owned()),
+            Cow::Borrowed(text) => postgres::rewritten(text, self.user()),
+            Cow::Owned(text) => Cow::Owned(postgres::rewritten(&text, self.user()).into_owned()),
         })
     }
 

@@ -8,6 +8,7 @@ use splay_store::{Allowed, Database, Permission, Privilege, Quota, Rights};
 use super::Callers;
 use crate::asks::Ask;
 use crate::audit::{Peer, Who};
+use crate::oidc::Vouched;
 use crate::problem::{Code, Outcome, Problem};
 use crate::quotas::Allowance;
 use crate::settings::Role;
@@ -48,6 +49,8 @@ pub(super) enum Proof {
     Token(Arc<str>),
     /// A password, by what differs once it does.
     Password(Arc<str>),
+    /// A token of the provider of the settings, or a session that began with one.
+    Provider(Vouched),
     /// Nothing, and the settings say who he is.
     Nothing,
 }
@@ -84,6 +87,15 @@ impl Caller {
     /// The same by a way within that of the connection.
     pub(crate) fn over(self, wire: &'static str) -> Caller {
         Caller { wire: Some(wire), ..self }
+    }
+
+    /// What he is called; nothing where everybody may do everything.
+    pub(crate) fn name(&self) -> Arc<str> {
+        match &self.identity {
+            Identity::Anybody => Arc::default(),
+            Identity::Token { name, .. } => Arc::clone(name),
+            Identity::User(user) => Arc::clone(&user.name),
+        }
     }
 
     /// Who he is for the audit log.

@@ -12,7 +12,7 @@ use super::*;
 fn callers(anonymous: Option<&str>, is_local: bool) -> Callers {
     let database = Database::create_on(Arc::new(FaultStorage::new()), &splay_store::Settings::default()).unwrap();
     let auth = Auth { anonymous: anonymous.map(str::to_owned), ..Auth::default() };
-    Callers::new(Tokens::read(&auth).unwrap(), &auth, database, is_local, Quotas::default()).unwrap()
+    Callers::new(Tokens::read(&auth).unwrap(), &auth, database, is_local, None, Quotas::default()).unwrap()
 }
 
 fn change<T>(callers: &Callers, change: impl FnOnce(&mut Access) -> splay_store::Result<T>) -> T {

@@ -5,6 +5,7 @@ mod console;
 mod encode;
 #[cfg(test)]
 mod fuzz;
+mod oidc;
 mod query;
 mod replica;
 mod status;
@@ -91,7 +92,10 @@ impl Shared {
     /// [`Code::Unauthorized`], [`Code::Forbidden`], [`Code::Corrupt`].
     pub(crate) async fn caller(&self, headers: &HeaderMap, role: Role) -> Outcome<Caller> {
         let value = headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
-        self.callers.of(value, role).await
+        match oidc::session_of(&self.callers, headers).filter(|_| value.is_none()) {
+            Some(session) => self.callers.of_session(session, role),
+            None => self.callers.of(value, role).await,
+        }
     }
 
     /// The same for an upgrade to a WebSocket, where the token may be a subprotocol: web pages can give it no other header.
@@ -133,6 +137,10 @@ fn routes() -> Vec<Route> {
         route(GET, "/", console::page),
         route(GET, "/assets/{name}", console::asset),
         route(GET, "/licences.txt", console::licences),
+        route(GET, "/auth", oidc::state),
+        route(GET, "/auth/oidc", oidc::begin),
+        route(GET, "/auth/oidc/callback", oidc::callback),
+        route(POST, "/auth/sign-out", oidc::end),
         route(GET, "/query", query::get),
         route(POST, "/query", query::post),
         route(GET, "/tables", tables::list),
@@ -188,7 +196,9 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 /// Keeps web pages away from a server that asks for nothing because only this machine reaches it: a browser on this machine
 /// would carry their requests to it. A page of another origin is refused, and so is a name that was made to point here.
 async fn same_site(State(server): Server, request: Request, next: Next) -> Response {
-    let has_credentials = request.headers().contains_key(header::AUTHORIZATION);
+    let headers = request.headers();
+    let has_credentials =
+        headers.contains_key(header::AUTHORIZATION) || oidc::session_of(&server.callers, headers).is_some();
     match check_site(request.headers(), server.callers.serve_anybody(has_credentials)) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),

@@ -270,7 +270,7 @@ fn refused(problem: &Problem) -> Response {
         Code::Forbidden | Code::ReadOnly => "forbidden",
         Code::NotFound => "not found",
         Code::TooLarge => "request too large",
-        Code::Busy | Code::Full | Code::Closed | Code::Unconfirmed => "unavailable",
+        Code::Busy | Code::Full | Code::Closed | Code::Provider | Code::Unconfirmed => "unavailable",
         _ => "internal error",
     };
     let retryable = problem.code.is_retryable();

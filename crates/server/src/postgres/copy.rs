@@ -51,7 +51,7 @@ impl Connection {
 
     async fn copy_out(&mut self, query: &str, format: StreamFormat) -> Answered<()> {
         let is_binary = format.kind == StreamKind::Binary;
-        let encode = CopiedRows { format, buffer: CountedBuffer::default() };
+        let encode = CopiedRows { format, buffer: CountedBuffer::default(), has_begun: false };
         let sent =
             self.send_answer(query, encode, |replies, schema| replies.copy(b'H', is_binary, schema.fields().len()));
         Ok(sent.await?.map(|count| {
@@ -161,15 +161,19 @@ fn select(table: &str, fields: &[Field]) -> String {
 struct CopiedRows {
     format: StreamFormat,
     buffer: CountedBuffer,
+    /// Whether the first message is written, in which binary rows have their head, as PostgreSQL sends it: drivers look for a row there.
+    has_begun: bool,
 }
 
 impl CopiedRows {
     /// A message of `COPY` whose body `write` writes.
     fn message(&mut self, write: impl FnOnce(&mut CountedBuffer, &StreamFormat) -> std::io::Result<()>) -> Outcome<()> {
         let start = self.buffer.bytes_mut().len();
+        let begins = format_begins(&self.format, &mut self.has_begun);
         let (buffer, format) = (&mut self.buffer, &self.format);
         let written = buffer
             .write_all(b"d\0\0\0\0")
+            .and_then(|()| if begins { write_head(buffer) } else { Ok(()) })
             .and_then(|()| write(buffer, format))
             .and_then(|()| set_length(buffer, start + 1, 0));
         written.map_err(|error| self.buffer.problem(|| Problem::new(Code::Execution, error.to_string())))
@@ -193,12 +197,8 @@ impl Encode for CopiedRows {
             return Err(too_many_columns());
         }
         self.buffer.within(memory);
-        match self.format.kind {
-            StreamKind::Binary => {
-                self.message(|buffer, _| buffer.write_all(SIGNATURE).and_then(|()| buffer.write_all(&[0; 8])))?
-            }
-            _ if self.format.has_header => self.message(|buffer, format| write_header(buffer, format, schema))?,
-            _ => {}
+        if self.format.kind != StreamKind::Binary && self.format.has_header {
+            self.message(|buffer, format| write_header(buffer, format, schema))?;
         }
         let mut pieces = vec![Piece::Columns(Arc::clone(schema))];
         pieces.extend(self.piece(0));
@@ -222,6 +222,17 @@ impl Encode for CopiedRows {
         }
         Ok(self.piece(0))
     }
+}
+
+/// Whether what comes next is the begin of binary rows.
+fn format_begins(format: &StreamFormat, has_begun: &mut bool) -> bool {
+    !std::mem::replace(has_begun, true) && format.kind == StreamKind::Binary
+}
+
+/// What binary rows begin with: no flags, and no extension.
+fn write_head(buffer: &mut CountedBuffer) -> std::io::Result<()> {
+    buffer.write_all(SIGNATURE)?;
+    buffer.write_all(&[0; 8])
 }
 
 fn write_binary(buffer: &mut CountedBuffer, columns: &[Cells], row: usize) -> std::io::Result<()> {

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::DataType;
 use bytes::Bytes;
-use splay_sql::{Parameters, statements};
+use splay_sql::{CopyStream, Parameters, ScalarValue, statements};
 
 use super::commands::Command;
 use super::connection::{Connection, End, shown};
@@ -30,6 +30,9 @@ const PORTALS_MAX: usize = 64;
 
 /// Portals of a connection whose statements run: each waits in a place.
 const RUNNING_MAX: usize = 8;
+
+/// Items of all arrays of a portal.
+const ITEMS_MAX: usize = 1 << 18;
 
 /// Placeholders of a statement, as in PostgreSQL.
 const PLACEHOLDERS_MAX: usize = 65_535;
@@ -54,6 +57,7 @@ enum Kind {
     Empty,
     Command(Command),
     Change,
+    Copy(CopyStream),
     Read,
 }
 
@@ -68,7 +72,7 @@ struct Described {
 #[derive(Debug)]
 pub(crate) struct Portal {
     prepared: Arc<Prepared>,
-    values: Vec<splay_sql::ScalarValue>,
+    values: Vec<ScalarValue>,
     value_bytes: usize,
     formats: Vec<i16>,
     /// Those of what it gives, once it runs.
@@ -93,13 +97,13 @@ impl Prepared {
 }
 
 impl Portal {
-    fn new(prepared: Arc<Prepared>, values: Vec<splay_sql::ScalarValue>, formats: Vec<i16>) -> Portal {
-        let value_bytes = values.iter().map(splay_sql::ScalarValue::size).sum::<usize>() + formats.len() * 2;
+    fn new(prepared: Arc<Prepared>, values: Vec<ScalarValue>, formats: Vec<i16>) -> Portal {
+        let value_bytes = values.iter().map(ScalarValue::size).sum::<usize>() + formats.len() * 2;
         Portal { prepared, values, value_bytes, formats, columns: Vec::new(), is_cursor: false, state: State::New }
     }
 
     /// A cursor over the rows of a query.
-    pub(super) fn cursor(query: &str, values: Vec<splay_sql::ScalarValue>) -> Portal {
+    pub(super) fn cursor(query: &str, values: Vec<ScalarValue>) -> Portal {
         Portal { is_cursor: true, ..Portal::new(Arc::new(Prepared::query(query)), values, Vec::new()) }
     }
 
@@ -183,16 +187,18 @@ impl Connection {
         let kind = match Command::of(statement)? {
             Some(command) => Kind::Command(command),
             None if statement.is_empty() => Kind::Empty,
-            None if splay_sql::is_change(statement) => {
-                if matches!(splay_sql::copy_stream(statement), Ok(Some(_))) {
-                    return Err(Refusal::unsupported("COPY as a prepared statement; send it as a simple query: that"));
-                }
-                Kind::Change
-            }
+            None if splay_sql::is_change(statement) => match splay_sql::copy_stream(statement) {
+                Ok(Some(copy)) => Kind::Copy(copy),
+                Ok(None) => Kind::Change,
+                Err(error) => return Err(Refusal::new("42601", error.to_string())),
+            },
             None => Kind::Read,
         };
         self.check_transaction(if let Kind::Command(command) = &kind { Some(command) } else { None })?;
         let placeholders = statements::placeholders(statement);
+        if placeholders > 0 && matches!(kind, Kind::Copy(_)) {
+            return Err(Refusal::new("42P02", "COPY has no placeholders: write the values"));
+        }
         if placeholders > PLACEHOLDERS_MAX {
             let text = format!("a statement has at most {PLACEHOLDERS_MAX} placeholders, not {placeholders}");
             return Err(Refusal::new("54000", text));
@@ -237,13 +243,19 @@ impl Connection {
             true => self.described(&prepared).await?.ok(),
             false => prepared.described.get().cloned(),
         };
+        let mut items = 0;
         let value = |(at, value): (usize, &Option<Bytes>)| {
             let told = described.as_ref().and_then(|described| described.types.get(at)).copied();
             let oid = match type_of(at) {
                 0 | types::UNKNOWN => told.unwrap_or(types::TEXT),
                 oid => oid,
             };
-            values::value(at + 1, oid, super::replies::format(&formats, at), value.as_deref())
+            let value = values::value(at + 1, oid, super::replies::format(&formats, at), value.as_deref())?;
+            items += if let ScalarValue::List(list) = &value { list.values().len() } else { 0 };
+            match items > ITEMS_MAX {
+                true => Err(Refusal::new("54000", format!("the arrays have more than {ITEMS_MAX} items together"))),
+                false => Ok(value),
+            }
         };
         let values: Vec<_> = match given.iter().enumerate().map(value).collect() {
             Ok(values) => values,
@@ -332,7 +344,8 @@ impl Connection {
                 Vec::new()
             }
             Kind::Command(command) => shown(command).unwrap_or_default(),
-            Kind::Empty => Vec::new(),
+            // Of its columns the answer tells.
+            Kind::Copy(_) | Kind::Empty => Vec::new(),
         };
         if columns.len() > COLUMNS_MAX {
             return Ok(Err(too_many_columns().into()));
@@ -390,7 +403,7 @@ impl Connection {
                 self.columns_of_cursor(&name, &formats).await?
             }
             Kind::Command(command) => Ok(shown(command).unwrap_or_default()),
-            Kind::Change | Kind::Empty => Ok(Vec::new()),
+            Kind::Change | Kind::Copy(_) | Kind::Empty => Ok(Vec::new()),
         };
         let runs = matches!(portal.state, State::Runs { .. });
         if let Ok(columns) = &described {
@@ -465,7 +478,7 @@ impl Connection {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let prepared = Arc::clone(&portal.prepared);
-        if matches!((&prepared.kind, &portal.state), (Kind::Change | Kind::Command(_), State::Ended)) {
+        if matches!((&prepared.kind, &portal.state), (Kind::Change | Kind::Copy(_) | Kind::Command(_), State::Ended)) {
             self.portals.insert(name.to_owned(), portal);
             return Ok(Err(Refusal::new("55000", format!("portal \"{name}\" cannot be run: it was run before"))));
         }
@@ -485,6 +498,10 @@ impl Connection {
             },
             Kind::Change => match self.check_transaction(None) {
                 Ok(()) => self.change(&prepared.text, parameters(&portal.values)).await?,
+                Err(refusal) => Err(refusal),
+            },
+            Kind::Copy(copy) => match self.check_transaction(None) {
+                Ok(()) => self.copy(copy.clone(), true).await?,
                 Err(refusal) => Err(refusal),
             },
             Kind::Read => match self.check_transaction(None) {
@@ -544,6 +561,6 @@ impl Connection {
     }
 }
 
-fn parameters(values: &[splay_sql::ScalarValue]) -> Parameters {
+fn parameters(values: &[ScalarValue]) -> Parameters {
     if values.is_empty() { Parameters::None } else { Parameters::Positional(values.to_vec()) }
 }

@@ -6,6 +6,7 @@
 //! - Rows are sent as the client reads them. While a statement runs its connection is read a little ahead, so that a client that goes away is
 //!   noticed.
 
+mod arrays;
 mod cells;
 mod commands;
 mod connection;

@@ -56,6 +56,7 @@ impl From<Problem> for Refusal {
             Code::Busy => "53300",
             Code::Full => "53100",
             Code::Closed => "57P01",
+            Code::Provider => "57P03",
             // Of a transaction of which it isn't known whether it lasts.
             Code::Unconfirmed => "08007",
             Code::Unsupported => "0A000",

@@ -20,8 +20,8 @@ const GSSAPI: u32 = 80_877_104;
 /// Version 3.0; later ones have another lower half.
 const VERSION: u32 = 3 << 16;
 
-/// Bytes of the message with the password.
-const PASSWORD_BYTES_MAX: usize = 4096;
+/// Bytes of the message with the password, which may be a token of the provider.
+const PASSWORD_BYTES_MAX: usize = crate::oidc::TOKEN_BYTES_MAX + 1;
 
 /// Requests for TLS or GSSAPI before the first packet that is none.
 const REQUESTS_MAX: usize = 4;
@@ -145,7 +145,12 @@ async fn set_up(
 
 /// Why somebody isn't let in.
 fn refused(problem: Problem) -> Refusal {
-    let state = if problem.code == Code::Unauthorized { "28P01" } else { "XX001" };
+    let state = match problem.code {
+        Code::Unauthorized => "28P01",
+        Code::Forbidden => "28000",
+        Code::Provider => "57P03",
+        _ => "XX001",
+    };
     Refusal::fatal(state, problem.message)
 }
 

@@ -6,6 +6,7 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, TimeUnit};
 use splay_sql::ScalarValue;
 
+use super::arrays;
 use super::refusal::Refusal;
 use super::times::{DAYS_TO_2000, MICROS_A_DAY};
 use super::types;
@@ -16,6 +17,9 @@ use super::types;
 /// A type that placeholders can't have here, by its number; a value that doesn't fit.
 pub(super) fn value(at: usize, oid: u32, format: i16, bytes: Option<&[u8]>) -> Result<ScalarValue, Refusal> {
     let Some(bytes) = bytes else { return null(at, oid) };
+    if let Some(item) = types::item_of(oid).filter(|item| arrays::takes(*item) && matches!(format, 0 | 1)) {
+        return arrays::value(at, item, &arrow(at, item)?, format, bytes);
+    }
     match format {
         0 => {
             let text = std::str::from_utf8(bytes)
@@ -38,6 +42,9 @@ fn refuse_zero(at: usize, text: &str) -> Result<(), Refusal> {
 
 /// The Arrow type of values of a type.
 fn arrow(at: usize, oid: u32) -> Result<DataType, Refusal> {
+    if let Some(item) = types::item_of(oid).filter(|item| arrays::takes(*item)) {
+        return Ok(DataType::new_list(arrow(at, item)?, true));
+    }
     Ok(match oid {
         types::BOOL => DataType::Boolean,
         types::INT2 | types::INT4 | types::INT8 | types::OID => DataType::Int64,

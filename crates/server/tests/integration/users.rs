@@ -111,10 +111,15 @@ fn every_route_holds_its_callers_to_their_rights() {
     // A server may have been built without the web console.
     let licences = request(desk.served.http(), "GET", "/licences.txt", &[packed], b"").status;
     assert!(licences == 200 || licences == 404, "{licences}");
-    let matrix: [(&str, &str, &str, &[u8], Statuses); 24] = [
+    let matrix: [(&str, &str, &str, &[u8], Statuses); 28] = [
         ("GET", "/", "/", b"", open),
         ("GET", "/assets/{name}", "/assets/none.js", b"", [404; 5]),
         ("GET", "/licences.txt", "/licences.txt", b"", [licences; 5]),
+        // Without a provider there is nothing to sign in by.
+        ("GET", "/auth", "/auth", b"", open),
+        ("GET", "/auth/oidc", "/auth/oidc", b"", [404; 5]),
+        ("GET", "/auth/oidc/callback", "/auth/oidc/callback?code=x&state=y", b"", [404; 5]),
+        ("POST", "/auth/sign-out", "/auth/sign-out", b"", empty),
         ("GET", "/query", COUNT, b"", [401, 401, 200, 403, 200]),
         ("POST", "/query", COUNT, b"", [401, 401, 200, 403, 200]),
         ("GET", "/tables", "/tables", b"", [401, 401, 200, 200, 200]),

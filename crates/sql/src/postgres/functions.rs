@@ -11,6 +11,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 
+use super::oid_of_class;
 use super::types::{named, shown};
 use crate::statements::{as_name, quoted};
 
@@ -23,6 +24,7 @@ enum Answers {
     Truth(bool),
     Number(i64),
     FormatType,
+    ToRegclass,
     ToRegtype,
     CurrentSetting,
     QuoteIdent,
@@ -34,11 +36,12 @@ enum Answers {
 }
 
 use Answers::{
-    ArrayLower, ArrayUpper, CurrentSetting, FormatType, NoText, Number, ParseIdent, QuoteIdent, Text, ToRegtype, Truth,
+    ArrayLower, ArrayUpper, CurrentSetting, FormatType, NoText, Number, ParseIdent, QuoteIdent, Text, ToRegclass,
+    ToRegtype, Truth,
 };
 
 /// Names and answers. There is one role, which may do what the connection's token allows.
-const FUNCTIONS: [(&str, Answers); 51] = [
+const FUNCTIONS: [(&str, Answers); 52] = [
     ("version", Text(concat!("PostgreSQL 16.0 (SplayDB ", env!("CARGO_PKG_VERSION"), ")"))),
     ("current_database", Text("splay")),
     ("pg_current_schema", Text("public")),
@@ -84,6 +87,7 @@ const FUNCTIONS: [(&str, Answers); 51] = [
     ("pg_relation_filenode", Number(0)),
     ("inet_server_port", Number(0)),
     ("format_type", FormatType),
+    ("to_regclass", ToRegclass),
     ("to_regtype", ToRegtype),
     ("current_setting", CurrentSetting),
     ("quote_ident", QuoteIdent),
@@ -120,7 +124,7 @@ impl ScalarUDFImpl for CatalogueFunction {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.answers {
             Truth(_) => DataType::Boolean,
-            Number(_) | ToRegtype | ArrayLower | ArrayUpper => DataType::Int64,
+            Number(_) | ToRegclass | ToRegtype | ArrayLower | ArrayUpper => DataType::Int64,
             ParseIdent => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))),
             _ => DataType::Utf8,
         })
@@ -141,6 +145,11 @@ impl ScalarUDFImpl for CatalogueFunction {
                 let modifier = |row: usize| modifiers.is_valid(row).then(|| modifiers.value(row));
                 let shown = oids.iter().enumerate().map(|(row, oid)| oid.map(|oid| shown(oid, modifier(row))));
                 Ok(ColumnarValue::Array(Arc::new(shown.collect::<StringArray>())))
+            }
+            ToRegclass => {
+                let texts = texts(&args, self.name)?;
+                let oids = texts.iter().map(|text| text.map(oid_of_class));
+                Ok(ColumnarValue::Array(Arc::new(oids.collect::<Int64Array>())))
             }
             ToRegtype => {
                 let texts = texts(&args, self.name)?;

@@ -30,3 +30,9 @@ pub(crate) fn oid_of(name: &str) -> i64 {
         .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     i64::from(FIRST + (hash >> 2))
 }
+
+/// The number of a table or a view by its name as clients write it, with its schema and quotes or without.
+pub(crate) fn oid_of_class(name: &str) -> i64 {
+    let name = name.strip_prefix("public.").or_else(|| name.strip_prefix("\"public\".")).unwrap_or(name);
+    oid_of(name.trim_matches('"'))
+}

@@ -6,11 +6,14 @@
 //! | `x OPERATOR(pg_catalog.~) y` | `x ~ y` |
 //! | `x COLLATE pg_catalog.default` | `x` |
 //! | `'trade'::regclass`, `'int4'::regtype` | the number |
+//! | `$1::regclass` | `to_regclass($1)` |
+//! | `typreceive != 0` | `typreceive != '-'`: functions are names here |
 //! | `x::regtype` | `format_type(x, null)` |
-//! | `current_user`, `current_schema` and others | `pg_current_user()`, which the parser doesn't take for a word of its own |
+//! | `current_user` and its like | the user's name, where there are users; otherwise as the next ones |
+//! | `current_schema`, `current_catalog` | `pg_current_schema()`, which the parser doesn't take for a word of its own |
 //! | `x::oid`, `x::name`, `x::pg_catalog.text` and others | the type that it is here |
 //! | `c.oid = '16384'` | `c.oid = 16384` |
-//! | `user`, in a statement about the catalogue alone | `pg_current_user()`: it may be a column of other tables |
+//! | `user`, in a statement about the catalogue alone | as `current_user`: it may be a column of other tables |
 //! | `FROM string_to_array(x, ',') AS s` | a query of one value (`from_functions.rs`) |
 //! | a select from a table that never has rows | one without rows, whatever it computes (`without_rows.rs`) |
 //!
@@ -20,15 +23,15 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, Expr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Statement,
-    TableFactor, Value, Visitor, VisitorMut,
+    BinaryOperator, DataType, Expr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr,
+    Statement, TableFactor, Value, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 use super::without_rows::without_rows;
-use super::{from_functions, is_in_catalogue, oid_of, types};
+use super::{from_functions, is_in_catalogue, oid_of_class, types};
 use crate::information_schema;
 use crate::limits::TokenLimits;
 use crate::walk::{visit, visit_mut};
@@ -58,8 +61,8 @@ const DEPTH_MAX: usize = 200;
 /// Bytes of a statement that is looked at. What clients ask of the catalogue has some thousands.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// The statement in forms that are known; as it is if it has none of the others, or can't be parsed.
-pub(crate) fn rewritten(text: &str) -> Cow<'_, str> {
+/// The statement of a user in forms that are known; as it is if it has none of the others, or can't be parsed.
+pub(crate) fn rewritten<'a>(text: &'a str, user: Option<&str>) -> Cow<'a, str> {
     if text.len() > TEXT_BYTES_MAX || !is_marked(&text.to_ascii_lowercase()) || !is_shallow(text) {
         return Cow::Borrowed(text);
     }
@@ -79,7 +82,7 @@ pub(crate) fn rewritten(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let is_of_catalogue = visit(&statement, &mut OtherTables::default()).is_continue();
-    let _ = visit_mut(&mut statement, &mut Rewrite { is_of_catalogue, queries: Vec::new() });
+    let _ = visit_mut(&mut statement, &mut Rewrite { is_of_catalogue, user, queries: Vec::new() });
     Cow::Owned(statement.to_string())
 }
 
@@ -97,14 +100,16 @@ fn is_shallow(text: &str) -> bool {
     tokens.iter().all(|token| limits.take(token).is_ok())
 }
 
-struct Rewrite {
+struct Rewrite<'a> {
     /// Whether the statement reads no table but those of the catalogue.
     is_of_catalogue: bool,
+    /// Whose statement it is, if there are users.
+    user: Option<&'a str>,
     /// Names of queries in `WITH`, in lower case.
     queries: Vec<String>,
 }
 
-impl VisitorMut for Rewrite {
+impl VisitorMut for Rewrite<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
@@ -112,6 +117,11 @@ impl VisitorMut for Rewrite {
         self.queries.extend(with.map(|query| query.alias.name.value.to_lowercase()));
         if without_rows(&mut query.body, &self.queries) {
             query.order_by = None;
+        }
+        if self.user.is_some()
+            && let SetExpr::Select(select) = query.body.as_mut()
+        {
+            select.projection.iter_mut().for_each(|item| name_user(item, self.is_of_catalogue));
         }
         ControlFlow::Continue(())
     }
@@ -124,18 +134,38 @@ impl VisitorMut for Rewrite {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.is_of_catalogue && is_user(expr) {
-            *expr = call("pg_current_user", Vec::new());
+        let word = user_word(expr).filter(|word| *word != "user" || self.is_of_catalogue);
+        match (word, self.user) {
+            (Some(_), Some(user)) => *expr = Expr::Value(Value::SingleQuotedString(user.replace('\'', "''")).into()),
+            (Some("user"), None) => *expr = call("pg_current_user", Vec::new()),
+            _ => change(expr),
         }
-        change(expr);
         ControlFlow::Continue(())
     }
 }
 
-/// Whether an expression is the word `user`, which the parser takes for a call.
-fn is_user(expr: &Expr) -> bool {
-    let Expr::Function(function) = expr else { return false };
-    matches!(function.args, FunctionArguments::None) && function.name.to_string().eq_ignore_ascii_case("user")
+/// Words for whoever asks.
+const USER_WORDS: [&str; 4] = ["current_user", "session_user", "current_role", "user"];
+
+/// The word for whoever asks that an expression is. The parser takes some of them for a call.
+fn user_word(expr: &Expr) -> Option<&'static str> {
+    let name = match expr {
+        Expr::Function(function) if matches!(function.args, FunctionArguments::None) => function.name.to_string(),
+        Expr::Identifier(name) if name.quote_style.is_none() && !name.value.eq_ignore_ascii_case("user") => {
+            name.value.clone()
+        }
+        _ => return None,
+    };
+    USER_WORDS.into_iter().find(|word| name.eq_ignore_ascii_case(word))
+}
+
+/// Calls a column that is such a word by it, and not by the name that stands in its place.
+fn name_user(item: &mut SelectItem, is_of_catalogue: bool) {
+    if let SelectItem::UnnamedExpr(expr) = item
+        && let Some(word) = user_word(expr).filter(|word| *word != "user" || is_of_catalogue)
+    {
+        *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(word) };
+    }
 }
 
 /// Finds a table that isn't of the catalogue.
@@ -204,6 +234,7 @@ fn change(expr: &mut Expr) {
             if matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq) {
                 unquote(left, right);
                 unquote(right, left);
+                name_no_function(left, right);
             }
             None
         }
@@ -274,6 +305,24 @@ fn unquote(column: &Expr, value: &mut Expr) {
     }
 }
 
+/// Makes the number that is no function's the name of none, where a function of a type is compared with it.
+fn name_no_function(column: &Expr, value: &mut Expr) {
+    let name = match column {
+        Expr::Identifier(name) => name,
+        Expr::CompoundIdentifier(names) => match names.last() {
+            Some(name) => name,
+            None => return,
+        },
+        _ => return,
+    };
+    let is_function =
+        ["typinput", "typoutput", "typreceive", "typsend"].iter().any(|known| name.value.eq_ignore_ascii_case(known));
+    let is_none = matches!(value, Expr::Value(value) if matches!(&value.value, Value::Number(digits, _) if digits.to_string() == "0"));
+    if is_function && is_none {
+        *value = Expr::Value(Value::SingleQuotedString("-".to_owned()).into());
+    }
+}
+
 /// A cast to a type that only PostgreSQL has.
 fn cast(expr: &mut Expr, held: &mut DataType) -> Option<Expr> {
     let name = match held {
@@ -285,7 +334,10 @@ fn cast(expr: &mut Expr, held: &mut DataType) -> Option<Expr> {
         _ => return None,
     };
     match name.as_str() {
-        "regclass" => literal(expr).map(|text| number(oid_of(text.trim_start_matches("public.").trim_matches('"')))),
+        "regclass" if matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_))) => {
+            Some(call("to_regclass", vec![taken(expr)]))
+        }
+        "regclass" => literal(expr).map(|text| number(oid_of_class(text))),
         "regtype" => Some(match literal(expr) {
             Some(text) => number(types::named(text).map_or(0, i64::from)),
             None => call("format_type", vec![taken(expr), Expr::Value(Value::Null.into())]),
@@ -346,6 +398,14 @@ mod tests {
                 "SELECT CAST(NULL AS VARCHAR) AS \"a\", CAST(NULL AS VARCHAR) AS c, CAST(NULL AS VARCHAR) AS \"f\" WHERE false",
             ),
             ("select count(*) from pg_index", "SELECT count(*) FROM pg_index"),
+            (
+                "select typname from pg_type where (typreceive != 0 or typsend <> 0) and typlen <> 0",
+                "SELECT typname FROM pg_type WHERE (typreceive <> '-' OR typsend <> '-') AND typlen <> 0",
+            ),
+            (
+                "select attname from pg_attribute where attrelid = $1::regclass::oid",
+                "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1)::BIGINT",
+            ),
             ("select mpg_city from cars where vin_id = '007'", "select mpg_city from cars where vin_id = '007'"),
             (
                 "select oid from pg_class where oid = '007' and vin_id = '7'",
@@ -375,14 +435,19 @@ mod tests {
                  (SELECT current_setting('a') AS current_setting) AS current_setting, generate_series(1, 2) AS g (i)",
             ),
         ] {
-            assert_eq!(rewritten(text), expected);
+            assert_eq!(rewritten(text, None), expected);
         }
         let left = "SELECT c.relname FROM pg_class AS c LEFT JOIN pg_index AS i ON i.indrelid = c.oid";
-        assert_eq!(rewritten(left), left);
+        assert_eq!(rewritten(left, None), left);
         let long = format!("select 'pg_', 1{}", "+1".repeat(7_000));
-        assert_eq!(rewritten(&long), long);
+        assert_eq!(rewritten(&long, None), long);
+        assert_eq!(
+            rewritten("select current_user, lower(session_user), user from t where x = current_role", Some("o'neil")),
+            "SELECT 'o''neil' AS current_user, lower('o''neil'), user FROM t WHERE x = 'o''neil'"
+        );
+        assert_eq!(rewritten("select user from pg_user", Some("ann")), "SELECT 'ann' AS user FROM pg_user");
         for text in ["select pg_", "select 1; select pg_x", "insert into t select 'pg_'", "pg_ '"] {
-            let _ = rewritten(text);
+            let _ = rewritten(text, None);
         }
     }
 }

@@ -213,6 +213,7 @@ fn user(role: &Role) -> Row {
 
 fn type_rows(listed: &types::Listed) -> [Row; 2] {
     let row = |oid: u32, name: String, length: i64, category: &str, element: u32, array: u32| {
+        let of = |act: &str| Value::Text(types::function(oid, act));
         vec![
             ("oid", i64::from(oid).into()),
             ("typname", Value::Text(name)),
@@ -226,6 +227,12 @@ fn type_rows(listed: &types::Listed) -> [Row; 2] {
             ("typdelim", ",".into()),
             ("typelem", i64::from(element).into()),
             ("typarray", i64::from(array).into()),
+            ("typrelid", 0.into()),
+            ("typbasetype", 0.into()),
+            ("typinput", of("in")),
+            ("typoutput", of("out")),
+            ("typreceive", of("recv")),
+            ("typsend", of("send")),
             ("typtypmod", (-1).into()),
         ]
     };

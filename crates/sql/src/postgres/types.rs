@@ -107,6 +107,12 @@ pub fn item(held: &DataType) -> Option<&DataType> {
     }
 }
 
+/// The number of an array's items by that of the array.
+#[must_use]
+pub fn item_of(array: u32) -> Option<u32> {
+    LISTED.iter().find(|listed| listed.array == array && array != 0).map(|listed| listed.oid)
+}
+
 /// A type that `pg_type` lists.
 pub(crate) struct Listed {
     pub(crate) oid: u32,
@@ -173,6 +179,16 @@ pub(crate) fn name(oid: u32) -> String {
         Some(listed) if listed.array == oid => format!("_{}", listed.name),
         Some(listed) => listed.name.to_owned(),
         None => "unknown".to_owned(),
+    }
+}
+
+/// The function that does something with values of a type, as PostgreSQL calls it: drivers know types by it. Some have an underscore.
+pub(crate) fn function(oid: u32, act: &str) -> String {
+    let name = name(oid);
+    match oid {
+        DATE | TIME | TIMESTAMP | TIMESTAMPTZ | INTERVAL | NUMERIC => format!("{name}_{act}"),
+        _ if name.starts_with('_') => format!("array_{act}"),
+        _ => format!("{name}{act}"),
     }
 }
 

@@ -1,6 +1,12 @@
 //! What a statement would give, without running it.
 
+use std::collections::HashMap;
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
+use datafusion::logical_expr::expr::{Cast, TryCast};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use splay_engine::Stop;
 
 use super::planning::learn_columns;
@@ -54,7 +60,11 @@ impl Session {
         let limit = self.settings.memory_bytes;
         let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
         let (plan, mut spellings, has_joins) = self.plan_logically(&self.states.shared(), text).await?;
-        let mut parameters: Vec<_> = plan.get_parameter_types().map_err(wrap)?.into_iter().collect();
+        let mut parameters = plan.get_parameter_types().map_err(wrap)?;
+        if self.has_catalogue {
+            learn_casts(&plan, &mut parameters).map_err(wrap)?;
+        }
+        let mut parameters: Vec<_> = parameters.into_iter().collect();
         // `$10` comes behind `$9`.
         parameters.sort_by_key(|(name, _)| (name.len(), name.clone()));
         learn_columns(&plan, &mut spellings).map_err(wrap)?;
@@ -62,4 +72,32 @@ impl Session {
         let schema = spellings.restore(plan.schema().as_arrow());
         Ok(Description { schema, parameters })
     }
+}
+
+/// Gives placeholders that nothing else gives a type the one that they are cast to, as PostgreSQL does: of types whose values clients send.
+fn learn_casts(plan: &LogicalPlan, types: &mut HashMap<String, Option<DataType>>) -> Result<(), DataFusionError> {
+    let is_sent = |held: &DataType| {
+        use DataType as D;
+        let is_simple = matches!(held, D::Boolean | D::Float32 | D::Float64 | D::Utf8 | D::Date32 | D::Decimal128(..));
+        is_simple || held.is_integer() || matches!(held, D::Timestamp(..) | D::Time64(_))
+    };
+    let is_sent = |held: &DataType| match held {
+        DataType::List(item) => is_sent(item.data_type()) && !item.data_type().is_decimal(),
+        held => is_sent(held),
+    };
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) = expr
+                    && let Expr::Placeholder(placeholder) = expr.as_ref()
+                    && let Some(held @ None) = types.get_mut(&placeholder.id)
+                    && is_sent(field.data_type())
+                {
+                    *held = Some(field.data_type().clone());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })
+    .map(drop)
 }

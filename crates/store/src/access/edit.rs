@@ -30,8 +30,13 @@ fn refused<T>(reason: impl Into<String>) -> Result<T> {
     Err(Error::Refused { reason: reason.into() })
 }
 
-fn is_built_in(name: &str) -> bool {
+pub(super) fn is_built_in(name: &str) -> bool {
     [PUBLIC, READ_ALL, WRITE_ALL, MONITOR].iter().any(|built_in| is_same(built_in, name))
+}
+
+/// Whether no role may be made of this name.
+pub(super) fn is_reserved(name: &str) -> bool {
+    name.len() >= 3 && name.is_char_boundary(3) && is_same(&name[..3], "pg_") || is_same(name, PUBLIC)
 }
 
 impl RoleChange {
@@ -104,7 +109,7 @@ impl Access {
     /// [`Error::Name`], [`Error::Refused`] for a name that is taken, for a quota that is too small, and for a first user that isn't a superuser.
     pub fn create_role(&mut self, name: &str, change: RoleChange) -> Result<()> {
         validate_name("role", name)?;
-        if name.len() >= 3 && name.is_char_boundary(3) && is_same(&name[..3], "pg_") || is_same(name, PUBLIC) {
+        if is_reserved(name) {
             return refused(format!("role name \"{name}\" is reserved"));
         }
         if self.role(name).is_some() {

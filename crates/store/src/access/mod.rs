@@ -202,6 +202,32 @@ impl Access {
     }
 }
 
+/// Bytes of the name of somebody who is in no list.
+const GUEST_BYTES_MAX: usize = 256;
+
+impl Access {
+    /// The same list with somebody who isn't in it and has some of its roles, for as long as another authority vouches for him. Roles that aren't
+    /// there are left out. He makes no tables: they would be granted to a name that nobody has.
+    ///
+    /// None if the list has a role of his name, if the name is one that no role may have, or if none of the roles is there.
+    #[must_use]
+    pub fn with_guest(&self, name: &str, roles: &[String]) -> Option<Access> {
+        let is_usable = !name.is_empty() && name.len() <= GUEST_BYTES_MAX && !name.chars().any(char::is_control);
+        if !is_usable || edit::is_reserved(name) || self.role(name).is_some() {
+            return None;
+        }
+        let member_of: Vec<String> =
+            roles.iter().filter(|role| self.role(role).is_some() || edit::is_built_in(role)).cloned().collect();
+        if member_of.is_empty() {
+            return None;
+        }
+        let mut access = self.clone();
+        access.grants.retain(|grant| grant.privilege != Privilege::Create);
+        access.roles.push(Role { member_of, ..Role::new(name) });
+        Some(access)
+    }
+}
+
 impl Role {
     /// A role of a name that may nothing.
     #[must_use]

@@ -261,3 +261,25 @@ fn quotas_are_read_as_people_write_them() {
         assert_eq!(serde_json::to_value(quota).unwrap(), quota.as_str());
     }
 }
+
+#[test]
+fn a_guest_has_his_roles_and_neither_attributes_nor_anybodys_name() {
+    let mut access = access();
+    access.grant(grant("desk", "trade", Privilege::Select, &[])).unwrap();
+    access
+        .grant(Grant { role: "desk".to_owned(), table: None, privilege: Privilege::Create, columns: Vec::new() })
+        .unwrap();
+    let guest = |name: &str, roles: &[&str]| {
+        access.with_guest(name, &roles.iter().map(|role| (*role).to_owned()).collect::<Vec<_>>())
+    };
+    let of_desk = rights(&guest("eve@example.com", &["desk", "none"]).unwrap(), "eve@example.com");
+    assert!(of_desk.may(Privilege::Select, "trade") && !of_desk.may_create() && !of_desk.reads_everything());
+    let of_admin = rights(&guest("eve", &["admin", MONITOR]).unwrap(), "eve");
+    assert!(!of_admin.is_superuser() && of_admin.may_monitor());
+    // Names of roles, of users who left among them, and those that stand for a right.
+    let long = "x".repeat(257);
+    for name in ["admin", "ANN", "desk", READ_ALL, "PG_monitor", PUBLIC, "", "a\0b", &long] {
+        assert!(guest(name, &["desk"]).is_none(), "{name:?}");
+    }
+    assert!(guest("eve", &[]).is_none() && guest("eve", &["none"]).is_none());
+}

@@ -1,0 +1,276 @@
+//! Sign-in by an OpenID Connect provider (ADR 83): tokens that programs show, and the console's sign-in with a code and PKCE.
+//!
+//! - A token of the provider names a person and his groups. Which user of the database that is, or which roles, says this file; what they may
+//!   the database says, at each request.
+//! - A person who has signed in through the console has a cookie, which the provider knows nothing of and no script can read.
+//! - Nothing of a token, a code, a cookie or a secret is logged or told.
+
+mod form;
+#[cfg(test)]
+mod fuzz;
+mod jwt;
+mod login;
+mod provider;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use self::form::Form;
+use self::jwt::{Claims, Expected, texts};
+pub(crate) use self::jwt::{TOKEN_BYTES_MAX, has_form};
+pub(crate) use self::login::SessionMark;
+use self::login::{Logins, SignedIn};
+use self::provider::Provider;
+use crate::error::Result;
+use crate::problem::{Code, Outcome, Problem};
+use crate::settings::Oidc;
+
+/// Bytes of a person's name.
+const NAME_BYTES_MAX: usize = 256;
+
+/// Groups of a person that are looked at.
+const GROUPS_MAX: usize = 1024;
+
+/// Somebody whom the provider knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Person {
+    pub(crate) name: Arc<str>,
+    /// Those of the database that his groups stand for.
+    pub(crate) roles: Arc<[String]>,
+}
+
+/// What somebody has shown that the provider vouches for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Vouched {
+    pub(crate) person: Person,
+    /// Until when, in seconds since the epoch.
+    until: i64,
+    /// Of a sign-in through the console.
+    session: Option<SessionMark>,
+}
+
+/// A sign-in that a browser begins.
+pub(crate) struct SignIn {
+    /// Where the browser is sent.
+    pub(crate) url: String,
+    /// What it keeps until it is back.
+    pub(crate) cookie: String,
+}
+
+/// What the browser comes back with.
+#[derive(Debug, Default)]
+pub(crate) struct Returned<'a> {
+    pub(crate) code: &'a str,
+    pub(crate) state: &'a str,
+    /// Who says so, if the provider tells.
+    pub(crate) issuer: Option<&'a str>,
+    /// The console's address when the sign-in began and now.
+    pub(crate) console: &'a str,
+}
+
+/// The provider, and those whom it has signed in. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Vouching(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    provider: Arc<Provider>,
+    logins: Logins,
+    audiences: Vec<String>,
+    client: Vec<String>,
+    cookies: Cookies,
+}
+
+/// The names of the server's cookies, and whether they need TLS.
+#[derive(Debug, Clone)]
+pub(crate) struct Cookies {
+    pub(crate) session: String,
+    pub(crate) sign_in: String,
+    pub(crate) is_secure: bool,
+}
+
+impl Cookies {
+    /// Those of a server on a port: browsers have the same cookies for all ports of a host. `__Host-` keeps names of a domain from setting one.
+    fn new(port: u16, is_secure: bool) -> Cookies {
+        let prefix = if is_secure { "__Host-" } else { "" };
+        let name = |what: &str| format!("{prefix}splay-{what}-{port}");
+        Cookies { session: name("session"), sign_in: name("sign-in"), is_secure }
+    }
+}
+
+fn no_random(error: crate::Error) -> Problem {
+    tracing::error!(%error, "nobody can sign in");
+    Problem::new(Code::Internal, "the system gives no random bytes")
+}
+
+/// Where the provider sends browsers back to.
+fn callback(console: &str) -> String {
+    format!("{}/auth/oidc/callback", console.trim_end_matches('/'))
+}
+
+impl Vouching {
+    /// `port` is where HTTP listens, and `is_tls` whether with TLS.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`], [`crate::Error::Setting`], [`crate::Error::Tls`], [`crate::Error::Random`].
+    pub(crate) fn new(settings: &Oidc, port: u16, is_tls: bool) -> Result<Vouching> {
+        let client = vec![settings.client_id.clone()];
+        let audiences = if settings.audiences.is_empty() { client.clone() } else { settings.audiences.clone() };
+        let is_secure = settings.url.as_ref().map_or(is_tls, |url| url.starts_with("https:"));
+        let (provider, logins) = (Arc::new(Provider::new(settings)?), Logins::new()?);
+        Ok(Vouching(Arc::new(State { provider, logins, audiences, client, cookies: Cookies::new(port, is_secure) })))
+    }
+
+    fn settings(&self) -> &Oidc {
+        self.0.provider.settings()
+    }
+
+    pub(crate) fn cookies(&self) -> &Cookies {
+        &self.0.cookies
+    }
+
+    /// What the console calls the provider.
+    pub(crate) fn name(&self) -> String {
+        self.settings().shown_name()
+    }
+
+    /// The console's address, if the settings have it.
+    pub(crate) fn console(&self) -> Option<&str> {
+        self.settings().url.as_deref().map(|url| url.trim_end_matches('/'))
+    }
+
+    /// Whom a token of the provider is of.
+    ///
+    /// # Errors
+    /// [`Code::Unauthorized`], [`Code::Forbidden`], [`Code::Provider`].
+    pub(crate) async fn of_token(&self, token: &str, now: i64) -> Outcome<Vouched> {
+        let issuer = self.settings().issuer.as_str();
+        let expected = Expected { issuer, audiences: &self.0.audiences, sign_in: None, now };
+        let (claims, until) = self.0.provider.verify(token, expected).await?;
+        Ok(Vouched { person: self.person(&claims)?, until, session: None })
+    }
+
+    /// Who has signed in with this cookie.
+    pub(crate) fn of_session(&self, token: &str) -> Option<Vouched> {
+        let mark = self.0.logins.mark(token);
+        let SignedIn { person, until } = self.0.logins.session(&mark)?;
+        Some(Vouched { person, until, session: Some(mark) })
+    }
+
+    /// Whether what somebody has shown counts still, at a time in seconds since the epoch.
+    pub(crate) fn counts(&self, vouched: &Vouched, now: i64) -> bool {
+        now < vouched.until && vouched.session.is_none_or(|mark| self.0.logins.session(&mark).is_some())
+    }
+
+    /// Begins a sign-in of a browser.
+    ///
+    /// # Errors
+    /// [`Code::Provider`].
+    pub(crate) async fn begin(&self, console: &str, now: i64) -> Outcome<SignIn> {
+        let settings = self.settings();
+        let begun = self.0.logins.begin(now).map_err(no_random)?;
+        let mut scopes = vec!["openid"];
+        scopes.extend(settings.scopes.iter().map(String::as_str).filter(|scope| *scope != "openid"));
+        let asked = Form::of([
+            ("response_type", "code"),
+            ("client_id", &settings.client_id),
+            ("redirect_uri", &callback(console)),
+            ("scope", &scopes.join(" ")),
+            ("state", &begun.state()),
+            ("nonce", &begun.nonce()),
+            ("code_challenge", &begun.challenge()),
+            ("code_challenge_method", "S256"),
+        ]);
+        let url = self.0.provider.sign_in_url(&asked).await?;
+        Ok(SignIn { url, cookie: begun.cookie().to_owned() })
+    }
+
+    /// Ends a sign-in that `cookie` is of: who it is, what he is known by from now on, and for how many seconds.
+    ///
+    /// # Errors
+    /// [`Code::Unauthorized`], [`Code::Forbidden`], [`Code::Provider`].
+    pub(crate) async fn finish(&self, cookie: &str, returned: Returned<'_>, now: i64) -> Outcome<SignedInBrowser> {
+        let again =
+            || Problem::new(Code::Unauthorized, "the sign-in took too long, or was begun elsewhere: begin it again");
+        let begun = self.0.logins.begun(cookie, now).ok_or_else(again)?;
+        if !begun.is_answered_by(returned.state) {
+            return Err(again());
+        }
+        let issuer = self.settings().issuer.as_str();
+        if returned.issuer.is_some_and(|other| other != issuer) {
+            return Err(Problem::new(Code::Unauthorized, "another provider answers the sign-in"));
+        }
+        let asked = Form::of([
+            ("grant_type", "authorization_code"),
+            ("code", returned.code),
+            ("redirect_uri", &callback(returned.console)),
+            ("code_verifier", &begun.verifier()),
+        ]);
+        let token = self.0.provider.redeem(asked).await?;
+        let nonce = begun.nonce();
+        let sign_in = Some((self.settings().client_id.as_str(), nonce.as_str()));
+        let expected = Expected { issuer, audiences: &self.0.client, sign_in, now };
+        let (claims, _) = self.0.provider.verify(&token, expected).await?;
+        let person = self.person(&claims)?;
+        let seconds = self.settings().session_seconds_max;
+        Ok(SignedInBrowser { person, seconds })
+    }
+
+    /// Keeps that a person has signed in; the token that he is known by.
+    ///
+    /// # Errors
+    /// [`Code::Internal`].
+    pub(crate) fn keep(&self, browser: &SignedInBrowser, now: i64) -> Outcome<String> {
+        let until = now.saturating_add_unsigned(browser.seconds);
+        self.0.logins.end(SignedIn { person: browser.person.clone(), until }).map_err(no_random)
+    }
+
+    pub(crate) fn sign_out(&self, token: &str) {
+        self.0.logins.sign_out(token);
+    }
+
+    /// Who the claims of a token are about.
+    fn person(&self, claims: &Claims) -> Outcome<Person> {
+        let settings = self.settings();
+        let forbidden = |text: String| Err(Problem::new(Code::Forbidden, text));
+        let claim = &settings.user_claim;
+        let name = find(claims, claim).and_then(Value::as_str).filter(|name| !name.is_empty());
+        let Some(name) = name.filter(|name| name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control)) else {
+            return forbidden(format!("the provider's token has no claim {claim:?} that could be a user's name"));
+        };
+        // Anybody may write any address into some providers' forms.
+        if claim == "email" && claims.get("email_verified") != Some(&Value::Bool(true)) {
+            return forbidden("the provider hasn't verified the email address of the claim \"email\"".to_owned());
+        }
+        let groups = settings.roles_claim.as_ref().map(|claim| texts(find(claims, claim))).unwrap_or_default();
+        let groups = groups.into_iter().take(GROUPS_MAX);
+        let mut roles: Vec<String> = groups.filter_map(|group| settings.roles.get(group)).cloned().collect();
+        roles.sort();
+        roles.dedup();
+        Ok(Person { name: Arc::from(name), roles: login::shared(roles) })
+    }
+}
+
+/// A person who has signed in at the provider.
+pub(crate) struct SignedInBrowser {
+    pub(crate) person: Person,
+    pub(crate) seconds: u64,
+}
+
+impl SignedInBrowser {
+    /// What he has shown by it.
+    pub(crate) fn vouched(&self, now: i64) -> Vouched {
+        Vouched { person: self.person.clone(), until: now.saturating_add_unsigned(self.seconds), session: None }
+    }
+}
+
+/// A claim by its name, or by a path of names with dots between them.
+fn find<'a>(claims: &'a Claims, name: &str) -> Option<&'a Value> {
+    claims.get(name).or_else(|| {
+        let (first, rest) = name.split_once('.')?;
+        rest.split('.').try_fold(claims.get(first)?, |value, part| value.get(part))
+    })
+}

@@ -1,0 +1,364 @@
+//! What is known of the provider: its endpoints and keys, which it publishes and changes.
+//!
+//! - They are asked for when somebody needs them, and again when a token names a key that isn't known. Strangers can make up such tokens, so
+//!   requests are few: [`ASKS`] at once, and one more each [`ASK_INTERVAL`].
+//! - What is known is used for [`KNOWN_TIME`] if the provider is away, and is asked for anew beside from [`FRESH_TIME`] on, so that a key that
+//!   was withdrawn goes.
+//! - Requests go to the issuer's host and those that the settings name. An answer that leads elsewhere isn't followed.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::http::request::Builder;
+use axum::http::{HeaderValue, Method, Uri, header};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsConnector;
+
+use super::form::{Form, encoded};
+use super::jwt::{Claims, Expected, Header, Key, Refused, Unverified};
+use crate::client::{Answer, Client, connector};
+use crate::error::{Error, Result};
+use crate::problem::{Code, Outcome, Problem};
+use crate::settings::{Oidc, is_safe};
+
+/// Bytes of an answer of the provider.
+const ANSWER_BYTES_MAX: usize = 512 << 10;
+
+/// How long the provider is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Keys of a provider.
+const KEYS_MAX: usize = 64;
+
+/// Keys that are tried for a token that names none.
+const TRIED_MAX: usize = 8;
+
+/// Codes that are redeemed at a time: who has signed in nowhere can begin that.
+const REDEEMED_MAX: usize = 8;
+
+/// Requests for keys at once, and the time after which there may be another one.
+const ASKS: u32 = 4;
+const ASK_INTERVAL: Duration = Duration::from_secs(30);
+
+const FRESH_TIME: Duration = Duration::from_secs(3600);
+const KNOWN_TIME: Duration = Duration::from_secs(24 * 3600);
+
+/// Where systems keep the certificates that they trust.
+const SYSTEM_AUTHORITIES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The provider's description of itself.
+#[derive(Debug, Deserialize)]
+struct Discovery {
+    issuer: String,
+    authorization_endpoint: String,
+    token_endpoint: String,
+    jwks_uri: String,
+    #[serde(default)]
+    token_endpoint_auth_methods_supported: Option<Vec<String>>,
+}
+
+/// What is known of the provider.
+#[derive(Debug)]
+struct Known {
+    discovery: Discovery,
+    keys: Vec<Key>,
+    at: Instant,
+}
+
+/// How many requests there may be.
+#[derive(Debug)]
+struct Asks {
+    left: u32,
+    since: Instant,
+    failed: Option<Instant>,
+}
+
+impl Asks {
+    fn take(&mut self, now: Instant) -> bool {
+        let more = now.saturating_duration_since(self.since).as_secs() / ASK_INTERVAL.as_secs();
+        if more > 0 {
+            self.left = self.left.saturating_add(u32::try_from(more).unwrap_or(ASKS)).min(ASKS);
+            self.since = now;
+        }
+        let is_left = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        is_left
+    }
+}
+
+/// Asks the provider, and remembers what it says.
+pub(super) struct Provider {
+    settings: Oidc,
+    secret: Option<String>,
+    tls: Option<TlsConnector>,
+    known: Mutex<Option<Arc<Known>>>,
+    /// Held by the only one who asks.
+    asks: tokio::sync::Mutex<Asks>,
+    redeemed: Semaphore,
+    /// Whether somebody asks beside.
+    refreshes: AtomicBool,
+}
+
+impl std::fmt::Debug for Provider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Provider").field("issuer", &self.settings.issuer).finish_non_exhaustive()
+    }
+}
+
+fn away(reason: &dyn std::fmt::Display) -> Problem {
+    tracing::warn!(%reason, "the provider that signs users in can't be asked");
+    Problem::new(Code::Provider, "the provider that signs users in can't be asked now; those who are signed in go on")
+}
+
+fn refused<T>(reason: Refused) -> Outcome<T> {
+    Err(Problem::new(Code::Unauthorized, format!("the token is not accepted: {reason}")))
+}
+
+impl Provider {
+    /// # Errors
+    /// [`Error::Io`], [`Error::Setting`], [`Error::Tls`] for files that can't be used.
+    pub(super) fn new(settings: &Oidc) -> Result<Provider> {
+        let is_tls = settings.issuer.starts_with("https:") || settings.authority.is_some();
+        let tls = is_tls.then(|| connector_of(settings)).transpose()?;
+        let asks = Asks { left: ASKS, since: Instant::now(), failed: None };
+        Ok(Provider {
+            secret: settings.read_secret()?,
+            settings: settings.clone(),
+            tls,
+            known: Mutex::new(None),
+            asks: tokio::sync::Mutex::new(asks),
+            redeemed: Semaphore::new(REDEEMED_MAX),
+            refreshes: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn settings(&self) -> &Oidc {
+        &self.settings
+    }
+
+    fn current(&self) -> Option<Arc<Known>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.clone().filter(|known| known.at.elapsed() < KNOWN_TIME)
+    }
+
+    /// What is known of the provider, which is asked if nothing is.
+    async fn known(self: &Arc<Self>) -> Outcome<Arc<Known>> {
+        let Some(known) = self.current() else {
+            let asked = self.ask(None).await?;
+            return asked.ok_or_else(|| away(&"it was asked too often"));
+        };
+        if known.at.elapsed() >= FRESH_TIME && !self.refreshes.swap(true, Ordering::Relaxed) {
+            let (provider, last) = (Arc::clone(self), Arc::clone(&known));
+            tokio::spawn(async move {
+                drop(provider.ask(Some(&last)).await);
+                provider.refreshes.store(false, Ordering::Relaxed);
+            });
+        }
+        Ok(known)
+    }
+
+    /// Asks the provider for what differs from `last`; none if it was asked too often.
+    async fn ask(&self, last: Option<&Arc<Known>>) -> Outcome<Option<Arc<Known>>> {
+        let begun = Instant::now();
+        let mut asks = self.asks.lock().await;
+        // Somebody else may have asked meanwhile.
+        if let Some(known) = self.current()
+            && last.is_none_or(|last| !Arc::ptr_eq(last, &known))
+        {
+            return Ok(Some(known));
+        }
+        if asks.failed.is_some_and(|failed| failed >= begun) {
+            return Err(away(&"it didn't answer somebody else"));
+        }
+        if !asks.take(Instant::now()) {
+            return Ok(None);
+        }
+        let fetched = self.fetch().await.inspect_err(|_| asks.failed = Some(Instant::now()));
+        let known = Arc::new(fetched.map_err(|reason| away(&reason))?);
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&known));
+        Ok(Some(known))
+    }
+
+    async fn fetch(&self) -> Result<Known, String> {
+        let issuer = self.settings.issuer.trim_end_matches('/');
+        let found = self.get(&format!("{issuer}/.well-known/openid-configuration")).await?;
+        let discovery: Discovery =
+            serde_json::from_slice(&found).map_err(|_| "its description of itself is malformed".to_owned())?;
+        if discovery.issuer != self.settings.issuer {
+            return Err("it describes another issuer than auth.oidc.issuer".to_owned());
+        }
+        let Discovery { authorization_endpoint, token_endpoint, jwks_uri, .. } = &discovery;
+        // Browsers are sent to the first, which may be anywhere that is safe.
+        if !is_safe(authorization_endpoint) {
+            return Err("its authorization endpoint isn't https".to_owned());
+        }
+        for url in [token_endpoint, jwks_uri] {
+            if !self.settings.allows(url) {
+                let host = url.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
+                return Err(format!("an endpoint is on {host:?}, which auth.oidc.hosts doesn't name, or isn't https"));
+            }
+        }
+        let set: Value = serde_json::from_slice(&self.get(jwks_uri).await?).map_err(|_| "its keys are malformed")?;
+        let keys = set.get("keys").and_then(Value::as_array).ok_or("its keys are malformed")?;
+        let keys = keys.iter().take(KEYS_MAX).filter_map(Key::of).collect();
+        Ok(Known { discovery, keys, at: Instant::now() })
+    }
+
+    fn client(&self, url: &str) -> Result<(Client, String), String> {
+        let lacks = || Error::Setting {
+            setting: "auth.oidc".to_owned(),
+            reason: "an issuer with http has no endpoints with https, unless auth.oidc.authority is set".to_owned(),
+        };
+        let client = Client::with_roots(url, None, || self.tls.clone().ok_or_else(lacks));
+        let client = client.map_err(|error| error.to_string())?;
+        let uri: Uri = url.parse().map_err(|_| "an endpoint is no address".to_owned())?;
+        Ok((client, uri.path_and_query().map_or("/", |path| path.as_str()).to_owned()))
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        body: Body,
+        of: impl FnOnce(Builder) -> Builder,
+    ) -> Result<Answer, String> {
+        let (client, path) = self.client(url)?;
+        let head = of(client.head(method, &path, None).header(header::ACCEPT, "application/json"));
+        client.exchange(head, body, ANSWER_BYTES_MAX, PATIENCE).await.map_err(|error| error.to_string())
+    }
+
+    async fn get(&self, url: &str) -> Result<bytes::Bytes, String> {
+        let answer = self.send(Method::GET, url, Body::empty(), |head| head).await?;
+        match answer.status {
+            200 => Ok(answer.body),
+            status => Err(format!("it answered {status}")),
+        }
+    }
+
+    /// The claims of a token of the provider, and until when they count, in seconds since the epoch.
+    ///
+    /// # Errors
+    /// [`Code::Unauthorized`], [`Code::Provider`].
+    pub(super) async fn verify(self: &Arc<Self>, token: &str, expected: Expected<'_>) -> Outcome<(Claims, i64)> {
+        let unverified = match Unverified::parse(token) {
+            Ok(unverified) => unverified,
+            Err(reason) => return refused(reason),
+        };
+        let mut known = self.known().await?;
+        let has_key = |known: &Known, header: &Header| known.keys.iter().any(|key| key.is_for(header));
+        if !has_key(&known, &unverified.header)
+            && let Some(newer) = self.ask(Some(&known)).await?
+        {
+            known = newer;
+        }
+        let keys = known.keys.iter().filter(|key| key.is_for(&unverified.header)).take(TRIED_MAX);
+        let verified = match has_key(&known, &unverified.header) {
+            true => unverified.verify(keys),
+            false => Err("the provider has no such key"),
+        };
+        let checked = verified.and_then(|claims| expected.check(&claims).map(|until| (claims, until)));
+        checked.or_else(refused)
+    }
+
+    /// Where a browser is sent to sign in.
+    ///
+    /// # Errors
+    /// [`Code::Provider`].
+    pub(super) async fn sign_in_url(self: &Arc<Self>, asked: &Form) -> Outcome<String> {
+        let known = self.known().await?;
+        let endpoint = &known.discovery.authorization_endpoint;
+        let joint = if endpoint.contains('?') { '&' } else { '?' };
+        Ok(format!("{endpoint}{joint}{}", asked.text()))
+    }
+
+    /// The ID token that the provider gives for a code.
+    ///
+    /// # Errors
+    /// [`Code::Provider`]; [`Code::Unauthorized`] for a code that it doesn't accept; [`Code::Busy`].
+    pub(super) async fn redeem(self: &Arc<Self>, mut asked: Form) -> Outcome<String> {
+        #[derive(Deserialize)]
+        struct Given {
+            id_token: String,
+        }
+        let busy = |_| Problem::new(Code::Busy, "too many people sign in at once");
+        let _place = self.redeemed.try_acquire().map_err(busy)?;
+        let known = self.known().await?;
+        let methods = known.discovery.token_endpoint_auth_methods_supported.as_deref();
+        let is_basic = methods.is_none_or(|methods| {
+            let has = |name: &str| methods.iter().any(|method| method == name);
+            has("client_secret_basic") || !has("client_secret_post")
+        });
+        let client = self.settings.client_id.as_str();
+        asked.add("client_id", client);
+        let mut authorization = None;
+        if let Some(secret) = &self.secret {
+            if is_basic {
+                let pair = format!("{}:{}", encoded(client), encoded(secret));
+                let value = HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(pair)));
+                authorization = Some(value.map_err(|error| away(&error))?);
+            } else {
+                asked.add("client_secret", secret);
+            }
+        }
+        let with_headers = |head: Builder| {
+            let head = head.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+            authorization.into_iter().fold(head, |head, value| head.header(header::AUTHORIZATION, value))
+        };
+        let sent = self.send(Method::POST, &known.discovery.token_endpoint, asked.text().into(), with_headers);
+        let answer = sent.await.map_err(|reason| away(&reason))?;
+        match answer.status {
+            200 => {
+                let given: Given = serde_json::from_slice(&answer.body).map_err(|_| away(&"it gave no ID token"))?;
+                Ok(given.id_token)
+            }
+            status @ 400..500 => {
+                tracing::warn!(status, "the provider refused the code of a sign-in, or this client");
+                Err(Problem::new(Code::Unauthorized, "the provider didn't accept the sign-in: begin it again"))
+            }
+            status => Err(away(&format!("it answered {status}"))),
+        }
+    }
+}
+
+/// TLS with the provider.
+fn connector_of(settings: &Oidc) -> Result<TlsConnector> {
+    if let Some(path) = &settings.authority {
+        return connector(path);
+    }
+    let path = SYSTEM_AUTHORITIES.into_iter().map(Path::new).find(|path| path.exists());
+    let none = || Error::Setting {
+        setting: "auth.oidc.authority".to_owned(),
+        reason: "the system has no list of certificates: name a PEM file with those that vouch for the provider's"
+            .to_owned(),
+    };
+    connector(path.ok_or_else(none)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_for_keys_are_few() {
+        let start = Instant::now();
+        let mut asks = Asks { left: ASKS, since: start, failed: None };
+        let count = |asks: &mut Asks, at: Instant| (0..100).filter(|_| asks.take(at)).count();
+        assert_eq!(count(&mut asks, start), 4);
+        assert_eq!(count(&mut asks, start + ASK_INTERVAL - Duration::from_secs(1)), 0);
+        assert_eq!(count(&mut asks, start + ASK_INTERVAL), 1);
+        assert_eq!(count(&mut asks, start + ASK_INTERVAL * 1000), 4);
+    }
+}
