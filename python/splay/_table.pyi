@@ -188,8 +188,8 @@ class Table:
     ) -> dict[str, Any]:
         """Measure samples of the table's rows in each tier, and advise which tiers suit a goal, as ``splay advise`` does.
 
-        ``columns`` are rows to be made a frame: ``now`` and, for each of the tiers ``mapped``, ``fast``, ``small`` and ``dense``, bytes a row, how the column
-        is kept and GB that a core reads in a second, and the ``reason`` in words. ``tiers`` is what the whole table would take, ``rules`` what is
+        ``columns`` are rows to be made a frame: ``now`` and, for each of the tiers ``mapped``, ``fast``, ``small`` and ``dense``, bytes a row, how the
+        column is kept and GB that a core reads in a second, and the ``reason`` in words. ``tiers`` is what the whole table would take, ``rules`` what is
         advised, ``bytes_advised`` what that gives, ``reasons`` why. Rows that are in no file yet don't count.
 
         Parameters
@@ -356,8 +356,8 @@ class Table:
         Parameters
         ----------
         tier
-            ``"mapped"``: uncompressed Arrow, the fastest; ``"fast"``: Parquet in light encodings; ``"small"``: Parquet, compressed; ``"dense"``: chunks of pco, the smallest;
-            ``"object"``: the same in the object store of ``splay.toml``.
+            ``"mapped"``: uncompressed Arrow, the fastest; ``"fast"``: Parquet in light encodings; ``"small"``: Parquet, compressed;
+            ``"dense"``: chunks of pco, the smallest; ``"object"``: as ``"small"``, in the object store of ``splay.toml``.
         after
             Days that a date is older than the table's newest.
         """

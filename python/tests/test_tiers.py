@@ -119,7 +119,9 @@ def test_other_tools_read_parquet_segments(databases: dict[str, pathlib.Path], e
     assert found["note"].to_list() == [row["note"] for row in expected]
 
 
-def test_dense_rows_are_exported_to_parquet(databases: dict[str, pathlib.Path], expected: list[dict[str, object]], tmp_path: pathlib.Path) -> None:
+def test_dense_rows_are_exported_to_parquet(
+    databases: dict[str, pathlib.Path], expected: list[dict[str, object]], tmp_path: pathlib.Path
+) -> None:
     assert len(sorted((databases["dense"] / "trade").glob("date=*/*.dense"))) == 3
     run("export", databases["dense"], "trade", "--to", tmp_path / "out")
     whole = pa.concat_tables(pq.read_table(path, partitioning=None) for path in sorted((tmp_path / "out").rglob("*.parquet")))
