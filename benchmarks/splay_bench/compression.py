@@ -259,7 +259,7 @@ def floating(values: pa.Table) -> list[str]:
 
 def ours(given: inside.Inside, folder: pathlib.Path, rows) -> dict[str, Ours]:
     found = {
-        f"SplayDB, {tier}": Ours(given, folder / f"splay-{tier}", tier) for tier in ("mapped", "fast", "small")
+        f"SplayDB, {tier}": Ours(given, folder / f"splay-{tier}", tier) for tier in ("mapped", "fast", "small", "dense")
     }
     for one in found.values():
         one.make(rows)

@@ -188,8 +188,8 @@ class Table:
     ) -> dict[str, Any]:
         """Measure samples of the table's rows in each tier, and advise which tiers suit a goal, as ``splay advise`` does.
 
-        ``columns`` are rows to be made a frame: ``now`` and, for each of the tiers ``mapped``, ``fast`` and ``small``, bytes a row, how the column
-        is kept and GB that a core reads in a second, and the ``reason`` in words. ``tiers`` is what the whole table would take, ``rules`` what is
+        ``columns`` are rows to be made a frame: ``now`` and, for each of the tiers ``mapped``, ``fast``, ``small`` and ``dense``, bytes a row, how the
+        column is kept and GB that a core reads in a second, and the ``reason`` in words. ``tiers`` is what the whole table would take, ``rules`` what is
         advised, ``bytes_advised`` what that gives, ``reasons`` why. Rows that are in no file yet don't count.
 
         Parameters
@@ -350,14 +350,14 @@ class Table:
             Bytes that its segments and indexes may have: a number, or a size such as ``"2G"``, in powers of 1,024.
         """
 
-    def set_tier(self, tier: Literal["mapped", "fast", "small", "object"], *, after: int = 0) -> None:
+    def set_tier(self, tier: Literal["mapped", "fast", "small", "dense", "object"], *, after: int = 0) -> None:
         """Set how rows are kept from an age on. New rows and :meth:`compact` follow it; :meth:`move_to_tiers`, or a server, moves the others.
 
         Parameters
         ----------
         tier
             ``"mapped"``: uncompressed Arrow, the fastest; ``"fast"``: Parquet in light encodings; ``"small"``: Parquet, compressed;
-            ``"object"``: the same in the object store of ``splay.toml``.
+            ``"dense"``: chunks of pco, the smallest; ``"object"``: as ``"small"``, in the object store of ``splay.toml``.
         after
             Days that a date is older than the table's newest.
         """
@@ -424,7 +424,7 @@ class Table:
     def compact(
         self,
         *,
-        tier: Literal["mapped", "fast", "small", "object"] | None = None,
+        tier: Literal["mapped", "fast", "small", "dense", "object"] | None = None,
         before: datetime.date | None = None,
         memory_bytes: int | None = None,
     ) -> CompactReport:

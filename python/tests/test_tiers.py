@@ -16,7 +16,7 @@ from test_server import SPLAY
 
 import splay
 
-TIERS = ["mapped", "fast", "small"]
+TIERS = ["mapped", "fast", "small", "dense"]
 START = datetime.datetime(2024, 3, 4, 14, 30, tzinfo=datetime.UTC)
 
 
@@ -119,6 +119,15 @@ def test_other_tools_read_parquet_segments(databases: dict[str, pathlib.Path], e
     assert found["note"].to_list() == [row["note"] for row in expected]
 
 
+def test_dense_rows_are_exported_to_parquet(
+    databases: dict[str, pathlib.Path], expected: list[dict[str, object]], tmp_path: pathlib.Path
+) -> None:
+    assert len(sorted((databases["dense"] / "trade").glob("date=*/*.dense"))) == 3
+    run("export", databases["dense"], "trade", "--to", tmp_path / "out")
+    whole = pa.concat_tables(pq.read_table(path, partitioning=None) for path in sorted((tmp_path / "out").rglob("*.parquet")))
+    assert in_order(whole) == expected
+
+
 def test_other_tools_read_mapped_segments(databases: dict[str, pathlib.Path], expected: list[dict[str, object]]) -> None:
     files = sorted((databases["mapped"] / "trade").glob("date=*/*.arrow"))
     whole = pa.concat_tables((pa.ipc.open_file(path).read_all() for path in files), promote_options="default").unify_dictionaries()
@@ -127,8 +136,8 @@ def test_other_tools_read_mapped_segments(databases: dict[str, pathlib.Path], ex
 
 
 def test_the_smaller_tier_is_smaller(databases: dict[str, pathlib.Path]) -> None:
-    sizes = [sum(path.stat().st_size for path in (databases[tier] / "trade").glob("date=*/*.[ap]*")) for tier in TIERS]
-    assert sizes[0] > 2 * sizes[1] > 2 * sizes[2], sizes
+    sizes = [sum(path.stat().st_size for path in (databases[tier] / "trade").glob("date=*/*.[apd]*")) for tier in TIERS]
+    assert sizes[0] > 2 * sizes[1] > 2 * sizes[2] and sizes[2] > sizes[3], sizes
 
 
 def test_advice_is_that_of_the_command_and_can_be_followed(tmp_path: pathlib.Path) -> None:

@@ -79,7 +79,10 @@ fn columns_and_tiers_are_shown_with_reasons_and_nothing_changes() {
         );
     }
     assert!(said.contains("decimals of 2 digits, kept as whole numbers, bit for bit"), "{said}");
-    assert!(said.contains("advice for size: small: ") || said.contains("advice for size: fast: "), "{said}");
+    assert!(
+        ["dense", "small", "fast"].iter().any(|tier| said.contains(&format!("advice for size: {tier}: "))),
+        "{said}"
+    );
     assert!(said.contains(&format!("set it by: splay advise {database} trade --goal size --apply")), "{said}");
     assert_eq!(tiers(&database), before);
 }
@@ -131,7 +134,7 @@ fn csv_has_a_line_a_column_and_no_others() {
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(
         lines[0],
-        "column,type,now,mapped,fast,small,mapped_gb_per_second,fast_gb_per_second,small_gb_per_second,fast_kept,small_kept,reason"
+        "column,type,now,mapped,fast,small,dense,mapped_gb_per_second,fast_gb_per_second,small_gb_per_second,dense_gb_per_second,fast_kept,small_kept,dense_kept,reason"
     );
     let names: Vec<&str> = lines[1..].iter().map(|line| line.split(',').next().unwrap()).collect();
     assert_eq!(names, ["time", "symbol", "price", "size", "(beside columns)", "(indexes)", "(table)"]);

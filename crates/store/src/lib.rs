@@ -57,6 +57,8 @@ mod dates;
 mod delta;
 mod error;
 mod floats;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod given_dates;
 mod index;
 mod live;

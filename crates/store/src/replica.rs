@@ -56,6 +56,9 @@ pub struct TableHead {
     /// Whether it has segments in the object store.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub objects: bool,
+    /// Whether it has dense segments.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dense: bool,
 }
 
 impl TableHead {
@@ -67,7 +70,7 @@ impl TableHead {
             epoch: self.epoch,
             dropped: self.dropped,
             name,
-            objects: self.objects,
+            segments: Head::segments_of(self.objects, self.dense),
         }
     }
 
@@ -149,7 +152,8 @@ impl Database {
                 epoch: head.epoch,
                 dropped: head.dropped,
                 sequence: snapshot.captured().sequence,
-                objects: head.objects,
+                objects: head.has_objects(),
+                dense: head.has_dense(),
             });
         }
         Err(Error::Locked { path: storage.display_path(&place.folder) })
@@ -251,7 +255,7 @@ fn is_for_followers(path: &str) -> bool {
     match parts[..] {
         [table, folder, name] if [table, folder, name].into_iter().all(is_plain) => match folder {
             manifest::FOLDER => ends(name, &[".log"]),
-            _ => folder.starts_with("date=") && ends(name, &[".arrow", ".parquet", ".index"]),
+            _ => folder.starts_with("date=") && ends(name, &[".arrow", ".parquet", ".dense", ".index"]),
         },
         _ => false,
     }

@@ -394,8 +394,8 @@ impl Writer {
             let entries = storage.list(&format!("{}/{folder}", self.folder))?;
             for entry in &entries {
                 let path = format!("{folder}/{}", entry.name);
-                let ours =
-                    ["arrow", "parquet", "index", "tmp"].iter().any(|e| entry.name.ends_with(e)) && !entry.is_dir;
+                let ours = ["arrow", "parquet", "dense", "index", "tmp"].iter().any(|e| entry.name.ends_with(e))
+                    && !entry.is_dir;
                 let never_committed = entry.name.ends_with(".tmp") || entry.name.as_str() >= next.as_str();
                 if ours && !self.is_named(&path) && (never_committed || nobody_reads.is_some()) {
                     storage.remove(&format!("{}/{path}", self.folder))?;
@@ -435,7 +435,7 @@ impl Writer {
         let Some(state) = self.state() else { return false };
         let Some((stem, extension)) = path.rsplit_once('.') else { return false };
         match extension {
-            "index" => ["arrow", "parquet"].iter().any(|format| state.has_file(&format!("{stem}.{format}"))),
+            "index" => ["arrow", "parquet", "dense"].iter().any(|format| state.has_file(&format!("{stem}.{format}"))),
             _ => state.has_file(path),
         }
     }

@@ -72,7 +72,7 @@ pub struct LoadArguments {
     #[arg(long, value_name = "PERIOD")]
     pub partition: Option<Period>,
 
-    /// How the new rows are kept: mapped (fastest), fast or small; default: as the table's tiers say, else mapped
+    /// How the new rows are kept: mapped (fastest), fast, small or dense (smallest); default: as the table's tiers say, else mapped
     #[arg(long, value_name = "TIER")]
     pub tier: Option<Tier>,
     /// Show table, columns and types, and load nothing

@@ -105,7 +105,7 @@ pub struct CompactArguments {
     pub database: PathBuf,
     /// Only this table
     pub table: Option<String>,
-    /// How all rows are kept: mapped (fastest), fast, small, or object (in the object store of splay.toml); default: as the table's tiers say, else as each date's first segment
+    /// How all rows are kept: mapped (fastest), fast, small, dense (smallest), or object (in the object store of splay.toml); default: as the table's tiers say, else as each date's first segment
     #[arg(long, value_name = "TIER")]
     pub tier: Option<Tier>,
     /// Only partitions before this date
@@ -132,7 +132,7 @@ pub enum AlterCommand {
     AddColumn { name: String, column_type: ColumnType },
     /// Give a column a wider type; int64 becomes float64 if no value is lost, and text symbol, which write the table's files anew
     Widen { name: String, column_type: ColumnType },
-    /// Set how rows are kept: mapped (fastest), fast, small, or object (in the object store of splay.toml), from an age on
+    /// Set how rows are kept: mapped (fastest), fast, small, dense (smallest), or object (in the object store of splay.toml), from an age on
     Tier {
         tier: Tier,
         /// Days that a date is older than the table's newest

@@ -65,7 +65,8 @@ fn show(arguments: &AdviseArguments, advice: &Advice) -> Result<()> {
         return Ok(());
     }
     say!("\nbytes a row, and GB of values that a core reads in a second from memory:")?;
-    let titles = ["column", "type", "now", "mapped", "fast", "small", "mapped", "fast", "small", "kept as"];
+    let tiers = ["mapped", "fast", "small", "dense"];
+    let titles = [&["column", "type", "now"][..], &tiers, &tiers, &["kept as"]].concat();
     let beside = [(BESIDE, &advice.beside), (INDEX, &advice.index)].map(|(name, part)| part_line(name, part));
     let mut lines: Vec<Vec<String>> = advice.columns.iter().map(column_line).collect();
     lines.extend(beside);
@@ -92,30 +93,30 @@ fn show(arguments: &AdviseArguments, advice: &Advice) -> Result<()> {
 }
 
 fn column_line(column: &ColumnAdvice) -> Vec<String> {
-    let [mapped, fast, small] = &column.tiers;
+    let [_, fast, small, dense] = &column.tiers;
     let mut line = vec![column.column.clone(), column.column_type.clone(), figure(column.now)];
-    line.extend([mapped, fast, small].map(|tier| figure(tier.bytes)));
-    line.extend([mapped, fast, small].map(|tier| tier.gb_per_second.map(figure).unwrap_or_default()));
-    line.push(match small.kept.strip_prefix(fast.kept.as_str()) {
+    line.extend(column.tiers.iter().map(|tier| figure(tier.bytes)));
+    line.extend(column.tiers.iter().map(|tier| tier.gb_per_second.map(figure).unwrap_or_default()));
+    let parquet = match small.kept.strip_prefix(fast.kept.as_str()) {
         Some("") => fast.kept.clone(),
         Some(more) => format!("{} (small:{})", fast.kept, more.trim_start_matches(',')),
         None => format!("fast: {}; small: {}", fast.kept, small.kept),
-    });
+    };
+    line.push(format!("{parquet}; dense: {}", dense.kept));
     line
 }
 
 fn part_line(name: &str, part: &PartAdvice) -> Vec<String> {
-    let bytes = [part.now, part.tiers[0], part.tiers[1], part.tiers[2]].map(figure);
-    let mut line = vec![name.to_owned(), String::new()];
-    line.extend(bytes);
-    line.resize(10, String::new());
+    let mut line = vec![name.to_owned(), String::new(), figure(part.now)];
+    line.extend(part.tiers.map(figure));
+    line.resize(12, String::new());
     line
 }
 
 /// Bytes a row of all, as the table has it now by its manifest.
 fn total(advice: &Advice) -> PartAdvice {
     let rows = advice.rows.max(1) as f64;
-    let mut tiers = [0.0; 3];
+    let mut tiers = [0.0; 4];
     for (bytes, tier) in tiers.iter_mut().zip(&advice.tiers) {
         *bytes = tier.bytes as f64 / rows;
     }
@@ -169,13 +170,14 @@ fn csv(advice: &Advice) -> Result<()> {
         ("type", texts(&|column| column.column_type.clone(), &nothing)),
         ("now", numbers(&|column| Some(column.now), &|part| Some(part.now))),
     ];
-    for (at, name) in ["mapped", "fast", "small"].into_iter().enumerate() {
+    for (at, name) in ["mapped", "fast", "small", "dense"].into_iter().enumerate() {
         cells.push((name, numbers(&|column| Some(column.tiers[at].bytes), &|part| Some(part.tiers[at]))));
     }
-    for (at, name) in ["mapped_gb_per_second", "fast_gb_per_second", "small_gb_per_second"].into_iter().enumerate() {
+    let speeds = ["mapped_gb_per_second", "fast_gb_per_second", "small_gb_per_second", "dense_gb_per_second"];
+    for (at, name) in speeds.into_iter().enumerate() {
         cells.push((name, numbers(&|column| column.tiers[at].gb_per_second, &|_| None)));
     }
-    for (at, name) in [(1, "fast_kept"), (2, "small_kept")] {
+    for (at, name) in [(1, "fast_kept"), (2, "small_kept"), (3, "dense_kept")] {
         cells.push((name, texts(&|column| column.tiers[at].kept.clone(), &nothing)));
     }
     cells.push(("reason", texts(&|column| column.reason.clone(), &nothing)));

@@ -198,7 +198,7 @@ mod tests {
                 "retain_bytes = '2X'",
                 "retain_bytes is a size above 0 such as '512M' or '2G', or a number of bytes, not \"2X\"",
             ),
-            ("tier = 'huge'", "is not a tier; there are mapped, fast, small, object"),
+            ("tier = 'huge'", "is not a tier; there are mapped, fast, small, dense, object"),
             ("tier = 'fast, small from 90'", "'fast, small after 90'"),
             ("tier = 'small after a year'", "'fast, small after 90'"),
             ("tier = 'small after year'", "a number of days"),

@@ -45,7 +45,7 @@ pub(super) struct Totals {
     weight: f64,
     segments: usize,
     rows: u64,
-    tiers: [InTier; 3],
+    tiers: [InTier; 4],
     now: Now,
     /// By column, a float that no whole number stands for.
     odd: Vec<Option<f64>>,
@@ -99,7 +99,7 @@ impl Totals {
             weight: 0.0,
             segments: 0,
             rows: 0,
-            tiers: [tier(), tier(), tier()],
+            tiers: TIERS.map(|_| tier()),
             now: Now { columns: vec![0.0; columns], file: 0.0, index: 0.0 },
             odd: vec![None; columns],
             all_null: vec![true; columns],

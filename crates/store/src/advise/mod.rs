@@ -26,7 +26,7 @@ use crate::segment::Segment;
 use measure::Totals;
 
 /// Tiers that are measured: those of the database's folder. Figures by tier have their order.
-const TIERS: [Tier; 3] = Tier::LOCAL;
+const TIERS: [Tier; 4] = Tier::LOCAL;
 
 /// What the rows of a table are to be kept for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,8 +141,8 @@ pub struct ColumnAdvice {
     pub column_type: String,
     /// Bytes a row as the sampled segments have it now.
     pub now: f64,
-    /// In each of the tiers `mapped`, `fast`, `small`.
-    pub tiers: [ColumnInTier; 3],
+    /// In each of the tiers `mapped`, `fast`, `small`, `dense`.
+    pub tiers: [ColumnInTier; 4],
     /// What makes it small or not, and what that costs.
     pub reason: String,
 }
@@ -163,8 +163,8 @@ pub struct ColumnInTier {
 pub struct PartAdvice {
     /// As the sampled segments have it now.
     pub now: f64,
-    /// In each of the tiers `mapped`, `fast`, `small`.
-    pub tiers: [f64; 3],
+    /// In each of the tiers `mapped`, `fast`, `small`, `dense`.
+    pub tiers: [f64; 4],
 }
 
 impl Table {

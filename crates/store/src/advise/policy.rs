@@ -51,17 +51,18 @@ struct Figures<'a> {
     mapped: &'a TierAdvice,
     fast: &'a TierAdvice,
     small: &'a TierAdvice,
+    dense: &'a TierAdvice,
 }
 
 /// The rules for a goal, by what the whole table takes in each tier.
 pub(super) fn advise(settings: &AdviseSettings, snapshot: &TableSnapshot, tiers: &[TierAdvice]) -> Policy {
     let mut policy = Policy::default();
-    let [mapped, fast, small] = tiers else { return policy };
+    let [mapped, fast, small, dense] = tiers else { return policy };
     if snapshot.rows() == 0 || mapped.bytes == 0 {
         policy.reasons.push("it has no rows in files, so that nothing can be measured".to_owned());
         return policy;
     }
-    let figures = Figures { snapshot, mapped, fast, small };
+    let figures = Figures { snapshot, mapped, fast, small, dense };
     match settings.goal {
         Goal::Size => figures.size(&mut policy),
         Goal::Speed => figures.speed(settings.memory_bytes, &mut policy),
@@ -105,7 +106,11 @@ fn newest(snapshot: &TableSnapshot) -> i32 {
 
 impl Figures<'_> {
     fn size(&self, policy: &mut Policy) {
-        let all = [self.mapped, self.fast, self.small];
+        let mut all = vec![self.mapped, self.fast, self.small];
+        // Other engines don't read it.
+        if self.snapshot.spec().publish.is_none() {
+            all.push(self.dense);
+        }
         let least = all.iter().map(|tier| tier.bytes).min().unwrap_or_default();
         // The fastest of those that are as small.
         let chosen = all.into_iter().find(|tier| tier.bytes as f64 <= least as f64 * AS_SMALL).unwrap_or(self.small);

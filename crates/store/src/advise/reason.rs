@@ -11,8 +11,8 @@ const SAVES_LITTLE: f64 = 0.97;
 const COSTS_LITTLE: f64 = 1.2;
 
 /// What makes a column small or not. `odd` is a float of it that no whole number stands for.
-pub(super) fn of(column_type: &ColumnType, tiers: &[ColumnInTier; 3], odd: Option<f64>) -> String {
-    let [mapped, fast, small] = tiers;
+pub(super) fn of(column_type: &ColumnType, tiers: &[ColumnInTier; 4], odd: Option<f64>) -> String {
+    let [mapped, fast, small, dense] = tiers;
     let mut words: Vec<String> = values(column_type, &fast.kept, odd).into_iter().collect();
     // The smaller tier has one more to choose from.
     let found = encoding(&fast.kept).or_else(|| encoding(&small.kept));
@@ -21,6 +21,9 @@ pub(super) fn of(column_type: &ColumnType, tiers: &[ColumnInTier; 3], odd: Optio
         words.push(format!("fast takes {} % of mapped", percent(fast.bytes / mapped.bytes)));
     }
     words.push(compression(fast, small));
+    if small.bytes > 0.0 && dense.bytes < small.bytes * SAVES_LITTLE {
+        words.push(format!("dense takes {} % of small", percent(dense.bytes / small.bytes)));
+    }
     words.join("; ")
 }
 

@@ -80,19 +80,24 @@ fn reasons_name_what_the_file_says() {
     let tier =
         |bytes: f64, kept: &str, speed: f64| ColumnInTier { bytes, kept: kept.to_owned(), gb_per_second: Some(speed) };
     let of = |kept: &str, small: f64, odd| {
-        let tiers = [tier(8.0, "as in memory", 9.0), tier(2.0, kept, 3.0), tier(small, kept, 1.0)];
+        let tiers = [
+            tier(8.0, "as in memory", 9.0),
+            tier(2.0, kept, 3.0),
+            tier(small, kept, 1.0),
+            tier(small * 0.75, kept, 2.0),
+        ];
         reason::of(&ColumnType::Float64, &tiers, odd)
     };
     assert_eq!(
         of("whole numbers / 10^4, delta binary packed, zstd", 1.0, None),
         "decimals of 4 digits, kept as whole numbers, bit for bit; neighbours differ little, and only the differences are kept; \
-         fast takes 25 % of mapped; small saves another 50 %, and is read 3.0 times slower"
+         fast takes 25 % of mapped; small saves another 50 %, and is read 3.0 times slower; dense takes 75 % of small"
     );
     assert!(of("whole numbers / 10^0, dictionary", 2.0, None).starts_with("all are whole, "));
     assert!(
         of("values, byte stream split", 2.0, Some(1.0 / 3.0)).contains("0.3333333333333333 has more than 12 decimals")
     );
     assert!(of("values", 2.0, None).contains("no power of ten makes all of them whole"));
-    assert!(of("values", 2.0, None).ends_with("; zstd saves little"));
+    assert!(of("values", 2.0, None).ends_with("; zstd saves little; dense takes 75 % of small"));
     assert!(of("values", 2.0, Some(f64::NEG_INFINITY)).contains("an infinity is no decimal"));
 }

@@ -106,7 +106,7 @@ impl<'a> Wanted<'a> {
 
 /// Whether a segment is a Parquet file of this database's folder.
 pub(crate) fn is_publishable(entry: &FileEntry) -> bool {
-    entry.tier != Tier::Mapped && entry.object.is_none()
+    matches!(entry.tier, Tier::Fast | Tier::Small) && entry.object.is_none()
 }
 
 fn publish(writer: &Writer) -> Result<PublishReport> {

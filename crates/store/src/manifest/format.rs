@@ -11,8 +11,11 @@ use crate::words::{u32_at, u64_at};
 
 /// Newest version of HEAD and log. 1: symbols of a partition were never spread over its segments, and nothing was captured. 2: removed
 /// files weren't kept, and no commit could be undone. 3: there was no tier `fast`. 4: dates began at midnight, each had a partition, and
-/// there were no reference tables. 5: a table was called as its folder. 6: all files of a table were in its folder.
-pub(crate) const VERSION: u32 = 7;
+/// there were no reference tables. 5: a table was called as its folder. 6: all files of a table were in its folder. 7: there was no tier `dense`.
+pub(crate) const VERSION: u32 = 8;
+
+/// Version of a HEAD of a table that has files in the object store and no dense ones.
+const VERSION_WITH_OBJECTS: u32 = 7;
 
 /// Version of a HEAD that says a name, of a table whose files are all in its folder.
 const VERSION_WITHOUT_OBJECTS: u32 = 6;
@@ -42,21 +45,41 @@ pub(crate) struct Head {
     pub(crate) dropped: bool,
     /// What the table is called, if that isn't the name of its folder, or it had another name before.
     pub(crate) name: Option<Arc<str>>,
-    /// Whether it has segments in the object store, or keeps some.
-    pub(crate) objects: bool,
+    /// The version that its segments need: [`VERSION`] where one is dense, or a rule names that tier, [`VERSION_WITH_OBJECTS`] where one is
+    /// in the object store, kept ones among them; 0 for those that any version knows.
+    pub(crate) segments: u32,
 }
 
 /// Bit of HEAD's version for a table that was dropped.
 const DROPPED: u32 = 1 << 31;
 
 impl Head {
+    /// The version that segments need, of which some are in the object store, or some dense.
+    pub(crate) fn segments_of(objects: bool, dense: bool) -> u32 {
+        match (objects, dense) {
+            (_, true) => VERSION,
+            (true, false) => VERSION_WITH_OBJECTS,
+            (false, false) => 0,
+        }
+    }
+
+    /// Whether it says that there are segments in the object store, which it doesn't where some are dense.
+    pub(crate) fn has_objects(&self) -> bool {
+        self.segments == VERSION_WITH_OBJECTS
+    }
+
+    /// Whether there are dense segments.
+    pub(crate) fn has_dense(&self) -> bool {
+        self.segments == VERSION
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEAD_BYTES);
         bytes.extend_from_slice(HEAD_MAGIC);
-        let version = match (self.objects, &self.name) {
-            (true, _) => VERSION,
-            (false, Some(_)) => VERSION_WITHOUT_OBJECTS,
-            (false, None) => VERSION_WITHOUT_NAME,
+        let version = match (self.segments, &self.name) {
+            (0, Some(_)) => VERSION_WITHOUT_OBJECTS,
+            (0, None) => VERSION_WITHOUT_NAME,
+            (segments, _) => segments,
         };
         let version = if self.dropped { version | DROPPED } else { version };
         bytes.extend_from_slice(&version.to_le_bytes());
@@ -67,7 +90,7 @@ impl Head {
             // A name has at most 128 bytes.
             bytes.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
             bytes.extend_from_slice(name.as_bytes());
-        } else if self.objects {
+        } else if self.segments > 0 {
             bytes.push(0);
         }
         bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
@@ -101,8 +124,15 @@ impl Head {
                 return Err(bad(36, "a name of the length before it, or none", format!("{} bytes", rest.len())));
             }
         };
-        let objects = version > VERSION_WITHOUT_OBJECTS;
-        Ok(Head { log: u64_at(bytes, 12), length: u64_at(bytes, 20), epoch: u64_at(bytes, 28), dropped, name, objects })
+        let segments = if version > VERSION_WITHOUT_OBJECTS { version } else { 0 };
+        Ok(Head {
+            log: u64_at(bytes, 12),
+            length: u64_at(bytes, 20),
+            epoch: u64_at(bytes, 28),
+            dropped,
+            name,
+            segments,
+        })
     }
 }
 
@@ -199,11 +229,14 @@ pub enum Tier {
     /// As the small one, in an object store and read from there.
     #[serde(rename = "object")]
     Object,
+    /// Chunks of numbers compressed by pco, in a file of our own: the smallest, for what is hardly read.
+    #[serde(rename = "dense")]
+    Dense,
 }
 
 impl Tier {
     /// Those of files in the database's folder, from the fastest to the smallest.
-    pub const LOCAL: [Tier; 3] = [Tier::Mapped, Tier::Fast, Tier::Small];
+    pub const LOCAL: [Tier; 4] = [Tier::Mapped, Tier::Fast, Tier::Small, Tier::Dense];
 
     /// How rows are written that come to a date of the tier. What belongs in the object store is moved there later, by itself, so that no load
     /// waits for it.
@@ -217,6 +250,7 @@ impl Tier {
         match self {
             Tier::Mapped => "arrow",
             Tier::Fast | Tier::Small | Tier::Object => "parquet",
+            Tier::Dense => "dense",
         }
     }
 
@@ -228,6 +262,7 @@ impl Tier {
             Tier::Fast => "fast",
             Tier::Small => "small",
             Tier::Object => "object",
+            Tier::Dense => "dense",
         }
     }
 
@@ -248,7 +283,8 @@ impl std::str::FromStr for Tier {
             "fast" => Ok(Tier::Fast),
             "small" | "parquet" => Ok(Tier::Small),
             "object" => Ok(Tier::Object),
-            _ => Err(format!("{text:?} is not a tier; there are mapped, fast, small, object")),
+            "dense" => Ok(Tier::Dense),
+            _ => Err(format!("{text:?} is not a tier; there are mapped, fast, small, dense, object")),
         }
     }
 }

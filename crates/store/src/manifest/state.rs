@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::format::{Captured, Commit, FileEntry, Head, Operation, Source};
+use super::format::{Captured, Commit, FileEntry, Head, Operation, Source, Tier};
 use super::history::{History, added_by};
 use crate::error::{Error, Result};
 use crate::schema::TableSpec;
@@ -101,14 +101,16 @@ impl TableState {
     pub(crate) fn head(&self, folder: &str, log: u64, length: u64) -> Head {
         let is_named = self.spec.name != folder || self.history.has_former_names();
         let name = is_named.then(|| self.spec.name.as_str().into());
-        Head {
-            log,
-            length,
-            epoch: self.epoch,
-            dropped: self.dropped,
-            name,
-            objects: self.object_keys().next().is_some(),
-        }
+        Head { log, length, epoch: self.epoch, dropped: self.dropped, name, segments: self.segments_version() }
+    }
+
+    /// The version of HEAD that the table's segments need.
+    fn segments_version(&self) -> u32 {
+        let retired = self.history.retired().values().map(|retired| &retired.entry);
+        let mut tiers = self.files.values().chain(retired).map(|entry| entry.tier);
+        let dense =
+            tiers.any(|tier| tier == Tier::Dense) || self.spec.tiers.iter().any(|rule| rule.tier == Tier::Dense);
+        Head::segments_of(self.object_keys().next().is_some(), dense)
     }
 
     /// Keys of the objects that the table has, or keeps.

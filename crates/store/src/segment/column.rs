@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, Int32Type};
 use arrow::error::ArrowError;
 
 use super::arrow_file::ArrowFile;
+use super::dense::DenseFile;
 use super::parquet::ParquetFile;
 use super::row_list::{Neighbourhood, RowList};
 use crate::error::Result;
@@ -37,8 +38,8 @@ enum Source<'a> {
         file: &'a ArrowFile,
         position: usize,
     },
-    Parquet {
-        file: &'a ParquetFile,
+    Paged {
+        file: &'a dyn PagedFile,
         position: usize,
     },
     Memory(&'a ArrayRef),
@@ -46,18 +47,58 @@ enum Source<'a> {
     Absent,
 }
 
+/// A file whose columns are decoded page by page.
+pub(super) trait PagedFile: std::fmt::Debug + Send + Sync {
+    /// Rows of a column, as `wanted` or in the type that the file declares.
+    fn column_rows(&self, position: usize, rows: Range<usize>, wanted: &DataType) -> Result<ArrayRef>;
+
+    /// The rows of the page that holds a row of a column; `None` for a column that isn't decoded by pages.
+    fn page_rows(&self, position: usize, row: usize) -> Result<Option<Range<usize>>>;
+
+    /// Asks for the bytes of a range of rows of a column, without waiting for them.
+    fn read_ahead(&self, position: usize, rows: &Range<usize>);
+}
+
+impl PagedFile for ParquetFile {
+    fn column_rows(&self, position: usize, rows: Range<usize>, wanted: &DataType) -> Result<ArrayRef> {
+        decode(self, position, rows, wanted)
+    }
+
+    fn page_rows(&self, position: usize, row: usize) -> Result<Option<Range<usize>>> {
+        ParquetFile::page_rows(self, position, row)
+    }
+
+    fn read_ahead(&self, position: usize, rows: &Range<usize>) {
+        ParquetFile::read_ahead(self, position, rows);
+    }
+}
+
+impl PagedFile for DenseFile {
+    fn column_rows(&self, position: usize, rows: Range<usize>, wanted: &DataType) -> Result<ArrayRef> {
+        self.decode(position, rows, wanted)
+    }
+
+    fn page_rows(&self, position: usize, row: usize) -> Result<Option<Range<usize>>> {
+        Ok(DenseFile::page_rows(self, position, row))
+    }
+
+    fn read_ahead(&self, position: usize, rows: &Range<usize>) {
+        DenseFile::read_ahead(self, position, rows);
+    }
+}
+
 impl<'a> ColumnReader<'a> {
     pub(crate) fn of_arrow(file: &'a ArrowFile, position: usize, data_type: DataType, rows: usize) -> ColumnReader<'a> {
         ColumnReader { source: Source::Arrow { file, position }, data_type, rows }
     }
 
-    pub(crate) fn of_parquet(
-        file: &'a ParquetFile,
+    pub(super) fn of_pages(
+        file: &'a dyn PagedFile,
         position: usize,
         data_type: DataType,
         rows: usize,
     ) -> ColumnReader<'a> {
-        ColumnReader { source: Source::Parquet { file, position }, data_type, rows }
+        ColumnReader { source: Source::Paged { file, position }, data_type, rows }
     }
 
     pub(crate) fn of_memory(values: &'a ArrayRef, data_type: DataType) -> ColumnReader<'a> {
@@ -83,7 +124,7 @@ impl<'a> ColumnReader<'a> {
         let stored = match &self.source {
             Source::Absent => return Ok(new_null_array(&self.data_type, rows.len())),
             Source::Arrow { file, position } => file.read(*position, rows)?,
-            Source::Parquet { file, position } => decode(file, *position, rows, &self.data_type)?,
+            Source::Paged { file, position } => file.column_rows(*position, rows, &self.data_type)?,
             Source::Memory(values) => values.slice(rows.start, rows.len()),
         };
         Ok(if *stored.data_type() == self.data_type { stored } else { cast(&stored, &self.data_type)? })
@@ -115,7 +156,7 @@ impl<'a> ColumnReader<'a> {
         let rows = rows.start.min(self.rows)..rows.end.min(self.rows);
         match &self.source {
             Source::Arrow { file, position } => file.read_ahead(*position, &rows),
-            Source::Parquet { file, position } => file.read_ahead(*position, &rows),
+            Source::Paged { file, position } => file.read_ahead(*position, &rows),
             Source::Memory(_) | Source::Absent => {}
         }
     }
@@ -127,9 +168,9 @@ impl<'a> ColumnReader<'a> {
     /// # Errors
     /// As [`ColumnReader::read`]; [`Error::Arrow`](crate::Error::Arrow) for a row behind the last one.
     pub fn take(&self, rows: &RowList) -> Result<ArrayRef> {
-        if let Source::Parquet { file, position } = &self.source
+        if let Source::Paged { file, position } = &self.source
             && rows.rows().null_count() == 0
-            && let Some(values) = self.take_by_page(file, *position, rows.rows().values())?
+            && let Some(values) = self.take_by_page(*file, *position, rows.rows().values())?
         {
             return Ok(values);
         }
@@ -149,7 +190,7 @@ impl<'a> ColumnReader<'a> {
     }
 
     /// The values of some rows, of which each page is decoded once; `None` for a column that isn't decoded by pages.
-    fn take_by_page(&self, file: &ParquetFile, position: usize, rows: &[u32]) -> Result<Option<ArrayRef>> {
+    fn take_by_page(&self, file: &dyn PagedFile, position: usize, rows: &[u32]) -> Result<Option<ArrayRef>> {
         if rows.is_sorted() {
             return self.take_ascending(file, position, rows);
         }
@@ -162,7 +203,7 @@ impl<'a> ColumnReader<'a> {
         Ok(Some(take(&values, &UInt32Array::from(places), None)?))
     }
 
-    fn take_ascending(&self, file: &ParquetFile, position: usize, mut rows: &[u32]) -> Result<Option<ArrayRef>> {
+    fn take_ascending(&self, file: &dyn PagedFile, position: usize, mut rows: &[u32]) -> Result<Option<ArrayRef>> {
         if rows.last().is_none_or(|last| *last as usize >= self.rows) {
             return Ok(None);
         }

@@ -1,7 +1,7 @@
 //! A segment: one file of rows of one partition, in the table's order, with its index beside it.
 //!
 //! - Hot segments are Arrow IPC files of one record batch, uncompressed, buffers aligned to 64 bytes; columns are mapped and
-//!   sliced without a copy. Others are Parquet with the same rows in the same order, whose columns are decoded.
+//!   sliced without a copy. Others are Parquet, or chunks of pco, with the same rows in the same order, whose columns are decoded.
 //! - Written once, never changed. Order is checked when a segment is written.
 //! - Bytes are checked against the index's checksums, and values against their type, when a process first touches them.
 //!
@@ -10,9 +10,11 @@
 mod arrow_file;
 mod checksum;
 mod column;
+mod dense;
 mod parquet;
 mod prefetch;
 mod reader;
+mod recent;
 mod row_list;
 mod writer;
 
@@ -23,6 +25,8 @@ use crate::error::{Error, Result};
 
 pub(crate) use checksum::{BlockChecksums, digest};
 pub use column::ColumnReader;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) use dense::fuzz;
 pub(crate) use parquet::odd_one;
 pub(crate) use reader::checksums_of_object;
 pub use reader::{ColumnStorage, Segment, SegmentBatches};

@@ -17,6 +17,7 @@ use parquet::file::metadata::ParquetMetaData;
 use super::arrow_file::ArrowFile;
 use super::checksum::{self, CheckedFile};
 use super::column::ColumnReader;
+use super::dense::DenseFile;
 use super::parquet::{ParquetBatches, ParquetFile};
 use super::writer::end_symbols;
 use crate::error::{Error, Result};
@@ -96,6 +97,7 @@ impl From<Opened> for DataFile {
 enum Opened {
     Arrow(ArrowFile),
     Parquet(ParquetFile),
+    Dense(DenseFile),
     Memory(RecordBatch),
 }
 
@@ -260,6 +262,7 @@ impl Segment {
         let source = match opened {
             Opened::Arrow(file) => Source::Arrow { file, next: rows.start },
             Opened::Memory(held) => Source::Memory { held, next: rows.start },
+            Opened::Dense(file) => Source::Dense { file, next: rows.start },
             Opened::Parquet(_) if rows.is_empty() || positions.iter().all(Option::is_none) => {
                 Source::Nothing { next: rows.start }
             }
@@ -295,7 +298,7 @@ impl Segment {
     pub(crate) fn footer(&self) -> Result<Option<&ParquetMetaData>> {
         Ok(match self.file()? {
             Opened::Parquet(file) => Some(file.footer()),
-            Opened::Arrow(_) | Opened::Memory(_) => None,
+            Opened::Arrow(_) | Opened::Dense(_) | Opened::Memory(_) => None,
         })
     }
 
@@ -306,7 +309,7 @@ impl Segment {
     /// As [`Segment::batches`].
     pub fn reads_by_range(&self, spec: &TableSpec, column: usize) -> Result<bool> {
         match self.file()? {
-            Opened::Arrow(_) | Opened::Memory(_) => Ok(true),
+            Opened::Arrow(_) | Opened::Dense(_) | Opened::Memory(_) => Ok(true),
             Opened::Parquet(file) => match spec.columns[column].position_in(file.schema()) {
                 Some(position) => file.decodes(position),
                 None => Ok(true),
@@ -365,6 +368,7 @@ impl Segment {
                     (held.column(position).get_array_memory_size() as u64, 0, "in memory".to_owned())
                 }
                 Opened::Parquet(file) => file.column_storage(position),
+                Opened::Dense(file) => file.column_storage(position),
             };
             let width = match column.column_type.arrow() {
                 DataType::Boolean => None,
@@ -534,6 +538,7 @@ impl Segment {
         Ok(match self.entry.tier {
             Tier::Mapped => Opened::Arrow(ArrowFile::open(file, self.entry.rows)?),
             Tier::Fast | Tier::Small | Tier::Object => Opened::Parquet(ParquetFile::open(file, self.entry.rows)?),
+            Tier::Dense => Opened::Dense(DenseFile::open(file, self.entry.rows)?),
         })
     }
 
@@ -580,6 +585,7 @@ impl Opened {
         match self {
             Opened::Arrow(file) => Some(file.mapped()),
             Opened::Parquet(file) => file.mapped(),
+            Opened::Dense(file) => file.mapped(),
             Opened::Memory(_) => None,
         }
     }
@@ -588,6 +594,7 @@ impl Opened {
         match self {
             Opened::Arrow(file) => file.schema(),
             Opened::Parquet(file) => file.schema(),
+            Opened::Dense(file) => file.schema(),
             Opened::Memory(held) => held.schema_ref(),
         }
     }
@@ -607,7 +614,8 @@ impl Opened {
         match (self, position) {
             (_, None) => ColumnReader::absent(data_type, rows),
             (Opened::Arrow(file), Some(position)) => ColumnReader::of_arrow(file, position, data_type, rows),
-            (Opened::Parquet(file), Some(position)) => ColumnReader::of_parquet(file, position, data_type, rows),
+            (Opened::Parquet(file), Some(position)) => ColumnReader::of_pages(file, position, data_type, rows),
+            (Opened::Dense(file), Some(position)) => ColumnReader::of_pages(file, position, data_type, rows),
             (Opened::Memory(held), Some(position)) => ColumnReader::of_memory(held.column(position), data_type),
         }
     }
@@ -626,6 +634,10 @@ pub struct SegmentBatches<'a> {
 enum Source<'a> {
     Arrow {
         file: &'a ArrowFile,
+        next: usize,
+    },
+    Dense {
+        file: &'a DenseFile,
         next: usize,
     },
     Memory {
@@ -683,6 +695,15 @@ impl Iterator for SegmentBatches<'_> {
                 *next = rows.end;
                 let file = *file;
                 Some(self.fit(|column, _| file.read(column, rows.clone()), rows.len()))
+            }
+            Source::Dense { file, next } => {
+                let rows = *next..(next.saturating_add(self.batch_rows)).min(self.end);
+                if rows.is_empty() {
+                    return None;
+                }
+                *next = rows.end;
+                let file = *file;
+                Some(self.fit(|column, wanted| file.decode(column, rows.clone(), wanted), rows.len()))
             }
             Source::Memory { held, next } => {
                 let rows = *next..(next.saturating_add(self.batch_rows)).min(self.end);

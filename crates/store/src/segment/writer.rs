@@ -10,6 +10,7 @@ use arrow::ipc::writer::{FileWriter, IpcWriteOptions};
 use bytes::Bytes;
 
 use super::checksum::{self, BlockChecksums};
+use super::dense;
 use super::parquet::{self, Strength};
 use crate::background;
 use crate::error::{Error, Result};
@@ -124,6 +125,10 @@ fn write_tier(
         Tier::Fast => parquet::write(CountingWrite { file, observer: checksums }, spec, rows, Strength::Fast),
         Tier::Small | Tier::Object => {
             parquet::write(CountingWrite { file, observer: checksums }, spec, rows, Strength::Small)
+        }
+        Tier::Dense => {
+            let sink = std::io::BufWriter::with_capacity(1 << 20, CountingWrite { file, observer: checksums });
+            dense::write(sink, spec, rows)
         }
     })
 }

@@ -23,7 +23,7 @@ pub(crate) fn base(seed: u64) -> (FaultStorage, Model) {
     let storage = FaultStorage::new();
     let database = open(&storage).unwrap();
     let mut model = Model::new(Vec::new());
-    for (day, tier) in (0_i64..).zip([Tier::Mapped, Tier::Small, Tier::Fast]) {
+    for (day, tier) in (0_i64..).zip([Tier::Mapped, Tier::Small, Tier::Fast, Tier::Dense]) {
         let rows = model::rows(seed + day.unsigned_abs(), 1300, day..day + 1, 2);
         load(&database, &rows, LoadOptions { tier: Some(tier), ..LoadOptions::default() }).unwrap();
         model = model.plus(&rows);

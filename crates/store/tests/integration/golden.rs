@@ -1,7 +1,7 @@
 //! Files of every format version stay readable: `testdata/golden/v<format>_<case>`, written once, never edited.
 //!
 //! To add a case, write it with `SPLAY_GOLDEN_OUT=<an empty folder> cargo test --release -p splay-store golden`, and copy the
-//! folder's `v1_basic`, `v3_changes`, `v4_tiers`, `v5_day_start`, `v5_partitions`, `v5_reference`, `v6_renamed` or `v7_objects` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
+//! folder's `v1_basic`, `v3_changes`, `v4_tiers`, `v5_day_start`, `v5_partitions`, `v5_reference`, `v6_renamed`, `v7_objects` or `v8_dense` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
 //! numbers are part of the format.
 
 use std::path::{Path, PathBuf};
@@ -402,6 +402,36 @@ fn golden_v7_objects_is_read() {
     assert_reads_objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v7_objects"));
 }
 
+/// What version 8 added: dense dates.
+fn write_dense(folder: &Path) {
+    let database = Database::create(folder).unwrap();
+    let dense = || LoadOptions { tier: Some(Tier::Dense), ..LoadOptions::default() };
+    load(&database, &prices(0, 1000), dense()).unwrap();
+    let (spec, rows) = every_type();
+    let mut loading = database.load(&spec, dense()).unwrap();
+    loading.append(&rows).unwrap();
+    loading.commit().unwrap();
+}
+
+fn assert_reads_dense(folder: &Path) {
+    let database = Database::open(folder).unwrap();
+    assert_eq!(read_table(&database, "trade").unwrap(), Model::new(prices(0, 1000)).batch());
+    let (spec, rows) = every_type();
+    assert_eq!(read_table(&database, "types").unwrap(), concat_batches(&spec.arrow(), [&rows]).unwrap());
+    for table in ["trade", "types"] {
+        let table = database.table(table).unwrap();
+        let snapshot = table.snapshot().unwrap();
+        let mut segments = snapshot.partitions().iter().flat_map(|partition| partition.segments.iter());
+        assert!(segments.all(|segment| segment.entry().tier == Tier::Dense));
+        assert!(table.verify(&mut go_on).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn golden_v8_dense_is_read() {
+    assert_reads_dense(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v8_dense"));
+}
+
 #[test]
 fn the_golden_cases_can_be_written_today() {
     let temporary = tempfile::tempdir().unwrap();
@@ -423,4 +453,6 @@ fn the_golden_cases_can_be_written_today() {
     assert_reads_renamed(&folder("v6_renamed"));
     write_objects(&folder("v7_objects"));
     assert_reads_objects(&folder("v7_objects"));
+    write_dense(&folder("v8_dense"));
+    assert_reads_dense(&folder("v8_dense"));
 }

@@ -11,10 +11,10 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use splay_store::storage::Storage;
 use splay_store::storage::fault::FaultStorage;
-use splay_store::{Database, Result, Tier};
+use splay_store::{Database, Error, Result, Selection, Tier};
 
 use crate::damage::{base, questions, summaries};
-use crate::model::{go_on, read_snapshot, rng};
+use crate::model::{go_on, open, read_snapshot, rng};
 use crate::random::plain;
 
 const LOG: &str = "trade/manifest/000001.log";
@@ -88,8 +88,10 @@ fn put_log(storage: &FaultStorage, records: &[Vec<u8>]) {
     storage.damage(LOG, |bytes| *bytes = log).unwrap();
     let seal = |bytes: &mut Vec<u8>| {
         bytes[20..28].copy_from_slice(&length);
-        let sum = crc32c::crc32c(&bytes[..36]);
-        bytes[36..].copy_from_slice(&sum.to_le_bytes());
+        // Without a name or with one: the sum is the last.
+        let end = bytes.len() - 4;
+        let sum = crc32c::crc32c(&bytes[..end]);
+        bytes[end..].copy_from_slice(&sum.to_le_bytes());
     };
     storage.damage(HEAD, seal).unwrap();
 }
@@ -282,4 +284,32 @@ fn any_arrow_segment_is_refused_or_read() {
 #[test]
 fn any_parquet_segment_is_refused_or_read() {
     survives(3000, |rng, storage| change_segment(rng, storage, Tier::Small));
+}
+
+/// The file's own checksums find what those of its blocks, made anew here, would let pass.
+#[test]
+fn a_changed_byte_of_a_dense_segment_is_told() {
+    let (base, _) = base(5);
+    let path = files(&base, Tier::Dense.extension())[0].clone();
+    let mut length = 0;
+    base.copy().damage(&path, |bytes| length = bytes.len()).unwrap();
+    for at in (0..length).step_by(61) {
+        let storage = base.copy();
+        storage.damage(&path, |bytes| bytes[at] ^= 0x10).unwrap();
+        seal(&storage);
+        let database = open(&storage).unwrap();
+        let error = database
+            .table("trade")
+            .unwrap()
+            .snapshot()
+            .and_then(|snapshot| read_snapshot(&snapshot, &Selection::default()));
+        let error = error.expect_err("a changed byte");
+        assert!(matches!(error, Error::Corrupt { .. }), "byte {at}: {error}");
+        assert!(error.to_string().contains(".dense"), "byte {at}: {error}");
+    }
+}
+
+#[test]
+fn any_dense_segment_is_refused_or_read() {
+    survives(3000, |rng, storage| change_segment(rng, storage, Tier::Dense));
 }

@@ -47,7 +47,7 @@ fn assert_holds(rng: &mut ChaCha8Rng, database: &Database, expected: &RecordBatc
 }
 
 fn random_options(rng: &mut ChaCha8Rng) -> LoadOptions {
-    let format = [Tier::Mapped, Tier::Mapped, Tier::Fast, Tier::Small][rng.random_range(0..4)];
+    let format = [Tier::Mapped, Tier::Dense, Tier::Fast, Tier::Small][rng.random_range(0..4)];
     let memory_bytes = if rng.random_bool(0.6) { 1 << 20 } else { 1 << 30 };
     LoadOptions { memory_bytes, tier: Some(format), threads: rng.random_range(1..3), ..LoadOptions::default() }
 }
@@ -78,7 +78,7 @@ fn compare(seed: u64) {
         assert_holds(&mut rng, &database, &expected, &dates, &format!("seed {seed}, after load {step}"));
     }
     let (expected, dates) = in_order(&spec, &arrived);
-    for format in [None, Some(Tier::Small), Some(Tier::Fast), Some(Tier::Mapped)] {
+    for format in [None, Some(Tier::Small), Some(Tier::Dense), Some(Tier::Fast), Some(Tier::Mapped)] {
         let memory_bytes = if rng.random_bool(0.5) { 1 << 20 } else { 0 };
         database
             .table("t")

@@ -135,6 +135,24 @@ pub(crate) fn compaction_to_small() -> Scenario {
     compacting("compaction to the tier small", Some(Tier::Small))
 }
 
+pub(crate) fn compaction_to_dense() -> Scenario {
+    compacting("compaction to the tier dense", Some(Tier::Dense))
+}
+
+/// Dense dates become mapped ones.
+pub(crate) fn compaction_from_dense() -> Scenario {
+    let Scenario { base, old, new, .. } = compacting("", None);
+    let to = |database: &Database, tier| {
+        let options = CompactOptions { tier: Some(tier), ..CompactOptions::default() };
+        database.table("trade")?.compact(&options, &mut go_on).map(drop)
+    };
+    let database = open(&base).unwrap();
+    to(&database, Tier::Dense).unwrap();
+    drop(database);
+    let change = move |database: &Database| to(database, Tier::Mapped);
+    Scenario { name: "compaction of the tier dense", base: base.copy(), old, new, change: Box::new(change) }
+}
+
 pub(crate) fn add_column() -> Scenario {
     let old = Model::new(model::rows(20, 50, 0..2, 4));
     let mut new = old.clone();

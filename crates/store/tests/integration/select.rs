@@ -157,7 +157,7 @@ fn compare_pieces(seed: u64) {
     let mut rng = rng(seed);
     let spec = random::spec(&mut rng, seed % 2 == 0);
     let database = Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap();
-    let format = [Tier::Small, Tier::Fast, Tier::Mapped, Tier::Mapped, Tier::Mapped][(seed % 5) as usize];
+    let format = [Tier::Small, Tier::Fast, Tier::Mapped, Tier::Dense, Tier::Mapped][(seed % 5) as usize];
     let mut load = database.load(&spec, LoadOptions { tier: Some(format), ..LoadOptions::default() }).unwrap();
     load.append(&random::batch(&mut rng, &spec, 20_000, false)).unwrap();
     load.commit().unwrap();

@@ -228,7 +228,7 @@ fn row_groups_with_other_texts_share_a_dictionary() {
     let numbers = Int64Array::from_iter_values((0..rows).map(|row| [1 << 40, 5, -9, 77][of_row(row)]));
     let columns: Vec<(ColumnType, ArrayRef)> =
         vec![(ColumnType::Symbol, Arc::new(symbols)), (ColumnType::Int64, Arc::new(numbers))];
-    for tier in [Tier::Fast, Tier::Small] {
+    for tier in [Tier::Fast, Tier::Small, Tier::Dense] {
         let (database, spec) = stored(&columns, tier);
         let snapshot = database.table("t").unwrap().snapshot().unwrap();
         let partitions = snapshot.partitions();
@@ -252,7 +252,8 @@ fn a_table_moves_from_tier_to_tier() {
     let (database, spec) = stored(&columns, Tier::Mapped);
     let table = database.table("t").unwrap();
     let mut sizes = Vec::new();
-    for tier in [Tier::Fast, Tier::Small, Tier::Mapped, Tier::Small, Tier::Fast] {
+    for tier in [Tier::Fast, Tier::Small, Tier::Mapped, Tier::Small, Tier::Fast, Tier::Dense, Tier::Mapped, Tier::Dense]
+    {
         let report =
             table.compact(&CompactOptions { tier: Some(tier), ..CompactOptions::default() }, &mut go_on).unwrap();
         assert_eq!(report.partitions, 1);
@@ -272,6 +273,7 @@ fn a_table_moves_from_tier_to_tier() {
     }
     assert!(sizes[1] < sizes[0] && sizes[0] < sizes[2], "{sizes:?}");
     assert_eq!((sizes[0], sizes[1]), (sizes[4], sizes[3]), "the same rows make the same bytes");
+    assert_eq!(sizes[5], sizes[7], "the same rows make the same bytes");
 }
 
 /// A table of five days that says how dates are kept by their age.

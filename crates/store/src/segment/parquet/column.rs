@@ -403,20 +403,20 @@ impl Column {
 
 /// Which of the rows so far are null. Nothing is kept before the first one.
 #[derive(Default)]
-struct Nulls {
+pub(in crate::segment) struct Nulls {
     rows: usize,
     valid: Option<BooleanBufferBuilder>,
 }
 
 impl Nulls {
-    fn all_valid(&mut self, rows: usize) {
+    pub(in crate::segment) fn all_valid(&mut self, rows: usize) {
         self.rows += rows;
         if let Some(valid) = &mut self.valid {
             valid.append_n(rows, true);
         }
     }
 
-    fn push(&mut self, is_valid: bool) {
+    pub(in crate::segment) fn push(&mut self, is_valid: bool) {
         if !is_valid && self.valid.is_none() {
             let mut valid = BooleanBufferBuilder::new(self.rows + 1024);
             valid.append_n(self.rows, true);
@@ -428,7 +428,7 @@ impl Nulls {
         }
     }
 
-    fn extend(&mut self, are_valid: &[bool]) {
+    pub(in crate::segment) fn extend(&mut self, are_valid: &[bool]) {
         match &mut self.valid {
             Some(valid) => {
                 valid.append_slice(are_valid);
@@ -439,7 +439,7 @@ impl Nulls {
         }
     }
 
-    fn finish(self, rows: usize) -> Option<NullBuffer> {
+    pub(in crate::segment) fn finish(self, rows: usize) -> Option<NullBuffer> {
         debug_assert_eq!(self.rows, rows);
         self.valid.map(|mut valid| NullBuffer::new(valid.finish()))
     }

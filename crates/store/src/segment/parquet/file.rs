@@ -1,7 +1,6 @@
 //! An opened Parquet segment: mapped bytes that are checked as they are touched.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::ArrayRef;
@@ -19,13 +18,10 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::super::checksum::CheckedFile;
 use super::super::guarded;
+use super::super::recent::{self, PageKey};
 use super::column::Column;
-use super::recent::{self, PageKey};
 use crate::error::{Error, Result};
 use crate::storage::{Mapped, out_of_io};
-
-/// Files that the process has opened.
-static OPENED: AtomicU64 = AtomicU64::new(0);
 
 /// An opened file.
 #[derive(Debug)]
@@ -52,13 +48,7 @@ impl ParquetFile {
             remote.set_stretches(chunks(&metadata));
         }
         let columns = metadata.schema().fields().iter().map(|_| OnceLock::new()).collect();
-        Ok(ParquetFile {
-            number: OPENED.fetch_add(1, Ordering::Relaxed),
-            file,
-            metadata,
-            listed: OnceLock::new(),
-            columns,
-        })
+        Ok(ParquetFile { number: recent::new_file(), file, metadata, listed: OnceLock::new(), columns })
     }
 
     pub(crate) fn mapped(&self) -> Option<&Mapped> {
@@ -123,22 +113,10 @@ impl ParquetFile {
     /// reads.
     pub(crate) fn decode(&self, position: usize, rows: Range<usize>, wanted: &DataType) -> Result<Option<ArrayRef>> {
         let Some(column) = self.column(position)? else { return Ok(None) };
-        // Of a few rows the whole page is decoded: who reads few at a time mostly goes on in the same one.
-        let page = column.page_rows(rows.start);
-        let Some(page) = page.filter(|page| rows.end <= page.end && rows.len() * 2 < page.len() && !rows.is_empty())
-        else {
-            return Ok(Some(column.read(&self.file, rows, wanted)?));
-        };
+        let read = |rows| column.read(&self.file, rows, wanted);
+        let Some(page) = column.page_rows(rows.start) else { return read(rows).map(Some) };
         let key = PageKey { file: self.number, position, first_row: page.start };
-        let values = match recent::get(key, wanted) {
-            Some(values) => values,
-            None => {
-                let values = column.read(&self.file, page.clone(), wanted)?;
-                recent::put(key, wanted, &values);
-                values
-            }
-        };
-        Ok(Some(values.slice(rows.start - page.start, rows.len())))
+        recent::rows_of(key, page, rows, wanted, read).map(Some)
     }
 
     /// Asks for the bytes of a range of rows of a column, without waiting for them.

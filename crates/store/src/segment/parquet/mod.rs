@@ -11,13 +11,15 @@ mod encodings;
 mod exact;
 mod file;
 mod page;
-mod recent;
 mod stored;
 mod thrift;
 mod unpack;
 mod values;
 mod writer;
 
+pub(super) use column::Nulls;
 pub(crate) use exact::odd_one;
 pub(crate) use file::{ParquetBatches, ParquetFile};
+pub(super) use stored::stored as stored_column;
+pub(super) use values::Values;
 pub(crate) use writer::{Strength, write, write_plain};

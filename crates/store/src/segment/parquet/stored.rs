@@ -58,7 +58,8 @@ fn published(column: &ArrayRef, publish: Publish) -> Result<ArrayRef> {
     Ok(if to == *column.data_type() { Arc::clone(column) } else { cast(column, &to)? })
 }
 
-fn stored(column: &ArrayRef) -> Result<ArrayRef> {
+/// A column in the type that packs best.
+pub(in crate::segment) fn stored(column: &ArrayRef) -> Result<ArrayRef> {
     let wholes = match column.data_type() {
         DataType::Float64 => exact::wholes_of_64(column.as_primitive()),
         DataType::Float32 => exact::wholes_of_32(column.as_primitive()),

@@ -35,7 +35,7 @@ pub(super) fn is_decoded(physical: Type, stored: &DataType) -> bool {
 }
 
 /// An array in the making.
-pub(super) enum Values {
+pub(in crate::segment) enum Values {
     Bool(BooleanBufferBuilder),
     Int8(Vec<i8>),
     Int16(Vec<i16>),
@@ -83,7 +83,7 @@ fn padded(texts: &StringArray, most: usize) -> Vec<([u8; PADDED_BYTES], u8)> {
 impl Values {
     /// Of the type that is wanted where numbers of the stored one become that one here, else of the stored one. `None` for a type
     /// that isn't decoded here.
-    pub(super) fn new(
+    pub(in crate::segment) fn new(
         stored: &DataType,
         wanted: &DataType,
         rows: usize,
@@ -137,7 +137,7 @@ impl Values {
 
     /// Adds numbers as they are in a page. Those of floats are their bits.
     #[expect(clippy::cast_possible_truncation, reason = "numbers in a file have the width of its type")]
-    pub(super) fn push(&mut self, some: &[i64]) {
+    pub(in crate::segment) fn push(&mut self, some: &[i64]) {
         match self {
             Values::Bool(bits) => some.iter().for_each(|value| bits.append(*value != 0)),
             Values::Int8(values) => values.extend(some.iter().map(|value| *value as i8)),
@@ -179,12 +179,12 @@ impl Values {
     }
 
     /// Whether it is made of texts, of which a null one has no code.
-    pub(super) fn is_text(&self) -> bool {
+    pub(in crate::segment) fn is_text(&self) -> bool {
         matches!(self, Values::Texts { .. })
     }
 
     /// Adds a text as it is in a page.
-    pub(super) fn push_text(&mut self, text: &[u8]) {
+    pub(in crate::segment) fn push_text(&mut self, text: &[u8]) {
         if let Values::Texts { ends, bytes, .. } = self {
             bytes.extend_from_slice(text);
             ends.push(bytes.len());
@@ -192,7 +192,7 @@ impl Values {
     }
 
     /// Adds a value that is null.
-    pub(super) fn push_null(&mut self) {
+    pub(in crate::segment) fn push_null(&mut self) {
         match self {
             Values::Texts { ends, bytes, .. } => ends.push(bytes.len()),
             _ => self.push(&[0]),
@@ -200,7 +200,7 @@ impl Values {
     }
 
     /// The array.
-    pub(super) fn finish(self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+    pub(in crate::segment) fn finish(self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
         fn array<T: ArrowPrimitiveType>(
             values: Vec<T::Native>,
             nulls: Option<NullBuffer>,

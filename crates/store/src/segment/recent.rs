@@ -2,9 +2,16 @@
 //! once.
 
 use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
+
+use crate::error::Result;
+
+/// Files of pages that the process has opened.
+static OPENED: AtomicU64 = AtomicU64::new(0);
 
 /// Pages that each thread keeps: some for each column of a statement that reads many.
 const PAGES_MAX: usize = 64;
@@ -31,8 +38,35 @@ thread_local! {
     static RECENT: RefCell<Recent> = const { RefCell::new(Recent { pages: Vec::new(), oldest: 0 }) };
 }
 
+/// A number for a file, which tells it from all others that the process opens.
+pub(super) fn new_file() -> u64 {
+    OPENED.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A range of rows that begins in a page. Of a few rows the whole page is decoded: who reads few at a time mostly goes on in the same one.
+pub(super) fn rows_of(
+    key: PageKey,
+    page: Range<usize>,
+    rows: Range<usize>,
+    wanted: &DataType,
+    read: impl Fn(Range<usize>) -> Result<ArrayRef>,
+) -> Result<ArrayRef> {
+    if rows.end > page.end || rows.len() * 2 >= page.len() || rows.is_empty() {
+        return read(rows);
+    }
+    let values = match get(key, wanted) {
+        Some(values) => values,
+        None => {
+            let values = read(page.clone())?;
+            put(key, wanted, &values);
+            values
+        }
+    };
+    Ok(values.slice(rows.start - page.start, rows.len()))
+}
+
 /// The values of a page that was decoded for the same type.
-pub(super) fn get(key: PageKey, wanted: &DataType) -> Option<ArrayRef> {
+fn get(key: PageKey, wanted: &DataType) -> Option<ArrayRef> {
     RECENT.with_borrow(|recent| {
         let found = recent.pages.iter().find(|(other, data_type, _)| *other == key && data_type == wanted);
         found.map(|(_, _, values)| ArrayRef::clone(values))
@@ -40,7 +74,7 @@ pub(super) fn get(key: PageKey, wanted: &DataType) -> Option<ArrayRef> {
 }
 
 /// Keeps the values of a page in the place of those that were put first.
-pub(super) fn put(key: PageKey, wanted: &DataType, values: &ArrayRef) {
+fn put(key: PageKey, wanted: &DataType, values: &ArrayRef) {
     if values.get_buffer_memory_size() > PAGE_BYTES_MAX {
         return;
     }

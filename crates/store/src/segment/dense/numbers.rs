@@ -1,0 +1,134 @@
+//! Numbers as pco compresses them. One codec, in two types: every whole number, code and time as 64 bits, since narrower types pack no
+//! better, and floats that no whole number stands for.
+
+use std::cell::RefCell;
+
+use pco::ChunkConfig;
+use pco::PagingSpec;
+use pco::data_types::Number;
+use pco::metadata::DeltaEncoding;
+use pco::wrapped::{ChunkDecompressor, FileCompressor, FileDecompressor};
+
+use super::format::{CHUNK_ROWS, Kind, PAGE_ROWS};
+
+/// Strength of pco, of 12.
+const LEVEL: usize = 8;
+
+/// The codec's tables of a chunk, and its pages, which hold so many values each; none has no bytes.
+pub(super) struct Compressed {
+    pub(super) tables: Vec<u8>,
+    pub(super) pages: Vec<Vec<u8>>,
+}
+
+/// Compresses values that are divided into pages; floats by their bits.
+pub(super) fn compress(kind: Kind, values: &[i64], pages: &[usize]) -> pco::errors::PcoResult<Compressed> {
+    match kind {
+        Kind::Float => {
+            let floats: Vec<f64> = values.iter().map(|bits| f64::from_bits(bits.cast_unsigned())).collect();
+            compress_as(&floats, pages)
+        }
+        Kind::Whole | Kind::Text => compress_as(values, pages),
+    }
+}
+
+fn compress_as<T: Number>(values: &[T], pages: &[usize]) -> pco::errors::PcoResult<Compressed> {
+    let mut compressed = Compressed { tables: Vec::new(), pages: vec![Vec::new(); pages.len()] };
+    if values.is_empty() {
+        return Ok(compressed);
+    }
+    let filled: Vec<usize> = (0..pages.len()).filter(|page| pages[*page] > 0).collect();
+    let lengths = filled.iter().map(|page| pages[*page]).collect();
+    let settings = ChunkConfig::default().with_compression_level(LEVEL).with_paging_spec(PagingSpec::Exact(lengths));
+    let codec = FileCompressor::default();
+    codec.write_header(&mut compressed.tables)?;
+    let mut chunk = codec.chunk_compressor(values, &settings)?;
+    chunk.write_meta(&mut compressed.tables)?;
+    for (number, page) in filled.into_iter().enumerate() {
+        chunk.write_page(number, &mut compressed.pages[page])?;
+    }
+    Ok(compressed)
+}
+
+/// A chunk's tables, ready to decode its pages.
+pub(super) enum Tables {
+    Whole(ChunkDecompressor<i64>),
+    Float(ChunkDecompressor<f64>),
+    /// No page has a value.
+    Empty,
+}
+
+/// What a thread needs again for each page.
+struct Scratch {
+    codec: pco::DecompressorScratch,
+    floats: Vec<f64>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch { codec: pco::DecompressorScratch::default(), floats: Vec::new() });
+}
+
+impl Tables {
+    /// Reads tables; in words what is wrong with them.
+    pub(super) fn read(kind: Kind, bytes: &[u8]) -> Result<Tables, String> {
+        if bytes.is_empty() {
+            return Ok(Tables::Empty);
+        }
+        let (codec, rest) = FileDecompressor::new(bytes).map_err(|error| error.to_string())?;
+        let words = |error: pco::errors::PcoError| error.to_string();
+        let tables = match kind {
+            Kind::Float => Tables::Float(codec.chunk_decompressor(rest).map_err(words)?.0),
+            Kind::Whole | Kind::Text => Tables::Whole(codec.chunk_decompressor(rest).map_err(words)?.0),
+        };
+        // What a page sets aside for values before it is bounded by what there can be.
+        let delta = match &tables {
+            Tables::Whole(chunk) => &chunk.meta().delta_encoding,
+            Tables::Float(chunk) => &chunk.meta().delta_encoding,
+            Tables::Empty => return Ok(tables),
+        };
+        match delta {
+            DeltaEncoding::Lookback { config, .. } if config.window_n_log > CHUNK_ROWS.ilog2() => {
+                Err(format!("a window of 2^{} values", config.window_n_log))
+            }
+            _ => Ok(tables),
+        }
+    }
+
+    /// Decodes a page that has so many values into the front of `numbers`; floats as their bits.
+    pub(super) fn decode(&self, page: &[u8], values: usize, numbers: &mut Vec<i64>) -> Result<(), String> {
+        if values > PAGE_ROWS {
+            return Err(format!("{values} values of a page"));
+        }
+        numbers.resize(values, 0);
+        if values == 0 {
+            return Ok(());
+        }
+        SCRATCH.with_borrow_mut(|scratch| match self {
+            Tables::Empty => Err("values of a chunk that has none".to_owned()),
+            Tables::Whole(chunk) => decode_as(chunk, page, numbers, &mut scratch.codec),
+            Tables::Float(chunk) => {
+                scratch.floats.resize(values, 0.0);
+                decode_as(chunk, page, &mut scratch.floats, &mut scratch.codec)?;
+                for (number, float) in numbers.iter_mut().zip(&scratch.floats) {
+                    *number = float.to_bits().cast_signed();
+                }
+                Ok(())
+            }
+        })
+    }
+}
+
+fn decode_as<T: Number>(
+    chunk: &ChunkDecompressor<T>,
+    page: &[u8],
+    values: &mut [T],
+    scratch: &mut pco::DecompressorScratch,
+) -> Result<(), String> {
+    let words = |error: pco::errors::PcoError| error.to_string();
+    let mut decoder = chunk.page_decompressor_with_scratch(page, values.len(), scratch).map_err(words)?;
+    let done = decoder.read(values).map_err(words)?;
+    if done.finished && done.n_processed == values.len() {
+        Ok(())
+    } else {
+        Err(format!("{} of {} values", done.n_processed, values.len()))
+    }
+}

@@ -1,0 +1,11 @@
+//! Pages of dense segments: see crates/store/src/segment/dense/fuzz.rs.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use splay_store::fuzz;
+
+#[global_allocator]
+static ALLOCATOR: splay_mutate::Counting = splay_mutate::Counting;
+
+fuzz_target!(|bytes: &[u8]| splay_mutate::bounded(fuzz::MEMORY, bytes, fuzz::dense));
