@@ -18,7 +18,8 @@ use crate::token::Token;
 pub async fn ask(url: &str, text: &str, token: &Token, mut take: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
     let server = |reason: String| Error::Server { server: url.to_owned(), reason };
     let endpoint = Channel::from_shared(url.to_owned()).map_err(|error| server(error.to_string()))?;
-    let channel = endpoint.tcp_nodelay(true).connect().await.map_err(|error| server(format!("can't be reached: {error}")))?;
+    let channel =
+        endpoint.tcp_nodelay(true).connect().await.map_err(|error| server(format!("can't be reached: {error}")))?;
     let mut client = FlightServiceClient::new(channel).max_decoding_message_size(usize::MAX);
     let mut request = Request::new(Ticket { ticket: text.as_bytes().to_vec().into() });
     if let Some(value) = token.header() {

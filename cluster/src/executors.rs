@@ -78,7 +78,8 @@ impl Executors {
         };
         let header = self.token.header().cloned();
         let shown = channel.map_request(move |mut request: http::Request<tonic::body::Body>| {
-            if let Some(value) = header.as_ref().and_then(|value| http::HeaderValue::from_bytes(value.as_bytes()).ok()) {
+            if let Some(value) = header.as_ref().and_then(|value| http::HeaderValue::from_bytes(value.as_bytes()).ok())
+            {
                 request.headers_mut().insert(http::header::AUTHORIZATION, value);
             }
             request
@@ -91,7 +92,8 @@ impl Executors {
     /// # Errors
     /// [`Error::Server`] for such an executor, or if none answers.
     pub async fn alive(&self) -> Result<Vec<Url>> {
-        let asked = futures::future::join_all(self.urls.iter().map(|url| async move { (url, self.version(url).await) })).await;
+        let asked =
+            futures::future::join_all(self.urls.iter().map(|url| async move { (url, self.version(url).await) })).await;
         let (mut alive, mut silent) = (Vec::new(), Vec::new());
         for (url, answer) in asked {
             match answer {
@@ -125,7 +127,10 @@ impl Executors {
 
 #[async_trait]
 impl ChannelResolver for Executors {
-    async fn get_worker_client_for_url(&self, url: &Url) -> std::result::Result<Box<dyn WorkerChannel>, DataFusionError> {
+    async fn get_worker_client_for_url(
+        &self,
+        url: &Url,
+    ) -> std::result::Result<Box<dyn WorkerChannel>, DataFusionError> {
         Ok(create_worker_client(self.channel(url)?))
     }
 }

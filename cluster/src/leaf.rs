@@ -146,7 +146,8 @@ fn wrong(reason: impl std::fmt::Display) -> DataFusionError {
 /// The bytes of a leaf.
 fn encode(leaf: &Leaf) -> Result<Vec<u8>> {
     let Leaf { text, part, digest, columns, commits, slices, .. } = leaf.clone();
-    let description = serde_json::to_vec(&Description { text, part, digest, columns, commits, slices }).map_err(wrong)?;
+    let description =
+        serde_json::to_vec(&Description { text, part, digest, columns, commits, slices }).map_err(wrong)?;
     let length = u32::try_from(description.len()).map_err(wrong)?;
     let mut bytes = length.to_le_bytes().to_vec();
     bytes.extend(description);
@@ -161,7 +162,8 @@ fn decode(bytes: &[u8]) -> Result<Leaf> {
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Err(wrong("too few")) };
     let length = u32::from_le_bytes(*length) as usize;
     let Some((description, schema)) = rest.split_at_checked(length) else { return Err(wrong("too few")) };
-    let Description { text, part, digest, columns, commits, slices } = serde_json::from_slice(description).map_err(wrong)?;
+    let Description { text, part, digest, columns, commits, slices } =
+        serde_json::from_slice(description).map_err(wrong)?;
     let schema = splay_ipc_schema(schema)?;
     if columns.len() != schema.fields().len() || slices.len() > SLICES_MAX {
         return Err(wrong("columns without types, or too many slices"));
@@ -224,7 +226,10 @@ mod tests {
     #[test]
     fn a_leaf_comes_back_as_it_was() {
         let (sent, back) = (leaf(), decode(&encode(&leaf()).unwrap()).unwrap());
-        assert_eq!((sent.text, sent.part, sent.digest, sent.columns), (back.text, back.part, back.digest, back.columns));
+        assert_eq!(
+            (sent.text, sent.part, sent.digest, sent.columns),
+            (back.text, back.part, back.digest, back.columns)
+        );
         assert_eq!((sent.schema, sent.commits, sent.slices), (back.schema, back.commits, back.slices));
     }
 

@@ -72,7 +72,12 @@ impl DisplayAs for RemoteLeafExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let columns: Vec<String> = self.leaf.columns.iter().map(usize::to_string).collect();
         let (executors, slices) = (self.chosen.0.len(), self.leaf.slices.len());
-        write!(f, "RemoteLeafExec: executors={executors}, tasks={}, slices={slices}, columns=[{}]", self.tasks, columns.join(", "))
+        write!(
+            f,
+            "RemoteLeafExec: executors={executors}, tasks={}, slices={slices}, columns=[{}]",
+            self.tasks,
+            columns.join(", ")
+        )
     }
 }
 
@@ -135,7 +140,12 @@ impl QueryPlanner for Given {
 }
 
 /// The rows of a leaf, run by the engine.
-async fn distributed(leaf: Leaf, tasks: usize, executors: Executors, chosen: Chosen) -> Result<SendableRecordBatchStream> {
+async fn distributed(
+    leaf: Leaf,
+    tasks: usize,
+    executors: Executors,
+    chosen: Chosen,
+) -> Result<SendableRecordBatchStream> {
     let network = NetworkCoalesceExec::try_new(Arc::new(LeafExec::new(leaf, None)), tasks, 1)?;
     let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(network)));
     let urls = Arc::clone(&chosen.0);

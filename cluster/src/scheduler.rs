@@ -107,7 +107,8 @@ impl FlightService for Scheduler {
     async fn do_get(&self, request: Request<Ticket>) -> std::result::Result<Response<Self::DoGetStream>, Status> {
         let text = String::from_utf8(request.into_inner().ticket.to_vec())
             .map_err(|_| Status::invalid_argument("the statement isn't UTF-8"))?;
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|error| Status::unavailable(error.to_string()))?;
+        let place =
+            Arc::clone(&self.places).acquire_owned().await.map_err(|error| Status::unavailable(error.to_string()))?;
         let answer = self.start(text).await?;
         let schema = answer.schema();
         let (sender, receiver) = mpsc::channel::<std::result::Result<RecordBatch, FlightError>>(BATCHES_WAITING);
@@ -125,11 +126,17 @@ impl FlightService for Scheduler {
         Ok(Response::new(encoded.map_err(Status::from).boxed()))
     }
 
-    async fn handshake(&self, _: Request<Streaming<HandshakeRequest>>) -> std::result::Result<Response<Self::HandshakeStream>, Status> {
+    async fn handshake(
+        &self,
+        _: Request<Streaming<HandshakeRequest>>,
+    ) -> std::result::Result<Response<Self::HandshakeStream>, Status> {
         refused()
     }
 
-    async fn list_flights(&self, _: Request<Criteria>) -> std::result::Result<Response<Self::ListFlightsStream>, Status> {
+    async fn list_flights(
+        &self,
+        _: Request<Criteria>,
+    ) -> std::result::Result<Response<Self::ListFlightsStream>, Status> {
         refused()
     }
 
@@ -145,7 +152,10 @@ impl FlightService for Scheduler {
         refused()
     }
 
-    async fn do_put(&self, _: Request<Streaming<FlightData>>) -> std::result::Result<Response<Self::DoPutStream>, Status> {
+    async fn do_put(
+        &self,
+        _: Request<Streaming<FlightData>>,
+    ) -> std::result::Result<Response<Self::DoPutStream>, Status> {
         refused()
     }
 
@@ -157,7 +167,10 @@ impl FlightService for Scheduler {
         refused()
     }
 
-    async fn do_exchange(&self, _: Request<Streaming<FlightData>>) -> std::result::Result<Response<Self::DoExchangeStream>, Status> {
+    async fn do_exchange(
+        &self,
+        _: Request<Streaming<FlightData>>,
+    ) -> std::result::Result<Response<Self::DoExchangeStream>, Status> {
         refused()
     }
 }

@@ -74,7 +74,8 @@ impl Token {
         let Some(token) = &self.0 else { return Ok(request) };
         let shown = request.metadata().get("authorization").map(MetadataValue::as_bytes).unwrap_or_default();
         let token = token.as_bytes();
-        let difference = shown.iter().zip(token).fold(shown.len() ^ token.len(), |all, (one, other)| all | usize::from(one ^ other));
+        let difference =
+            shown.iter().zip(token).fold(shown.len() ^ token.len(), |all, (one, other)| all | usize::from(one ^ other));
         match difference {
             0 => Ok(request),
             _ => Err(Status::unauthenticated("the token of the cluster is another one")),
@@ -105,7 +106,9 @@ mod tests {
             token.check(request).is_ok()
         };
         assert!(shown(Some("Bearer 0123456789abcdef")));
-        for wrong in [None, Some(""), Some("Bearer 0123456789abcdeg"), Some("Bearer 0123456789abcdef0"), Some("Bearer ")] {
+        for wrong in
+            [None, Some(""), Some("Bearer 0123456789abcdeg"), Some("Bearer 0123456789abcdef0"), Some("Bearer ")]
+        {
             assert!(!shown(wrong), "{wrong:?}");
         }
     }

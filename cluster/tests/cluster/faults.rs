@@ -40,7 +40,10 @@ fn an_executor_that_is_killed_ends_the_statement_with_an_error() {
                 executors[victim].kill();
             }
         });
-        assert!(answer.is_err(), "an answer that lacks the rows of an executor came as a whole one, with {batches} batches");
+        assert!(
+            answer.is_err(),
+            "an answer that lacks the rows of an executor came as a whole one, with {batches} batches"
+        );
         // The next statement goes without it.
         let rows = count(&cluster.ask("select sym, venue, count(*) from trade group by sym, venue").unwrap());
         assert_eq!(rows, whole);

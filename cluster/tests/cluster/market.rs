@@ -122,10 +122,12 @@ pub fn create(folder: &Path) -> Database {
         ColumnSpec::new("sector", ColumnType::Text),
         ColumnSpec::new("listed", ColumnType::Timestamp),
     ];
-    let reference = Reference { key: vec!["sym".to_owned(), "listed".to_owned()], effective: Some("listed".to_owned()) };
+    let reference =
+        Reference { key: vec!["sym".to_owned(), "listed".to_owned()], effective: Some("listed".to_owned()) };
     let spec = TableSpec::of_reference("instrument", columns, reference);
     let names: ArrayRef = symbols(SYMBOLS.iter().map(|symbol| Some(*symbol)));
-    let sectors: ArrayRef = Arc::new((0..SYMBOLS.len()).map(|n| Some(format!("sector {}", n % 3))).collect::<StringArray>());
+    let sectors: ArrayRef =
+        Arc::new((0..SYMBOLS.len()).map(|n| Some(format!("sector {}", n % 3))).collect::<StringArray>());
     let since = (0..SYMBOLS.len()).map(|_| OPENING - 24 * 3600 * SECOND);
     let listed: ArrayRef = Arc::new(TimestampNanosecondArray::from_iter_values(since).with_timezone("UTC"));
     load(&database, &spec, &RecordBatch::try_new(spec.arrow(), vec![names, sectors, listed]).unwrap(), None);

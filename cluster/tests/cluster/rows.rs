@@ -60,9 +60,10 @@ fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
 
 fn equal(one: &[Row], other: &[Row]) -> bool {
     one.len() == other.len()
-        && one.iter().zip(other).all(|(one, other)| {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.equals(other))
-        })
+        && one
+            .iter()
+            .zip(other)
+            .all(|(one, other)| one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.equals(other)))
 }
 
 /// What differs, if something does. Where the statement orders its rows so that none tie, the order too.

@@ -49,7 +49,9 @@ fn a_cluster_gives_the_rows_of_one_process() {
             wrong.push(format!("{text}\n  differs: {difference}"));
         }
         let names = |batches: &[arrow::record_batch::RecordBatch]| {
-            batches.first().map(|batch| batch.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>())
+            batches
+                .first()
+                .map(|batch| batch.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>())
         };
         if let (Some(one), Some(other)) = (names(&expected), names(&found))
             && one != other

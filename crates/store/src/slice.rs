@@ -41,7 +41,8 @@ impl SymbolRange {
     #[must_use]
     pub fn contains(&self, symbol: Option<&str>) -> bool {
         let Some(symbol) = symbol else { return self.from.is_none() };
-        self.from.as_deref().is_none_or(|from| from <= symbol) && self.until.as_deref().is_none_or(|until| symbol < until)
+        self.from.as_deref().is_none_or(|from| from <= symbol)
+            && self.until.as_deref().is_none_or(|until| symbol < until)
     }
 }
 
@@ -91,8 +92,9 @@ impl Pinned {
                 let snapshot = table.whole_at_commit(pin.commit)?;
                 if snapshot.digest() != pin.digest {
                     let (table, commit) = (table.name(), pin.commit);
-                    let reason =
-                        format!("commit {commit} of {table} is another one here: this isn't the same database, or a copy that went its own way");
+                    let reason = format!(
+                        "commit {commit} of {table} is another one here: this isn't the same database, or a copy that went its own way"
+                    );
                     return Err(Error::Refused { reason });
                 }
                 snapshot

@@ -51,7 +51,15 @@ impl Session {
         let settings = SessionSettings { result_cache_bytes: 0, files: false, ..self.settings.clone() };
         let states = states(&database, &settings, false, None)?;
         let statements = Arc::new(TickStatements::new(0));
-        Ok(Session { database, settings, states, statements, materialized: Arc::default(), has_catalogue: false, ..self.clone() })
+        Ok(Session {
+            database,
+            settings,
+            states,
+            statements,
+            materialized: Arc::default(),
+            has_catalogue: false,
+            ..self.clone()
+        })
     }
 
     /// Runs a statement whose parts run on slices, by `run`. What can't be cut runs here.
@@ -219,15 +227,19 @@ impl Session {
         let (plan, spellings) = self.plan_converted(&state, &leaf.text).await?;
         let parts = cut(plan).map_err(wrap)?.parts;
         let Some(part) = parts.into_iter().nth(number).filter(|part| part.digest() == leaf.digest) else {
-            let message = "this machine plans the statement another way: all of a cluster run the same version".to_owned();
+            let message =
+                "this machine plans the statement another way: all of a cluster run the same version".to_owned();
             return Err(Error::Internal { message });
         };
         let watches = super::planning::watches(&part.plan).map_err(wrap)?;
         let columns = part.plan.schema().columns();
-        let chosen: Vec<Expr> = leaf.columns.iter().filter_map(|at| columns.get(*at).cloned().map(Expr::Column)).collect();
+        let chosen: Vec<Expr> =
+            leaf.columns.iter().filter_map(|at| columns.get(*at).cloned().map(Expr::Column)).collect();
         let plan = match leaf.columns.iter().copied().eq(0..columns.len()) {
             true => part.plan,
-            false => LogicalPlanBuilder::from(part.plan).project(chosen).and_then(LogicalPlanBuilder::build).map_err(wrap)?,
+            false => {
+                LogicalPlanBuilder::from(part.plan).project(chosen).and_then(LogicalPlanBuilder::build).map_err(wrap)?
+            }
         };
         let plan = match self.settings.tick_plans {
             true => with_tick_parts_of(plan, &state).map_err(wrap)?,
@@ -309,7 +321,8 @@ fn slices(tables: &[TableSnapshot], axes: &[Axis], slicing: Slicing) -> Result<V
             ranges = from.zip(until).map(|(from, until)| Some(SymbolRange { from, until })).collect();
         }
     }
-    let slice = |dates: &Option<(i32, i32)>, symbols: &Option<SymbolRange>| Slice { dates: *dates, symbols: symbols.clone() };
+    let slice =
+        |dates: &Option<(i32, i32)>, symbols: &Option<SymbolRange>| Slice { dates: *dates, symbols: symbols.clone() };
     Ok(dates.iter().flat_map(|dates| ranges.iter().map(move |symbols| slice(dates, symbols))).collect())
 }
 

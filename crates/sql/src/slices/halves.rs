@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, Result};
-use datafusion::functions_aggregate::expr_fn::{count, sum};
 use datafusion::functions::core::expr_fn::coalesce;
+use datafusion::functions_aggregate::expr_fn::{count, sum};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::logical_plan::{Aggregate, Projection};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast, lit};
@@ -126,7 +126,17 @@ impl Halves {
                 Last::Same(call, at) => {
                     let args = vec![values[*at].clone()];
                     let func = Arc::clone(&call.func);
-                    (place(Expr::AggregateFunction(AggregateFunction::new_udf(func, args, false, None, Vec::new(), None))), None)
+                    (
+                        place(Expr::AggregateFunction(AggregateFunction::new_udf(
+                            func,
+                            args,
+                            false,
+                            None,
+                            Vec::new(),
+                            None,
+                        ))),
+                        None,
+                    )
                 }
                 Last::Mean(total, number) => {
                     let total = place(sum(values[*total].clone()));
@@ -155,8 +165,8 @@ impl Halves {
             }
         });
         let plan = Projection::try_new(named.collect(), Arc::new(grouped))?;
-        let types_agree = plan.schema.fields().iter().zip(wanted.fields()).all(|(made, asked)| made.data_type() == asked.data_type());
+        let types_agree =
+            plan.schema.fields().iter().zip(wanted.fields()).all(|(made, asked)| made.data_type() == asked.data_type());
         Ok(types_agree.then_some(LogicalPlan::Projection(plan)))
     }
 }
-
