@@ -10,7 +10,7 @@ SPLAY = target/release/splay
 # Notes how long a step takes in target/durations.tsv.
 TIMED = .ci/timed
 
-.PHONY: build console test-console splay demo references check test test-rust test-ticks test-oracle test-python test-feeds test-delta test-kafka test-stores bench-kafka wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-compression bench-builds bench-changes bench-reference bench-views bench-load bench-ingest bench-followers \
+.PHONY: build console test-console splay demo references check test test-rust test-ticks test-oracle test-python test-feeds test-delta test-kafka test-stores test-cluster bench-kafka wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-compression bench-builds bench-changes bench-reference bench-views bench-load bench-ingest bench-followers \
 	capture-day crash-test long-tests soak fuzz fuzz-seeded fuzz-statements clippy clean
 
 # The web console, which the builds below make part of the command. Where Node.js is missing this says so, and they go on without it.
@@ -49,6 +49,7 @@ lint:
 	$(TIMED) "format" $(CARGO) fmt --all --check
 	$(TIMED) "format of feeds" $(CARGO) fmt --all --check --manifest-path feeds/Cargo.toml
 	$(TIMED) "format of stores" $(CARGO) fmt --check --manifest-path stores/Cargo.toml
+	$(TIMED) "format of the cluster" $(CARGO) fmt --check --manifest-path cluster/Cargo.toml
 	$(TIMED) "rules between crates" ./examples/check_dependencies.sh
 	$(TIMED) "links" $(PYTHON) .ci/check_links.py
 
@@ -119,6 +120,10 @@ test-kafka: splay
 test-stores: $(VENV)/ready
 	$(VENV)/bin/python -m pip install --quiet 'moto[server]' || echo "moto can't be installed here" >&2
 	$(TIMED) "tests of stores" env SPLAY_MOTO=$(abspath $(VENV)/bin/moto_server) $(CARGO) test --locked --manifest-path stores/Cargo.toml -p splay-stores
+
+# A scheduler and executors as processes, some of which are killed. Apart from `make test`: DataFusion is compiled once more, for its workspace.
+test-cluster:
+	$(TIMED) "tests of the cluster" $(CARGO) test --locked --manifest-path cluster/Cargo.toml
 
 # Rows a second of JSON, Avro and Arrow from a broker into a server. KAFKA_ROWS says how many.
 KAFKA_ROWS ?= 2000000

@@ -4,6 +4,7 @@ mod description;
 mod execution;
 mod explain;
 mod planning;
+mod sliced;
 mod state;
 
 use std::borrow::Cow;
@@ -21,6 +22,7 @@ use splay_store::{Database, View};
 
 use self::explain::{with_metrics, with_rows, with_tick_plan};
 pub(crate) use self::planning::{learn_columns, logical_plan};
+pub use self::sliced::LeafRows;
 use self::state::{StatementStates, states};
 use crate::access::{Caller, Guard, ShowStatement};
 use crate::answer::{Answer, Source, Threads, Watches};

@@ -19,6 +19,7 @@ use crate::object::{ObjectPlace, ObjectTier};
 use crate::schema::{TableSpec, refuse_quarantine_name};
 use crate::segment::Segment;
 use crate::settings::{self, Settings};
+use crate::slice::Pinned;
 use crate::storage::{self, LocalStorage, LockMode, ReadWatch, Storage};
 
 use crate::views::ReadViews;
@@ -29,11 +30,13 @@ pub(crate) const READERS_LOCK: &str = "readers.lock";
 /// An open database. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Database {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
+    /// At which commits tables are read, if not at the last ones.
+    pub(crate) pinned: Option<Arc<Pinned>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+pub(crate) struct Shared {
     storage: Arc<dyn Storage>,
     settings: Settings,
     objects: Arc<ObjectPlace>,
@@ -247,7 +250,7 @@ impl Database {
             views: Mutex::default(),
             access: Mutex::default(),
         };
-        Ok(Database { shared: Arc::new(shared) })
+        Ok(Database { shared: Arc::new(shared), pinned: None })
     }
 
     /// Its settings.
@@ -506,6 +509,9 @@ impl Table {
     /// # Errors
     /// [`Error::Corrupt`] if the manifest is damaged or lost.
     pub fn snapshot(&self) -> Result<TableSnapshot> {
+        if let Some(pinned) = &self.database.pinned {
+            return pinned.snapshot(self, None);
+        }
         if let Some(followed) = self.database.followed() {
             return followed.over(self, &|| self.stored());
         }
@@ -679,6 +685,14 @@ impl TableSnapshot {
         let (folder, head) = (Arc::clone(&self.known.folder), self.known.head.clone());
         let known = Known { folder, head, state, partitions: all, unreadable };
         TableSnapshot { known: Arc::new(known), live, watch: self.watch.clone(), _lease: Arc::clone(&self._lease) }
+    }
+
+    /// The same commit with these partitions alone.
+    pub(crate) fn of_partitions(&self, partitions: Vec<Partition>) -> TableSnapshot {
+        let (folder, head) = (Arc::clone(&self.known.folder), self.known.head.clone());
+        let (state, unreadable) = (Arc::clone(&self.known.state), self.known.unreadable);
+        let known = Known { folder, head, state, partitions, unreadable };
+        TableSnapshot { known: Arc::new(known), ..self.clone() }
     }
 
     /// What tells whether all that was read of the snapshot's files was really read. Rows are slices of mapped files: who has computed

@@ -77,6 +77,7 @@ mod schema;
 mod segment;
 mod select;
 mod settings;
+mod slice;
 pub mod storage;
 mod undo;
 mod view_rows;
@@ -115,5 +116,6 @@ pub use schema::{
 pub use segment::{ColumnReader, ColumnStorage, FileFormat, RowList, Segment, SegmentBatches};
 pub use select::{BlocksRead, Bounds, ColumnBounds, Kept, Piece, Selection, SelectionStats, blocks_of};
 pub use settings::{ObjectSettings, Settings, TierSettings};
+pub use slice::{Pin, Pinned, Slice, SymbolRange};
 pub use view_rows::{ViewPart, ViewPartitions};
 pub use views::View;

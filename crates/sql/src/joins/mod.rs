@@ -44,6 +44,7 @@ pub(crate) use window_convert::{WindowParts, window_parts};
 use std::fmt::Display;
 use std::sync::Arc;
 
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 
 use splay_engine::asof::{Direction, MatchRule};
@@ -51,6 +52,28 @@ use splay_engine::asof::{Direction, MatchRule};
 /// Whether a plan is one of our joins, whose streams are read side by side rather than one after the other.
 pub(crate) fn is_join(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<asof_join::AsofJoinExec>() || plan.is::<window_join::WindowJoinExec>()
+}
+
+/// A join by time, as far as it concerns who runs it on parts of its inputs.
+pub(crate) struct TimeJoin<'p> {
+    pub(crate) left: &'p LogicalPlan,
+    pub(crate) right: &'p LogicalPlan,
+    /// Of the left, and of the right.
+    pub(crate) keys: &'p [(Expr, Expr)],
+    /// The column that numbers the left's rows, of a window join. The left's own columns come first, as in every join by time.
+    pub(crate) left_row: Option<usize>,
+}
+
+/// The join by time that a node is.
+pub(crate) fn time_join(plan: &LogicalPlan) -> Option<TimeJoin<'_>> {
+    let LogicalPlan::Extension(extension) = plan else { return None };
+    let node = extension.node.as_any();
+    if let Some(node) = node.downcast_ref::<asof_node::AsofNode>() {
+        return Some(TimeJoin { left: &node.left, right: &node.right, keys: &node.keys, left_row: None });
+    }
+    let node = node.downcast_ref::<window_node::WindowNode>()?;
+    let left_row = Some(node.left.schema().fields().len());
+    Some(TimeJoin { left: &node.left, right: &node.right, keys: &node.keys, left_row })
 }
 
 /// A rule as `EXPLAIN` shows it.

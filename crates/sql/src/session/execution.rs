@@ -47,7 +47,13 @@ impl Session {
         self.start(planned, &spellings, memory, bounds)
     }
 
-    fn start(&self, planned: Planned, spellings: &Spellings, (pool, peak): Memory, bounds: Bounds) -> Result<Answer> {
+    pub(super) fn start(
+        &self,
+        planned: Planned,
+        spellings: &Spellings,
+        (pool, peak): Memory,
+        bounds: Bounds,
+    ) -> Result<Answer> {
         let Planned { plan, state, watches, planning } = planned;
         let limit = self.settings.memory_bytes;
         let memory = AnswerMemory::new(limit, &self.memory);

@@ -190,7 +190,7 @@ pub(crate) async fn logical_plan(
 }
 
 /// What watches over the files of the tables that a plan reads.
-fn watches(plan: &LogicalPlan) -> Result<Watches, DataFusionError> {
+pub(super) fn watches(plan: &LogicalPlan) -> Result<Watches, DataFusionError> {
     let mut found = Watches::default();
     plan.walk_steps(|node| {
         if let LogicalPlan::TableScan(scan) = node

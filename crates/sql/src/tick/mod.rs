@@ -56,7 +56,7 @@ use self::combine::SIDE_ROWS_MAX;
 use self::constants::Constants;
 use self::convert::Unknown;
 pub(crate) use self::convert::is_parameter;
-pub(crate) use self::parts::{PartRan, TickPartExec, TickPartPlanner, with_tick_parts};
+pub(crate) use self::parts::{PartRan, TickPartExec, TickPartPlanner, with_tick_parts, with_tick_parts_of};
 use self::recognise::{Recognised, Side};
 use self::results::{Asked, Kept, Results};
 use self::shape::{LIFTED, SHAPE_BYTES_MAX, Shape};

@@ -205,6 +205,14 @@ impl Table {
     /// # Errors
     /// [`Error::NoSuchCommit`] if there is none, or its files are gone.
     pub fn at_commit(&self, epoch: u64) -> Result<TableSnapshot> {
+        match &self.database().pinned {
+            Some(pinned) => pinned.snapshot(self, Some(epoch)),
+            None => self.whole_at_commit(epoch),
+        }
+    }
+
+    /// The same with all rows, wherever its database is pinned.
+    pub(crate) fn whole_at_commit(&self, epoch: u64) -> Result<TableSnapshot> {
         let now = self.stored()?;
         if epoch == now.epoch() {
             return Ok(now);

@@ -45,6 +45,15 @@ pub(crate) fn with_tick_parts(plan: LogicalPlan, state: &Arc<SessionState>, has_
     finder.replace(plan, false).map(|replaced| replaced.data)
 }
 
+/// The plan of a part of a statement, whose joins are converted and dates computed, with tick plans for those parts of it that have one.
+///
+/// # Errors
+/// As [`with_tick_parts`].
+pub(crate) fn with_tick_parts_of(plan: LogicalPlan, state: &Arc<SessionState>) -> Result<LogicalPlan> {
+    let options = Arc::new(state.config_options().as_ref().clone());
+    Finder { state, options, has_joins: false }.replace(plan, false).map(|replaced| replaced.data)
+}
+
 struct Finder<'a> {
     state: &'a Arc<SessionState>,
     options: Arc<ConfigOptions>,

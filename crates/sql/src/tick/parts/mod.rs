@@ -30,7 +30,7 @@ use splay_engine::{Plan, StepCosts};
 use splay_store::TableSnapshot;
 
 pub(crate) use self::exec::{Ran as PartRan, TickPartExec};
-pub(crate) use self::find::with_tick_parts;
+pub(crate) use self::find::{with_tick_parts, with_tick_parts_of};
 pub(crate) use self::node::TickPartPlanner;
 use crate::planner;
 

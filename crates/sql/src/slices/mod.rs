@@ -1,0 +1,74 @@
+//! Statements in slices: which parts of a statement may run on slices of its tables, so that their rows together are those of the whole.
+//!
+//! One rule over the logical plan decides (`along.rs`): going up from the tables, it follows the columns that say in which slice a row is. A
+//! grouping, a window or a join by such a column has all rows that it needs in one slice; filters and projections need one row alone. The
+//! largest parts for which that holds become leaves (`cut.rs`), with the first half of groupings that split into two (`halves.rs`). Everything above
+//! them runs once, over the rows of all slices.
+//!
+//! ```text
+//! Sort: n                               Sort: n
+//!   Aggregate: by venue, count            Aggregate: by venue, sum of the counts
+//!     Join: trade.sym = quote.sym           Leaf: of each slice
+//!       TableScan: trade                      Aggregate: by venue, count
+//!       TableScan: quote                        Join: trade.sym = quote.sym
+//! ```
+//!
+//! - A leaf is named by the text of its statement and its number: who runs it plans the same text and takes the same part, which a digest of
+//!   the part confirms. Its operators and tick plans are those of a statement on one machine.
+//! - Numbers of rows never leave a slice, for they count the slice's rows. What depends on the order of rows isn't computed above leaves.
+//! - What reads a clock or chance isn't cut: it would be read once for each slice.
+
+mod along;
+mod cut;
+mod halves;
+mod table;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::error::Result;
+use datafusion::physical_plan::ExecutionPlan;
+use splay_store::{Pin, Slice};
+
+pub(crate) use self::along::Axis;
+pub(crate) use self::cut::{CutPlan, Part, cut};
+
+/// A part of a statement that runs on slices of its tables.
+#[derive(Debug, Clone)]
+pub struct Leaf {
+    /// The statement, with the queries of its views.
+    pub text: String,
+    /// Number of the part among those of the statement; `None` if the whole statement is the part.
+    pub part: Option<usize>,
+    /// Digest of the part's plan.
+    pub digest: u64,
+    /// Columns of the part that are asked for.
+    pub columns: Vec<usize>,
+    /// These columns.
+    pub schema: SchemaRef,
+    /// The commits of the tables.
+    pub commits: BTreeMap<String, Pin>,
+    /// The slices, each of which gives a part of the rows.
+    pub slices: Vec<Slice>,
+    /// The plan of the part, for `EXPLAIN`.
+    pub plan: String,
+}
+
+/// What runs leaves.
+pub trait RunLeaves: std::fmt::Debug + Send + Sync {
+    /// A plan with the rows of all slices of a leaf, in any order.
+    ///
+    /// # Errors
+    /// If there is none to be had.
+    fn plan(&self, leaf: Leaf) -> Result<Arc<dyn ExecutionPlan>>;
+}
+
+/// Into how many slices leaves are cut.
+#[derive(Debug, Clone, Copy)]
+pub struct Slicing {
+    /// As many as there shall be, where there are rows enough.
+    pub slices: usize,
+    /// Rows of the tables below which another slice costs more than it saves.
+    pub slice_rows_min: u64,
+}
