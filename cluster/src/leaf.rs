@@ -164,14 +164,14 @@ fn decode(bytes: &[u8]) -> Result<Leaf> {
     let Some((description, schema)) = rest.split_at_checked(length) else { return Err(wrong("too few")) };
     let Description { text, part, digest, columns, commits, slices } =
         serde_json::from_slice(description).map_err(wrong)?;
-    let schema = splay_ipc_schema(schema)?;
+    let schema = schema_of(schema)?;
     if columns.len() != schema.fields().len() || slices.len() > SLICES_MAX {
         return Err(wrong("columns without types, or too many slices"));
     }
     Ok(Leaf { text, part, digest, columns, schema, commits, slices, plan: String::new() })
 }
 
-fn splay_ipc_schema(bytes: &[u8]) -> Result<SchemaRef> {
+fn schema_of(bytes: &[u8]) -> Result<SchemaRef> {
     let reader = arrow::ipc::reader::StreamReader::try_new(Cursor::new(bytes), None).map_err(wrong)?;
     Ok(reader.schema())
 }
