@@ -22,7 +22,6 @@ refuse splay-calendar '^(datafusion|arrow|splay-store$|tokio$)' 'calendars stand
 refuse splay-console '.' 'the console is bytes alone'
 refuse splay-lab '^(datafusion|splay-store$|tokio$)' 'the simulator stands alone'
 refuse splay-mutate '^(datafusion|arrow|splay-store$|tokio$)' 'the fuzzer knows bytes alone'
-refuse splay-python "^($network|splay-server\$)" 'the Python package serves nobody'
 versions=$(tree --workspace >/dev/null && cargo tree --locked --workspace --prefix none --edges normal | sed -nE 's/^arrow-array (v[0-9]+).*/\1/p' | sort -u | wc -l)
 if [ "$versions" -ne 1 ]; then
     echo "splay: more than one major version of Arrow in the workspace; they don't share types" >&2
