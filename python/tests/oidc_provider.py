@@ -269,7 +269,8 @@ class Browser:
         for _ in range(10):
             if stop in url:
                 return url, Answer(0, http.client.HTTPMessage(), b"")
-            answer = self.ask(url)
+            # As browsers do: the console is sent packed alone.
+            answer = self.ask(url, accept_encoding="gzip")
             if answer.status not in (302, 303):
                 return url, answer
             url = urllib.parse.urljoin(url, answer.headers["location"])
