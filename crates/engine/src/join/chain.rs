@@ -418,7 +418,7 @@ impl Chain {
         if let Some(known) = part.of_keys.get(&wanted) {
             return Ok(Some(known.clone()));
         }
-        let list: Vec<usize> = part.split(keyed)?.list(wanted).collect();
+        let list = part.split(keyed)?.list(wanted);
         if list.is_empty() {
             return Ok(None);
         }

@@ -216,81 +216,111 @@ pub(super) fn first_equal(numbers: &[u32], wanted: u32, rows: Range<usize>) -> O
 }
 
 /// Rows of a part by the numbers of their keys.
-pub(super) struct Split {
-    /// A number, and in the lower half the row, ascending.
-    rows: Vec<u64>,
-    /// Where the rows of each number from `least` on begin, and where the last ones end; empty where numbers are far from each other.
-    starts: Vec<u32>,
-    least: u32,
+pub(super) enum Split {
+    /// Numbers that are close to each other: the rows of each from `least` on begin where `starts` says, and end where those of the next begin.
+    Close { least: u32, starts: Vec<u32>, rows: Vec<u32> },
+    /// Others: a number, and in the lower half the row, ascending.
+    Apart(Vec<u64>),
 }
 
 impl Split {
     pub fn new(numbers: &[u32]) -> Split {
-        let known = || numbers.iter().zip(0u64..).filter(|(number, _)| **number != NO_NUMBER);
-        let entry = |(number, row): (&u32, u64)| u64::from(*number) << 32 | row;
+        let known = || numbers.iter().copied().zip(0u32..).filter(|(number, _)| *number != NO_NUMBER);
         let (least, greatest) =
-            known().fold((NO_NUMBER, 0), |(least, greatest), (number, _)| (least.min(*number), greatest.max(*number)));
+            known().fold((NO_NUMBER, 0), |(least, most), (number, _)| (least.min(number), most.max(number)));
         let span = greatest.saturating_sub(least) as usize;
         if span > numbers.len().saturating_mul(NUMBERS_OF_ROW) {
-            let mut rows: Vec<u64> = known().map(entry).collect();
+            let mut rows: Vec<u64> = known().map(|(number, row)| entry(number, row as usize)).collect();
             rows.sort_unstable();
-            return Split { rows, starts: Vec::new(), least };
+            return Split::Apart(rows);
         }
         // First how many each has, then where each begins; where the next of each goes, is where it ends at last.
         let mut starts = vec![0u32; span + 3];
         let place = |number: u32| number.saturating_sub(least) as usize;
-        known().for_each(|(number, _)| starts[place(*number) + 2] += 1);
+        known().for_each(|(number, _)| starts[place(number) + 2] += 1);
         for place in 2..starts.len() {
             starts[place] += starts[place - 1];
         }
         let mut rows = vec![0; starts.last().map_or(0, |rows| *rows as usize)];
         for (number, row) in known() {
-            let next = &mut starts[place(*number) + 1];
-            rows[*next as usize] = entry((number, row));
+            let next = &mut starts[place(number) + 1];
+            rows[*next as usize] = row;
             *next += 1;
         }
-        Split { rows, starts, least }
+        Split::Close { least, starts, rows }
     }
 
-    /// How many entries are before a row of a number.
-    fn before(&self, number: u32, row: usize) -> usize {
-        let wanted = (u64::from(number) << 32).saturating_add(row as u64);
-        let of_number = || {
-            let place = number.checked_sub(self.least)? as usize;
-            self.starts.get(place..place + 2).map(|ends| ends[0] as usize..ends[1] as usize)
-        };
-        match of_number() {
-            Some(entries) => entries.start + self.rows[entries].partition_point(|entry| *entry < wanted),
-            None => self.rows.partition_point(|entry| *entry < wanted),
+    /// The rows with a number, ascending.
+    pub fn list(&self, number: u32) -> Vec<usize> {
+        match self {
+            Split::Close { .. } => self.close(number).iter().map(|row| *row as usize).collect(),
+            Split::Apart(rows) => {
+                let of_number = rows[self.apart_before(number, 0)..].iter().take_while(|found| is_of(**found, number));
+                of_number.map(|found| row(*found)).collect()
+            }
         }
-    }
-
-    fn row(&self, place: usize, number: u32) -> Option<usize> {
-        let entry = *self.rows.get(place)?;
-        #[expect(clippy::cast_possible_truncation, reason = "the lower half is a row of a part")]
-        (entry >> 32 == u64::from(number)).then_some(entry as u32 as usize)
-    }
-
-    /// The rows with a number.
-    pub fn list(&self, number: u32) -> impl ExactSizeIterator<Item = usize> {
-        let (begin, end) = (self.before(number, 0), self.before(number, 1 << 32));
-        #[expect(clippy::cast_possible_truncation, reason = "the lower half is a row of a part")]
-        self.rows[begin..end].iter().map(|entry| *entry as u32 as usize)
     }
 
     pub fn has(&self, number: u32) -> bool {
-        self.row(self.before(number, 0), number).is_some()
+        self.first_from(number, 0).is_some()
     }
 
     /// The last row with a number before a row.
     pub fn last_before(&self, number: u32, end: usize) -> Option<usize> {
-        self.row(self.before(number, end).checked_sub(1)?, number)
+        match self {
+            Split::Close { .. } => {
+                let rows = self.close(number);
+                let place = rows.partition_point(|row| (*row as usize) < end).checked_sub(1)?;
+                Some(rows[place] as usize)
+            }
+            Split::Apart(rows) => {
+                let found = rows[self.apart_before(number, end).checked_sub(1)?];
+                is_of(found, number).then(|| row(found))
+            }
+        }
     }
 
     /// The first row with a number from a row on.
     pub fn first_from(&self, number: u32, first: usize) -> Option<usize> {
-        self.row(self.before(number, first), number)
+        match self {
+            Split::Close { .. } => {
+                let rows = self.close(number);
+                rows.get(rows.partition_point(|row| (*row as usize) < first)).map(|row| *row as usize)
+            }
+            Split::Apart(rows) => {
+                let found = *rows.get(self.apart_before(number, first))?;
+                is_of(found, number).then(|| row(found))
+            }
+        }
     }
+
+    /// The rows of a number, of numbers that are close.
+    fn close(&self, number: u32) -> &[u32] {
+        let Split::Close { least, starts, rows } = self else { return &[] };
+        let place = number.checked_sub(*least).map(|place| place as usize);
+        let ends = place.and_then(|place| starts.get(place..place + 2));
+        ends.map_or(&[], |ends| &rows[ends[0] as usize..ends[1] as usize])
+    }
+
+    /// How many entries are before a row of a number, of numbers that are apart.
+    fn apart_before(&self, number: u32, row: usize) -> usize {
+        let Split::Apart(rows) = self else { return 0 };
+        let wanted = entry(number, row);
+        rows.partition_point(|entry| *entry < wanted)
+    }
+}
+
+fn entry(number: u32, row: usize) -> u64 {
+    (u64::from(number) << 32).saturating_add(row as u64)
+}
+
+fn is_of(entry: u64, number: u32) -> bool {
+    entry >> 32 == u64::from(number)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is a row of a part")]
+fn row(entry: u64) -> usize {
+    entry as u32 as usize
 }
 
 /// The number of a text, of which there are no more than numbers.
@@ -392,7 +422,7 @@ mod tests {
             prop_assert_eq!(last_equal(&numbers, wanted, rows.clone()), within().next_back());
             prop_assert_eq!(first_equal(&numbers, wanted, rows.clone()), within().next());
             let split = Split::new(&numbers);
-            prop_assert_eq!(split.list(wanted).collect::<Vec<_>>(), all.clone());
+            prop_assert_eq!(split.list(wanted), all.clone());
             prop_assert_eq!(split.has(wanted), !all.is_empty());
             prop_assert_eq!(split.last_before(wanted, rows.end), all.iter().copied().rfind(|row| *row < rows.end));
             prop_assert_eq!(split.first_from(wanted, rows.start), all.iter().copied().find(|row| *row >= rows.start));
