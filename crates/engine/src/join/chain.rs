@@ -30,8 +30,9 @@ const SCANS: usize = 8;
 /// Rows whose copies take as much memory as keys with a list of rows do beside those.
 const KEYS_ROWS: usize = 16;
 
-/// Rows whose copies take as much memory as a number for keys does.
+/// Rows whose copies take as much memory as a number for keys does, and as what is kept of a search.
 const NUMBER_ROWS: usize = 4;
+const FOUND_ROWS: usize = 4;
 
 /// The right table of a join.
 pub(super) struct Right<'a> {
@@ -554,7 +555,10 @@ impl Chain {
                 break;
             }
         }
-        self.found.earlier.insert(keys, (last + usize::from(lacks && found.is_none()), found));
+        let known = (last + usize::from(lacks && found.is_none()), found);
+        if self.found.earlier.insert(keys, known).is_none() {
+            searched.keyed.right.count_copied(FOUND_ROWS)?;
+        }
         Ok(found)
     }
 
@@ -603,7 +607,10 @@ impl Chain {
                 break;
             }
         }
-        self.found.later.insert(keys, (first + usize::from(!lacks || found.is_some()), found));
+        let known = (first + usize::from(!lacks || found.is_some()), found);
+        if self.found.later.insert(keys, known).is_none() {
+            searched.keyed.right.count_copied(FOUND_ROWS)?;
+        }
         Ok(found)
     }
 
@@ -695,9 +702,9 @@ fn numbers<'n>(
         Some(known) => Ok(known),
         None => {
             keyed.right.count_copied(count.div_ceil(4))?;
-            let before = keyed.numbers.len();
             let numbers = keyed.numbers.of_right(|column| keyed.right.column(rows, column))?;
-            keyed.right.count_copied(NUMBER_ROWS * (keyed.numbers.len() - before))?;
+            // Those of the left that came meanwhile, too.
+            keyed.right.count_copied(NUMBER_ROWS * keyed.numbers.take_new())?;
             Ok(known.insert(numbers))
         }
     }

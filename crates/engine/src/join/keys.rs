@@ -36,6 +36,8 @@ pub(super) struct KeyNumbers {
     words: Vec<KnownWords>,
     /// Of a single key, by dictionary: the number of each of its texts.
     of_codes: ByDictionary<Vec<u32>>,
+    /// Numbers and texts whose memory was counted.
+    counted: usize,
 }
 
 /// The words of texts of a key.
@@ -53,6 +55,7 @@ impl KeyNumbers {
             texts: keys.iter().map(|_| Texts::default()).collect(),
             words: keys.iter().map(|_| KnownWords::default()).collect(),
             of_codes: ByDictionary::default(),
+            counted: 0,
         }
     }
 
@@ -61,9 +64,10 @@ impl KeyNumbers {
         self.keys.is_empty()
     }
 
-    /// How many there are, and how many texts, more or less.
-    pub fn len(&self) -> usize {
-        self.groups.len() + self.texts.iter().map(Texts::len).sum::<usize>()
+    /// How many numbers and texts there are more than when this was last asked.
+    pub fn take_new(&mut self) -> usize {
+        let held = self.groups.len() + self.texts.iter().map(Texts::len).sum::<usize>();
+        held - std::mem::replace(&mut self.counted, held)
     }
 
     /// Those of rows of the left.

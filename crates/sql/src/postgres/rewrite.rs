@@ -279,16 +279,18 @@ fn literal(expr: &Expr) -> Option<&str> {
     }
 }
 
+/// The name of a column, without those of its table and schema.
+fn column_name(column: &Expr) -> Option<&Ident> {
+    match column {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(names) => names.last(),
+        _ => None,
+    }
+}
+
 /// Makes a text of digits a number where it is compared with a number of the catalogue.
 fn unquote(column: &Expr, value: &mut Expr) {
-    let name = match column {
-        Expr::Identifier(name) => name,
-        Expr::CompoundIdentifier(names) => match names.last() {
-            Some(name) => name,
-            None => return,
-        },
-        _ => return,
-    };
+    let Some(name) = column_name(column) else { return };
     let is_number = |text: &str| {
         !text.is_empty()
             && text.len() < 19
@@ -307,14 +309,7 @@ fn unquote(column: &Expr, value: &mut Expr) {
 
 /// Makes the number that is no function's the name of none, where a function of a type is compared with it.
 fn name_no_function(column: &Expr, value: &mut Expr) {
-    let name = match column {
-        Expr::Identifier(name) => name,
-        Expr::CompoundIdentifier(names) => match names.last() {
-            Some(name) => name,
-            None => return,
-        },
-        _ => return,
-    };
+    let Some(name) = column_name(column) else { return };
     let is_function =
         ["typinput", "typoutput", "typreceive", "typsend"].iter().any(|known| name.value.eq_ignore_ascii_case(known));
     let is_none = matches!(value, Expr::Value(value) if matches!(&value.value, Value::Number(digits, _) if digits.to_string() == "0"));

@@ -22,9 +22,6 @@ const CHUNKS_MAX: usize = 32;
 const PAGE_TEXTS_BYTES_MAX: usize = 1 << 30;
 const TEXTS_BYTES_MAX: u64 = 256 << 20;
 
-/// Rows that are handed over at once where some are null.
-const SPREAD_ROWS: usize = 64;
-
 /// A column, and the texts that its codes stand for once somebody has asked.
 #[derive(Debug)]
 pub(super) struct Column {
@@ -375,26 +372,7 @@ fn spread(
         return Ok(());
     };
     let before = valid[..rows.start].iter().filter(|valid| **valid).count();
-    let mut found = numbers.get(before..).unwrap_or_default().iter();
-    for some in valid[rows].chunks(SPREAD_ROWS) {
-        nulls.extend(some);
-        if values.is_text() {
-            for is_valid in some {
-                match if *is_valid { found.next() } else { None } {
-                    Some(number) => values.push(&[*number]),
-                    None => values.push_null(),
-                }
-            }
-            continue;
-        }
-        let mut spread = [0; SPREAD_ROWS];
-        for (number, is_valid) in spread.iter_mut().zip(some) {
-            if *is_valid {
-                *number = found.next().copied().unwrap_or_default();
-            }
-        }
-        values.push(&spread[..some.len()]);
-    }
+    values.push_with_nulls(&valid[rows], numbers.get(before..).unwrap_or_default(), nulls);
     Ok(())
 }
 

@@ -7,8 +7,7 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{ArrayRef, BooleanBufferBuilder, StringArray};
-use arrow::buffer::NullBuffer;
+use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::DataType;
 use parquet::basic::{CompressionCodec, Encoding, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
@@ -18,7 +17,7 @@ use super::encodings;
 use super::page::{self, PageBytes};
 use super::thrift::{self, PageHeader};
 use super::unpack::GROUP;
-use super::values::{self, Values};
+use super::values::{self, Nulls, Values};
 use crate::error::{Error, Result};
 
 /// Most bytes of a dictionary, before compression.
@@ -263,26 +262,8 @@ impl Column {
                     let mut found = Vec::with_capacity(end);
                     let decoded =
                         self.numbers(dictionary, &header, bytes, end, &mut |some| found.extend_from_slice(some));
-                    let mut found = found.get(before..).unwrap_or_default().iter();
-                    for some in valid[rows.clone()].chunks(GROUP) {
-                        nulls.extend(some);
-                        if values.is_text() {
-                            for is_valid in some {
-                                match if *is_valid { found.next() } else { None } {
-                                    Some(number) => values.push(&[*number]),
-                                    None => values.push_null(),
-                                }
-                            }
-                            continue;
-                        }
-                        let mut spread = [0; GROUP];
-                        for (number, is_valid) in spread.iter_mut().zip(some) {
-                            if *is_valid {
-                                *number = found.next().copied().unwrap_or_default();
-                            }
-                        }
-                        values.push(&spread[..some.len()]);
-                    }
+                    let found = found.get(before..).unwrap_or_default();
+                    values.push_with_nulls(&valid[rows.clone()], found, nulls);
                     decoded
                 }
             };
@@ -398,49 +379,5 @@ impl Column {
     fn damage(&self, file: &CheckedFile, row: usize, error: &arrow::error::ArrowError) -> Error {
         let offset = self.pages.iter().find(|page| page.rows.contains(&row)).map_or(0, |page| page.bytes.start);
         Error::corrupt(&file.path, offset as u64, format!("values of type {}", self.stored), error.to_string())
-    }
-}
-
-/// Which of the rows so far are null. Nothing is kept before the first one.
-#[derive(Default)]
-pub(in crate::segment) struct Nulls {
-    rows: usize,
-    valid: Option<BooleanBufferBuilder>,
-}
-
-impl Nulls {
-    pub(in crate::segment) fn all_valid(&mut self, rows: usize) {
-        self.rows += rows;
-        if let Some(valid) = &mut self.valid {
-            valid.append_n(rows, true);
-        }
-    }
-
-    pub(in crate::segment) fn push(&mut self, is_valid: bool) {
-        if !is_valid && self.valid.is_none() {
-            let mut valid = BooleanBufferBuilder::new(self.rows + 1024);
-            valid.append_n(self.rows, true);
-            self.valid = Some(valid);
-        }
-        self.rows += 1;
-        if let Some(valid) = &mut self.valid {
-            valid.append(is_valid);
-        }
-    }
-
-    pub(in crate::segment) fn extend(&mut self, are_valid: &[bool]) {
-        match &mut self.valid {
-            Some(valid) => {
-                valid.append_slice(are_valid);
-                self.rows += are_valid.len();
-            }
-            None if are_valid.iter().all(|is_valid| *is_valid) => self.rows += are_valid.len(),
-            None => are_valid.iter().for_each(|is_valid| self.push(*is_valid)),
-        }
-    }
-
-    pub(in crate::segment) fn finish(self, rows: usize) -> Option<NullBuffer> {
-        debug_assert_eq!(self.rows, rows);
-        self.valid.map(|mut valid| NullBuffer::new(valid.finish()))
     }
 }

@@ -17,9 +17,8 @@ mod unpack;
 mod values;
 mod writer;
 
-pub(super) use column::Nulls;
 pub(crate) use exact::odd_one;
 pub(crate) use file::{ParquetBatches, ParquetFile};
 pub(super) use stored::stored as stored_column;
-pub(super) use values::Values;
+pub(super) use values::{Nulls, Values};
 pub(crate) use writer::{Strength, write, write_plain};

@@ -16,6 +16,7 @@ use arrow::error::ArrowError;
 use parquet::basic::Type;
 
 use super::exact;
+use super::unpack::GROUP;
 
 /// Whether columns of a type in the file become arrays here.
 pub(super) fn is_decoded(physical: Type, stored: &DataType) -> bool {
@@ -199,6 +200,30 @@ impl Values {
         }
     }
 
+    /// Adds the values of some rows: for those that aren't null one number after the other.
+    pub(in crate::segment) fn push_with_nulls(&mut self, valid: &[bool], numbers: &[i64], nulls: &mut Nulls) {
+        let mut numbers = numbers.iter();
+        for some in valid.chunks(GROUP) {
+            nulls.extend(some);
+            if self.is_text() {
+                for is_valid in some {
+                    match if *is_valid { numbers.next() } else { None } {
+                        Some(number) => self.push(&[*number]),
+                        None => self.push_null(),
+                    }
+                }
+                continue;
+            }
+            let mut spread = [0; GROUP];
+            for (number, is_valid) in spread.iter_mut().zip(some) {
+                if *is_valid {
+                    *number = numbers.next().copied().unwrap_or_default();
+                }
+            }
+            self.push(&spread[..some.len()]);
+        }
+    }
+
     /// The array.
     pub(in crate::segment) fn finish(self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
         fn array<T: ArrowPrimitiveType>(
@@ -251,5 +276,49 @@ impl Values {
                 Arc::new(DictionaryArray::try_new(codes, texts)?)
             }
         })
+    }
+}
+
+/// Which of the rows so far are null. Nothing is kept before the first one.
+#[derive(Default)]
+pub(in crate::segment) struct Nulls {
+    rows: usize,
+    valid: Option<BooleanBufferBuilder>,
+}
+
+impl Nulls {
+    pub(in crate::segment) fn all_valid(&mut self, rows: usize) {
+        self.rows += rows;
+        if let Some(valid) = &mut self.valid {
+            valid.append_n(rows, true);
+        }
+    }
+
+    pub(in crate::segment) fn push(&mut self, is_valid: bool) {
+        if !is_valid && self.valid.is_none() {
+            let mut valid = BooleanBufferBuilder::new(self.rows + 1024);
+            valid.append_n(self.rows, true);
+            self.valid = Some(valid);
+        }
+        self.rows += 1;
+        if let Some(valid) = &mut self.valid {
+            valid.append(is_valid);
+        }
+    }
+
+    pub(in crate::segment) fn extend(&mut self, are_valid: &[bool]) {
+        match &mut self.valid {
+            Some(valid) => {
+                valid.append_slice(are_valid);
+                self.rows += are_valid.len();
+            }
+            None if are_valid.iter().all(|is_valid| *is_valid) => self.rows += are_valid.len(),
+            None => are_valid.iter().for_each(|is_valid| self.push(*is_valid)),
+        }
+    }
+
+    pub(in crate::segment) fn finish(self, rows: usize) -> Option<NullBuffer> {
+        debug_assert_eq!(self.rows, rows);
+        self.valid.map(|mut valid| NullBuffer::new(valid.finish()))
     }
 }
