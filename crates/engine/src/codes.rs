@@ -33,6 +33,11 @@ struct TextResult {
 }
 
 impl TextResults {
+    /// How many rows are asked for, those of the blocks that follow among them.
+    pub fn of_all(columns: &dyn Columns) -> usize {
+        columns.text_results().map_or(columns.rows(), |results| results.rows.max(columns.rows()))
+    }
+
     /// Nothing is known yet of the texts of so many rows.
     pub fn new(rows: usize) -> TextResults {
         TextResults { rows, known: RefCell::default() }
@@ -54,8 +59,9 @@ impl TextResults {
 /// is refused that may be in no row.
 pub(crate) fn over_known_texts(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Option<Value>> {
     let results = columns.text_results();
-    let rows = results.map_or(columns.rows(), |results| results.rows.max(columns.rows()));
-    let Some((column, dictionary)) = coded_column(expr, columns, rows)? else { return Ok(None) };
+    let Some((column, dictionary)) = coded_column(expr, columns, TextResults::of_all(columns))? else {
+        return Ok(None);
+    };
     let values = match results.and_then(|results| results.get(expr, dictionary.values(), constants)) {
         Some(known) => known,
         None => {
@@ -114,8 +120,7 @@ impl<'a> Conditions<'a> {
     /// Where a condition holds: where it is true, and not where it is null.
     pub fn hold(&mut self, expr: &'a Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<BooleanArray> {
         // What is found out here is kept for blocks that follow.
-        let rows = columns.text_results().map_or(columns.rows(), |results| results.rows.max(columns.rows()));
-        self.hold_of(rows, expr, columns, constants)
+        self.hold_of(TextResults::of_all(columns), expr, columns, constants)
     }
 
     /// The same where so many rows are to follow that have the same texts, these among them.

@@ -42,6 +42,7 @@ mod shift;
 mod steps;
 mod stop;
 mod table;
+mod translations;
 mod unnest;
 mod value_list;
 mod vector;

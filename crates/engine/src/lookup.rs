@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Value, holds};
 use crate::hashed::{NumbersByHash, half, hash};
 use crate::per_run::PerRun;
+use crate::translations::numbers_in;
 
 /// In the place of a row where there is none.
 pub(crate) const MISSING: u32 = u32::MAX;
@@ -45,6 +46,9 @@ enum Rows {
     /// before, by the numbers of both.
     Several(Box<Rows>, Vec<(Rows, HashMap<u64, u32>)>),
 }
+
+/// Texts of a dictionary for each key up to which keys are found by its codes.
+const TEXTS_OF_KEY_MAX: usize = 64;
 
 /// Places for each key up to which rows are found by place.
 const PLACES_OF_KEY_MAX: usize = 4;
@@ -251,7 +255,8 @@ impl Rows {
                 if let Some(coded) = keys.as_dictionary_opt::<Int32Type>() {
                     // Each text is looked up once.
                     let texts = coded.values().as_string_opt::<i32>().ok_or_else(refused)?;
-                    let of_code = rows.of_codes.get(coded.values(), || Ok(rows.find(texts)))?;
+                    let of_code =
+                        rows.of_codes.get(coded.values(), || Ok(rows.of_dictionary(coded.values(), texts)))?;
                     let of = |code: Option<i32>| code.and_then(|code| of_code.get(usize::try_from(code).ok()?));
                     return Ok(coded.keys().iter().map(|code| of(code).copied().unwrap_or(MISSING)).collect());
                 }
@@ -336,8 +341,8 @@ impl Words {
 #[derive(Debug)]
 struct Texts {
     texts: StringArray,
-    /// The row of each text; none where the list isn't one of rows.
-    rows: Option<Vec<u32>>,
+    /// The row of each text, and the dictionary that these are; none where the list is one of rows.
+    rows: Option<(Vec<u32>, ArrayRef)>,
     /// Numbers of the texts by their hash; none where each text is greater than the one before, as those of a table's symbols are.
     by_hash: Option<(DefaultHashBuilder, HashTable<u32>)>,
     /// What was found for the texts of dictionaries.
@@ -348,6 +353,7 @@ impl Texts {
     /// The rows of some texts, of equal ones the first; `None` if there are equal ones and none `may_repeat`.
     fn new(keys: &ArrayRef, may_repeat: bool) -> Result<Option<Texts>> {
         if let Some(coded) = keys.as_dictionary_opt::<Int32Type>()
+            && coded.values().len() <= coded.len().saturating_mul(TEXTS_OF_KEY_MAX)
             && let Some(texts) = coded.values().as_string_opt::<i32>().filter(|texts| rises(texts))
         {
             let mut rows = vec![MISSING; texts.len()];
@@ -361,7 +367,7 @@ impl Texts {
             }
             return Ok(Some(Texts {
                 texts: texts.clone(),
-                rows: Some(rows),
+                rows: Some((rows, Arc::clone(coded.values()))),
                 by_hash: None,
                 of_codes: PerRun::default(),
             }));
@@ -386,22 +392,32 @@ impl Texts {
 
     /// The row of each text, or [`MISSING`].
     fn find(&self, texts: &StringArray) -> Vec<u32> {
+        let numbers = self.numbers(texts);
+        match &self.rows {
+            Some((rows, _)) => rows_of(&numbers, rows),
+            None => numbers,
+        }
+    }
+
+    /// The same for the texts of a dictionary, which a later statement may ask for again.
+    fn of_dictionary(&self, dictionary: &ArrayRef, texts: &StringArray) -> Vec<u32> {
+        match &self.rows {
+            Some((rows, of)) => rows_of(&numbers_in(dictionary, of, || self.numbers(texts)), rows),
+            None => self.numbers(texts),
+        }
+    }
+
+    /// The number of each text among those here, or [`MISSING`].
+    fn numbers(&self, texts: &StringArray) -> Vec<u32> {
         let mut from = 0;
-        let found = |text: &str| {
-            let number = match &self.by_hash {
-                Some((hasher, numbers)) => {
-                    let same = |row: &u32| self.texts.value(*row as usize) == text;
-                    numbers.find(hasher.hash_one(text), same).copied()
-                }
-                None => self.search(text, &mut from),
-            };
-            match (&self.rows, number) {
-                (Some(rows), Some(number)) => rows[number as usize],
-                (_, number) => number.unwrap_or(MISSING),
+        let mut number = |text: &str| match &self.by_hash {
+            Some((hasher, numbers)) => {
+                let same = |row: &u32| self.texts.value(*row as usize) == text;
+                numbers.find(hasher.hash_one(text), same).copied().unwrap_or(MISSING)
             }
+            None => self.search(text, &mut from).unwrap_or(MISSING),
         };
-        let mut found = found;
-        texts.iter().map(|text| text.map_or(MISSING, &mut found)).collect()
+        texts.iter().map(|text| text.map_or(MISSING, &mut number)).collect()
     }
 
     /// The number of a text among those that rise. Texts that rise as well are found one behind the other, in steps that double.
@@ -421,6 +437,11 @@ impl Texts {
         *from = low;
         (low < len && self.texts.value(low) == text).then(|| u32::try_from(low).unwrap_or(MISSING))
     }
+}
+
+/// The rows of numbers, of which some are [`MISSING`].
+fn rows_of(numbers: &[u32], rows: &[u32]) -> Vec<u32> {
+    numbers.iter().map(|number| rows.get(*number as usize).copied().unwrap_or(MISSING)).collect()
 }
 
 fn of_another_width() -> Error {
@@ -482,7 +503,7 @@ fn plain(data_type: &DataType) -> DataType {
     }
 }
 
-fn is_text(data_type: &DataType) -> bool {
+pub(crate) fn is_text(data_type: &DataType) -> bool {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
         DataType::Dictionary(_, values) => is_text(values),

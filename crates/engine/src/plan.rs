@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Expr};
 use crate::frame::SortKey;
 use crate::join::{AsofJoin, KeyJoin, WindowJoin};
+use crate::lookup::is_text;
 use crate::table::{SymbolCondition, Wanted};
 use crate::window::WindowCall;
 
@@ -209,14 +210,12 @@ impl Scan {
                     for number in numbers {
                         symbols.extend(texts_of(&constants[*number])?);
                     }
-                    symbols.sort_unstable();
-                    symbols.dedup();
-                    match &mut wanted.symbols {
-                        Some(known) => known.retain(|symbol| symbols.binary_search(symbol).is_ok()),
-                        None => wanted.symbols = Some(symbols),
-                    }
+                    only(&mut wanted.symbols, symbols);
                 }
-                Bound::SymbolCondition(condition) => conditions.push(condition.clone()),
+                Bound::SymbolCondition(condition) => match few_texts(condition, constants)? {
+                    Some(symbols) => only(&mut wanted.symbols, symbols),
+                    None => conditions.push(condition.clone()),
+                },
                 Bound::Time(op, number) => {
                     let Some(value) = instant_of(&constants[*number])? else { return Ok(None) };
                     let full = Bounds::<i64>::default();
@@ -254,6 +253,33 @@ impl Scan {
         let nothing =
             wanted.times.is_empty() || wanted.dates.is_empty() || wanted.symbols.as_ref().is_some_and(Vec::is_empty);
         Ok((!nothing).then_some(wanted))
+    }
+}
+
+/// Symbols up to which each is searched for in every segment, rather than that all symbols of a segment are looked up.
+const FEW_SYMBOLS_MAX: usize = 64;
+
+/// The symbols for which a condition holds, if it says that they are among a few.
+fn few_texts(condition: &Expr, constants: &[ArrayRef]) -> Result<Option<Vec<String>>> {
+    let (value, texts) = match condition {
+        Expr::In(value, list) => (value, Some(list.values(constants))),
+        Expr::Lookup(table, None, value) => (value, table.keys(constants)),
+        _ => return Ok(None),
+    };
+    let are_few = |texts: &&ArrayRef| texts.len() <= FEW_SYMBOLS_MAX && is_text(texts.data_type());
+    match texts.filter(are_few).filter(|_| matches!(**value, Expr::Column(_))) {
+        Some(texts) => texts_of(texts).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Leaves those of the wanted symbols that are among some.
+fn only(wanted: &mut Option<Vec<String>>, mut symbols: Vec<String>) {
+    symbols.sort_unstable();
+    symbols.dedup();
+    match wanted {
+        Some(known) => known.retain(|symbol| symbols.binary_search(symbol).is_ok()),
+        None => *wanted = Some(symbols),
     }
 }
 

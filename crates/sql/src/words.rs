@@ -155,23 +155,40 @@ impl Words<'_> {
         Ok(name.replace("\"\"", "\""))
     }
 
+    /// The name of a table, before which the schema `public` may stand, and the catalog before that.
     pub(crate) fn table(&mut self) -> Result<String> {
-        let table = self.name("a table")?;
-        match self.peek() {
-            Some(Token::Period) => fault(format!("{table}: tables have no schema or catalog before their names here")),
-            _ => Ok(table),
+        let mut names = vec![self.name("a table")?];
+        while self.peek() == Some(&Token::Period) {
+            self.step();
+            names.push(self.name("a table")?);
+        }
+        let is_ours = match names.as_slice() {
+            [_] => true,
+            [schema, _] => schema.eq_ignore_ascii_case("public"),
+            [catalog, schema, _] => catalog.eq_ignore_ascii_case("splay") && schema.eq_ignore_ascii_case("public"),
+            _ => false,
+        };
+        match names.pop() {
+            Some(table) if is_ours => Ok(table),
+            _ => fault(format!("tables are in the schema public of the catalog splay, not in {}", names.join("."))),
         }
     }
 
     /// Names in brackets.
     pub(crate) fn names(&mut self) -> Result<Vec<String>> {
         self.expect(&Token::LParen, "(")?;
+        let names = self.bare_names()?;
+        self.expect(&Token::RParen, ") behind the columns")?;
+        Ok(names)
+    }
+
+    /// Names with commas between them.
+    pub(crate) fn bare_names(&mut self) -> Result<Vec<String>> {
         let mut names = vec![self.name("a column")?];
         while self.peek() == Some(&Token::Comma) {
             self.step();
             names.push(self.name("a column")?);
         }
-        self.expect(&Token::RParen, ") behind the columns")?;
         Ok(names)
     }
 

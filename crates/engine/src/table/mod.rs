@@ -18,7 +18,7 @@ pub(crate) use deal::deal;
 pub(crate) use ends::{Ends, find_by_time};
 pub(crate) use find::{End, find, find_end, rows_of_symbol};
 pub(crate) use pieces::{PIECE_ROWS, Pieces, is_short};
-pub(crate) use symbols::SymbolCondition;
+pub(crate) use symbols::{SymbolCondition, Symbols};
 
 use splay_store::{Bounds, TableSnapshot};
 

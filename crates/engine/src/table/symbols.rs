@@ -1,5 +1,6 @@
 //! Conditions on the symbol alone: evaluated on the symbols of a segment, so that rows of others aren't read.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, DictionaryArray, Int32Array, StringArray};
@@ -23,31 +24,23 @@ impl SymbolCondition {
 
     /// Keeps the symbols for which it holds.
     pub fn retain(&self, symbols: &mut Vec<String>) -> Result<()> {
-        let passed = self.passes(symbols.iter().map(|symbol| Some(symbol.as_str())))?;
-        let mut passed = passed.into_iter();
+        let texts: ArrayRef = Arc::new(StringArray::from_iter_values(symbols.iter()));
+        let mut passed = self.passes(&Symbols::new(&texts, false)?)?.into_iter();
         symbols.retain(|_| passed.next().unwrap_or(false));
         Ok(())
     }
 
     /// The runs of a segment for whose symbols it holds, ascending.
     pub fn runs(&self, index: &SegmentIndex) -> Result<Vec<usize>> {
-        let symbols = (0..index.symbols()?).map(|run| index.symbol(run)).collect::<Result<Vec<_>, _>>()?;
-        let passed = self.passes(symbols.into_iter())?;
+        let passed = self.passes(&Symbols::of(index)?)?;
         Ok(passed.into_iter().enumerate().filter(|(_, passed)| *passed).map(|(run, _)| run).collect())
     }
 
     /// Whether it holds for each of some symbols.
-    fn passes<'a>(&self, symbols: impl Iterator<Item = Option<&'a str>>) -> Result<Vec<bool>> {
-        let (mut codes, mut texts) = (Vec::new(), Vec::new());
-        for symbol in symbols {
-            codes.push(symbol.and_then(|_| i32::try_from(texts.len()).ok()));
-            texts.extend(symbol);
-        }
-        let symbols = DictionaryArray::try_new(Int32Array::from(codes), Arc::new(StringArray::from(texts)))?;
-        let symbols = Symbols(Arc::new(symbols));
+    fn passes(&self, symbols: &Symbols) -> Result<Vec<bool>> {
         let mut passed = vec![true; symbols.rows()];
         for condition in &self.conditions {
-            let mask = holds(&condition.evaluate(&symbols, &self.constants)?.into_array(symbols.rows())?)?;
+            let mask = holds(&condition.evaluate(symbols, &self.constants)?.into_array(symbols.rows())?)?;
             passed.iter_mut().zip(mask.values()).for_each(|(passed, holds)| *passed &= holds);
         }
         Ok(passed)
@@ -55,7 +48,26 @@ impl SymbolCondition {
 }
 
 /// Symbols as the only column that is asked for, each once.
-struct Symbols(ArrayRef);
+pub(crate) struct Symbols(ArrayRef);
+
+impl Symbols {
+    /// Those of the runs of a segment. Their dictionary is the same array each time, by which what is found for its texts is kept.
+    pub fn of(index: &SegmentIndex) -> Result<Symbols> {
+        let is_first_null = index.symbols()? > 0 && index.symbol(0)?.is_none();
+        Symbols::new(index.symbol_texts()?, is_first_null)
+    }
+
+    fn new(texts: &ArrayRef, is_first_null: bool) -> Result<Symbols> {
+        let codes = (0..i32::try_from(texts.len()).unwrap_or(i32::MAX))
+            .map(|code| (code > 0 || !is_first_null).then_some(code));
+        Ok(Symbols(Arc::new(DictionaryArray::try_new(codes.collect::<Int32Array>(), Arc::clone(texts))?)))
+    }
+
+    /// Those of some of the runs.
+    pub fn slice(&self, runs: &Range<usize>) -> Symbols {
+        Symbols(self.0.slice(runs.start, runs.len()))
+    }
+}
 
 impl Columns for Symbols {
     fn rows(&self) -> usize {

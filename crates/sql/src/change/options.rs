@@ -14,19 +14,49 @@ pub(super) const LIFECYCLE: [&str; 4] = ["retain_days", "retain_bytes", "tier", 
 /// Names in small letters, with values.
 pub(crate) type Options = Vec<(String, String)>;
 
-/// What `PARTITION BY` and `WITH` say of a table or view that is created, if they are there.
+/// What `PARTITION BY`, `ORDER BY` and `WITH` say of a table or view that is created, if they are there.
 ///
 /// # Errors
-/// [`Error::Statement`](crate::Error::Statement) for an option that is given twice.
+/// [`Error::Statement`](crate::Error::Statement) for an option that is given twice, and for an order that no table has.
 pub(super) fn of_creation(words: &mut Words<'_>) -> Result<Options> {
     let mut options = Vec::new();
-    if words.take(&["partition", "by"]) {
-        options.push(("partition".to_owned(), words.name("a period")?));
+    loop {
+        let clause = if words.take(&["partition", "by"]) {
+            vec![("partition".to_owned(), words.name("a period")?)]
+        } else if words.take(&["order", "by"]) {
+            order(words)?
+        } else {
+            break;
+        };
+        for (name, value) in clause {
+            add(&mut options, name, value)?;
+        }
     }
     if words.take(&["with"]) {
         read(words, "WITH", true, &mut options)?;
     }
     Ok(options)
+}
+
+/// The columns behind `ORDER BY`, in brackets or not: the symbol and the time, or the time alone.
+fn order(words: &mut Words<'_>) -> Result<Options> {
+    let mut columns = if words.peek_bracket() { words.names()? } else { words.bare_names()? };
+    let time = columns.pop().unwrap_or_default();
+    let symbol = columns.pop().unwrap_or_default();
+    if !columns.is_empty() {
+        return fault(
+            "ORDER BY of a table names its symbol and its time, or its time alone: rows of one time stay as they came",
+        );
+    }
+    Ok(vec![("symbol".to_owned(), symbol), ("time".to_owned(), time)])
+}
+
+fn add(options: &mut Options, name: String, value: String) -> Result<()> {
+    if options.iter().any(|(other, _)| *other == name) {
+        return fault(format!("the option {name} is given twice"));
+    }
+    options.push((name, value));
+    Ok(())
 }
 
 /// What `SET (…)` or `RESET (…)` change, if one of them is there. `RESET` gives empty values.
@@ -49,9 +79,6 @@ fn read(words: &mut Words<'_>, word: &str, has_values: bool, options: &mut Optio
     words.expect(&Token::LParen, &format!("( behind {word}"))?;
     loop {
         let name = words.name("an option")?.to_lowercase();
-        if options.iter().any(|(other, _)| *other == name) {
-            return fault(format!("the option {name} is given twice"));
-        }
         let value = match has_values {
             true => {
                 words.expect(&Token::Eq, "= behind the option")?;
@@ -59,7 +86,7 @@ fn read(words: &mut Words<'_>, word: &str, has_values: bool, options: &mut Optio
             }
             false => String::new(),
         };
-        options.push((name, value));
+        add(options, name, value)?;
         match words.peek() {
             Some(Token::Comma) => words.step(),
             _ => break,

@@ -1,9 +1,10 @@
 //! The symbol directory: runs of equal symbols, their texts and first rows.
 
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, AsArray, Int32Array, RecordBatch, StringArray};
-use arrow::buffer::{Buffer, ScalarBuffer};
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, RecordBatch, StringArray};
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::Int32Type;
 
 use crate::schema::TableSpec;
@@ -18,6 +19,8 @@ pub(super) struct Directory {
     pub(super) rows: ScalarBuffer<u64>,
     /// Whether the first run is that of rows without a symbol.
     pub(super) first_is_null: bool,
+    /// The texts as an array, made when it is first asked for.
+    pub(super) array: OnceLock<ArrayRef>,
 }
 
 impl Directory {
@@ -44,7 +47,13 @@ impl Directory {
             offsets.push(0);
         }
         firsts.push(count as u64);
-        Directory { offsets: offsets.into(), texts: texts.into(), rows: firsts.into(), first_is_null }
+        Directory {
+            offsets: offsets.into(),
+            texts: texts.into(),
+            rows: firsts.into(),
+            first_is_null,
+            array: OnceLock::new(),
+        }
     }
 
     /// How many runs there are.
@@ -59,6 +68,17 @@ impl Directory {
 
     pub(super) fn text(&self, run: usize) -> &str {
         std::str::from_utf8(self.bytes(run)).unwrap_or_default()
+    }
+
+    /// The texts of all runs, the same array each time.
+    pub(super) fn array(&self) -> &ArrayRef {
+        self.array.get_or_init(|| {
+            let offsets = self.offsets.iter().map(|offset| i32::try_from(*offset).unwrap_or(i32::MAX)).collect();
+            let array = StringArray::try_new(OffsetBuffer::new(offsets), self.texts.clone(), None);
+            // Of a run whose text begins within a letter nobody sees a text.
+            let by_run = |_| StringArray::from_iter_values((0..self.len()).map(|run| self.text(run)));
+            Arc::new(array.unwrap_or_else(by_run))
+        })
     }
 
     /// The run of a symbol, by binary search.
@@ -90,6 +110,9 @@ impl Directory {
         }
         if !self.offsets.is_sorted() || self.offsets.last().map(|end| *end as usize) != Some(self.texts.len()) {
             return Err("text offsets out of order");
+        }
+        if i32::try_from(self.texts.len()).is_err() {
+            return Err("texts of more than 2 GiB");
         }
         if std::str::from_utf8(&self.texts).is_err() {
             return Err("text that isn't UTF-8");

@@ -1,6 +1,7 @@
 //! The index as bytes of a file. Each section is checked against its checksum when it is first used, and only then.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use arrow::buffer::{Buffer, ScalarBuffer};
 
@@ -82,6 +83,7 @@ impl IndexFile {
             texts: self.section(SectionKind::SymbolTexts, 0)?,
             rows: ScalarBuffer::new(rows, 0, row_count),
             first_is_null: self.section(SectionKind::SymbolNull, 0)?.first() == Some(&1),
+            array: OnceLock::new(),
         };
         directory.check(self.rows).map_err(|what| self.bad("a sound symbol directory", what))?;
         Ok(directory)

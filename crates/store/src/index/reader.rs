@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::buffer::{Buffer, ScalarBuffer};
 
 use super::columns::{Column, ColumnSummaries, Columns};
@@ -102,6 +102,14 @@ impl SegmentIndex {
     pub fn symbol(&self, run: usize) -> Result<Option<&str>> {
         let directory = self.directory()?;
         Ok(if run == 0 && directory.first_is_null { None } else { Some(directory.text(run)) })
+    }
+
+    /// The symbols of all runs, an empty text for rows without one: the same array each time, as long as the segment is open.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`](crate::Error::Corrupt).
+    pub fn symbol_texts(&self) -> Result<&ArrayRef> {
+        Ok(self.directory()?.array())
     }
 
     /// Rows of a run.

@@ -16,7 +16,7 @@ use crate::aggregate::parted::{Ordered, Parted, Places, runs_as_they_stand};
 use crate::aggregate::picks::Positions;
 use crate::aggregate::pivot::Cells;
 use crate::aggregate::{AggregateFunction, Buckets, Key};
-use crate::codes;
+use crate::codes::{self, TextResults};
 use crate::error::{Error, Result};
 use crate::expr::Columns;
 use crate::kept::Kept;
@@ -286,7 +286,7 @@ impl State<'_> {
         let (asked, mut keys) = (self.asked, Vec::new());
         for (position, key) in asked.keys.iter().enumerate() {
             let expr = match key {
-                Key::Value(expr) if !self.cuts.is_step(position) => expr,
+                Key::Value(expr) if !self.cuts.is_step(position) && !self.symbol_keys.has(position) => expr,
                 Key::Bucket(buckets) if asked.by_rows => {
                     let times = chunk.column(asked.snapshot.spec().time_position())?.into_array(chunk.rows())?;
                     let starts: ArrayRef = Arc::new(starts_of(buckets.as_ref(), crate::table::times_of(&times)?)?);
@@ -301,7 +301,7 @@ impl State<'_> {
                 _ => continue,
             };
             let (texts, known) = (&mut self.texts[position], &mut self.text_words[position]);
-            if let Some((column, dictionary)) = codes::coded_column(expr, chunk, chunk.rows())? {
+            if let Some((column, dictionary)) = codes::coded_column(expr, chunk, TextResults::of_all(chunk))? {
                 let values = || codes::over_texts(expr, column, &dictionary, asked.constants);
                 let key = ValueKey::of_codes(position, &dictionary, texts, known, values);
                 if let Some(key) = codes::unless_refused(key)? {

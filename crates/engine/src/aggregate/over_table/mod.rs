@@ -1,6 +1,6 @@
 //! Aggregation over a table, along the order of its rows.
 //!
-//! - The symbol is constant in a span, and a bucket is a range of rows found by galloping: no row is hashed for either.
+//! - The symbol is constant in a span, and what follows from it alone (`of_symbol.rs`), and a bucket is a range of rows found by galloping: no row is hashed for either.
 //! - Where all arguments are plain columns, whole blocks of 1,024 rows are taken from their summaries, and only the rows at the
 //!   edges of a range are read (`direct.rs`). First and last read one row of each group.
 //! - Otherwise filters and arguments are evaluated over blocks of rows that stay in cache (`blocks.rs`).
@@ -14,6 +14,7 @@ mod by_symbol;
 mod columns;
 mod cuts;
 mod direct;
+mod of_symbol;
 mod scatter;
 mod scattered;
 
@@ -28,6 +29,7 @@ use self::by_symbol::by_symbol;
 use self::columns::EmptyColumns;
 use self::cuts::{Cuts, is_step};
 use self::direct::only_symbols;
+use self::of_symbol::{SymbolKeys, of_symbol};
 use self::scatter::{GROUPS_MIN, ROWS_OF_GROUP_MAX, scattered};
 use super::accumulate::{Accumulator, Run, accumulator};
 use super::dense::DenseGroups;
@@ -78,7 +80,8 @@ pub(crate) fn needs_symbols(
     let time = snapshot.spec().time_position();
     let filtered = aggregates.iter().any(|aggregate| aggregate.filter.is_some());
     let by_time = |key: &Key| matches!(key, Key::Bucket(_)) || is_step(key, time, constants);
-    keys.iter().any(|key| matches!(key, Key::Symbol) || by_time(key)) || picks_by_time(aggregates) || filtered
+    let by_symbol = |key: &Key| matches!(key, Key::Symbol) || of_symbol(key, snapshot).is_some();
+    keys.iter().any(|key| by_symbol(key) || by_time(key)) || picks_by_time(aggregates) || filtered
 }
 
 fn picks_by_time(aggregates: &[Aggregate]) -> bool {
@@ -193,6 +196,7 @@ struct State<'a> {
     /// Whether putting a block in the order of its groups is made good by what the kernels gain.
     gains_by_order: bool,
     cuts: Cuts<'a>,
+    symbol_keys: SymbolKeys<'a>,
     /// Rows whose groups were found by hash.
     hashed: usize,
     /// Rows of its covers, and those of them that were looked at.
@@ -224,6 +228,7 @@ impl<'a> State<'a> {
             same_filters: same_filters(asked),
             gains_by_order: gains_by_order(asked.aggregates),
             cuts: Cuts::new(asked),
+            symbol_keys: SymbolKeys::new(asked),
             hashed: 0,
             rows: 0,
             seen: 0,
@@ -254,8 +259,11 @@ impl<'a> State<'a> {
         if self.needs_times() {
             add(snapshot.spec().time_position(), Part::Whole);
         }
-        let values =
-            self.asked.keys.iter().filter_map(|key| if let Key::Value(expr) = key { Some(expr) } else { None });
+        let keys = self.asked.keys.iter().enumerate();
+        let values = keys.filter_map(|(position, key)| match key {
+            Key::Value(expr) if !self.symbol_keys.has(position) => Some(expr),
+            _ => None,
+        });
         values.chain(self.asked.predicate).for_each(|expr| expr.visit_columns(&mut |column| add(column, Part::Whole)));
         for (slot, aggregate) in self.slots.iter().zip(self.asked.aggregates) {
             let by_summaries = matches!(slot, Slot::Kept(accumulator) if accumulator.takes_summaries());
@@ -281,6 +289,7 @@ impl<'a> State<'a> {
     fn cover(&mut self, columns: &CoverColumns<'_>, number: u32) -> Result<()> {
         self.asked.stop.check()?;
         self.set_date(columns.cover().date);
+        self.symbol_keys.enter(columns.cover(), &mut self.texts, &mut self.text_words, self.asked.constants)?;
         if self.is_direct() {
             self.direct(columns, number)?;
             self.asked.stop.add_rows(columns.cover().wanted());
@@ -340,6 +349,9 @@ impl<'a> State<'a> {
     /// Sets the words of a span's symbol.
     fn set_symbol(&mut self, cover: &Cover, run: Option<usize>) -> Result<()> {
         let nulls = self.asked.keys.len();
+        if let Some(run) = run {
+            self.symbol_keys.set(run, &mut self.words);
+        }
         for (position, key) in self.asked.keys.iter().enumerate() {
             if let (Key::Symbol, Some(run)) = (key, run) {
                 match cover.segment.index()?.symbol(run)? {

@@ -1,0 +1,133 @@
+//! Keys that follow from the symbol alone, such as a column of the instrument that rows are joined to: a run of rows has one value of them.
+//!
+//! They are computed for the symbols of a segment, not for its rows, so that runs are aggregated as those of a symbol are: from summaries of
+//! blocks, or by slices of columns.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Int32Type};
+use splay_store::{Segment, TableSnapshot};
+
+use super::TableAggregate;
+use crate::aggregate::Key;
+use crate::aggregate::groups::Texts;
+use crate::aggregate::keys::{TextWords, optional_words};
+use crate::codes::unless_refused;
+use crate::error::Result;
+use crate::expr::{Columns, Expr};
+use crate::table::{Cover, Symbols};
+
+/// Runs of a segment for each that is wanted, up to which keys are computed for all of them.
+const RUNS_OF_SPAN_MAX: usize = 8;
+
+/// The keys that follow from the symbol alone.
+pub(super) struct SymbolKeys<'a> {
+    /// Positions among all keys.
+    keys: Vec<(usize, &'a Expr)>,
+    of_runs: Option<WordsOfRuns>,
+}
+
+/// What is known of the segment that came last.
+struct WordsOfRuns {
+    segment: Arc<Segment>,
+    runs: Range<usize>,
+    /// By key, the word of each run, `None` for null. There are none if a symbol is refused that may be in no row that is asked for: then keys
+    /// are looked at row by row.
+    words: Option<Vec<Vec<Option<u64>>>>,
+}
+
+/// What a key is computed by, if it reads the symbol and nothing else.
+pub(super) fn of_symbol<'a>(key: &'a Key, snapshot: &TableSnapshot) -> Option<&'a Expr> {
+    let (Key::Value(expr), Some(symbol)) = (key, snapshot.spec().symbol_position()) else { return None };
+    let (mut reads, mut reads_others) = (false, false);
+    expr.visit_columns(&mut |column| {
+        reads |= column == symbol;
+        reads_others |= column != symbol;
+    });
+    (reads && !reads_others).then_some(expr)
+}
+
+impl<'a> SymbolKeys<'a> {
+    pub fn new(asked: &'a TableAggregate<'a>) -> SymbolKeys<'a> {
+        let keys = asked.keys.iter().enumerate().filter(|_| !asked.by_rows);
+        let keys = keys.filter_map(|(position, key)| Some((position, of_symbol(key, asked.snapshot)?)));
+        SymbolKeys { keys: keys.collect(), of_runs: None }
+    }
+
+    /// Whether a key has one value in each run.
+    pub fn has(&self, key: usize) -> bool {
+        let are_refused = self.of_runs.as_ref().is_some_and(|of_runs| of_runs.words.is_none());
+        !are_refused && self.keys.iter().any(|(position, _)| *position == key)
+    }
+
+    /// Computes the keys of a cover's runs, unless they are known.
+    pub fn enter(
+        &mut self,
+        cover: &Cover,
+        texts: &mut [Texts],
+        text_words: &mut [TextWords],
+        constants: &[ArrayRef],
+    ) -> Result<()> {
+        if self.keys.is_empty() {
+            return Ok(());
+        }
+        let run_of = |span: Option<&crate::table::Span>| span.and_then(|span| span.run);
+        let ends = run_of(cover.spans.first()).zip(run_of(cover.spans.last()));
+        let wanted = ends.map_or(0..0, |(first, last)| first..last + 1);
+        let is_known = |known: &WordsOfRuns| {
+            Arc::ptr_eq(&known.segment, &cover.segment)
+                && known.runs.start <= wanted.start
+                && wanted.end <= known.runs.end
+        };
+        if self.of_runs.as_ref().is_some_and(is_known) {
+            return Ok(());
+        }
+        let index = cover.segment.index()?;
+        let all = index.symbols()?;
+        let runs = if cover.spans.len() * RUNS_OF_SPAN_MAX >= all { 0..all } else { wanted };
+        let symbols = Symbols::of(index)?.slice(&runs);
+        let words = self
+            .keys
+            .iter()
+            .map(|(key, expr)| words(expr, &symbols, &mut texts[*key], &mut text_words[*key], constants));
+        let words = if ends.is_some() { unless_refused(words.collect::<Result<Vec<_>>>())? } else { None };
+        self.of_runs = Some(WordsOfRuns { segment: Arc::clone(&cover.segment), runs, words });
+        Ok(())
+    }
+
+    /// Sets the words of a run.
+    pub fn set(&self, run: usize, words: &mut [u64]) {
+        let Some(WordsOfRuns { runs, words: Some(known), .. }) = &self.of_runs else { return };
+        let nulls = words.len() - 1;
+        for ((key, _), of_runs) in self.keys.iter().zip(known) {
+            let word = run.checked_sub(runs.start).and_then(|run| of_runs.get(run)).copied().flatten();
+            words[*key] = word.unwrap_or(0);
+            words[nulls] = words[nulls] & !(1 << key) | u64::from(word.is_none()) << key;
+        }
+    }
+}
+
+/// The word of a key for each symbol, `None` for null.
+fn words(
+    expr: &Expr,
+    symbols: &Symbols,
+    texts: &mut Texts,
+    text_words: &mut TextWords,
+    constants: &[ArrayRef],
+) -> Result<Vec<Option<u64>>> {
+    let values = match expr.evaluate_coded(symbols, constants)? {
+        Some(coded) => coded,
+        None => expr.evaluate(symbols, constants)?.into_array(symbols.rows())?,
+    };
+    match values.as_dictionary_opt::<Int32Type>() {
+        // Texts that are looked up for several segments are numbered once.
+        Some(coded) if *coded.values().data_type() == DataType::Utf8 => {
+            let of_texts = text_words.of_texts(coded.values(), texts)?;
+            let word = |code: i32| usize::try_from(code).ok().and_then(|code| of_texts.get(code)).copied().flatten();
+            Ok(coded.keys().iter().map(|code| code.and_then(word)).collect())
+        }
+        _ => optional_words(&values, texts),
+    }
+}

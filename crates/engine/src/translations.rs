@@ -1,0 +1,135 @@
+//! Which text of one dictionary is which of another, kept between statements.
+//!
+//! A statement that looks the symbols of a table up in another one meets the same two dictionaries as the one before. A search costs some 50 ns
+//! a text, and there are as many texts as symbols times segments. What was found is known by the addresses of the two arrays: as long as
+//! one is held, weakly at least, nothing else gets its address.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
+use arrow::array::{Array, ArrayRef};
+
+/// Numbers that are kept in a process, of four bytes each.
+const NUMBERS_MAX: usize = 8 << 20;
+
+/// Texts below which a search costs no more than a look here.
+const TEXTS_MIN: usize = 64;
+
+static KEPT: LazyLock<Mutex<Translations>> = LazyLock::new(Mutex::default);
+
+/// The number of each text of a dictionary in another one: what `find` gives, or gave for the same two.
+pub(crate) fn numbers_in(texts: &ArrayRef, of: &ArrayRef, find: impl FnOnce() -> Vec<u32>) -> Arc<Vec<u32>> {
+    if texts.len() < TEXTS_MIN {
+        return Arc::new(find());
+    }
+    // Nothing is found with the lock held: two threads may find the same at once.
+    if let Some(numbers) = KEPT.lock().unwrap_or_else(PoisonError::into_inner).get(texts, of) {
+        return numbers;
+    }
+    let numbers = Arc::new(find());
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner).put(texts, of, &numbers);
+    numbers
+}
+
+#[derive(Default)]
+struct Translations {
+    known: HashMap<(usize, usize), Translation>,
+    /// Numbers of all of them.
+    numbers: usize,
+    /// How often one was asked for.
+    clock: u64,
+}
+
+struct Translation {
+    arrays: [Weak<dyn Array>; 2],
+    numbers: Arc<Vec<u32>>,
+    last_use: u64,
+}
+
+impl Translations {
+    fn get(&mut self, texts: &ArrayRef, of: &ArrayRef) -> Option<Arc<Vec<u32>>> {
+        self.clock += 1;
+        let found = self.known.get_mut(&(address(texts), address(of)))?;
+        found.last_use = self.clock;
+        Some(Arc::clone(&found.numbers))
+    }
+
+    fn put(&mut self, texts: &ArrayRef, of: &ArrayRef, numbers: &Arc<Vec<u32>>) {
+        if numbers.len() > NUMBERS_MAX / 2 {
+            return;
+        }
+        let arrays = [Arc::downgrade(texts), Arc::downgrade(of)];
+        let new = Translation { arrays, numbers: Arc::clone(numbers), last_use: self.clock };
+        self.numbers += numbers.len();
+        if let Some(former) = self.known.insert((address(texts), address(of)), new) {
+            self.numbers -= former.numbers.len();
+        }
+        if self.numbers > NUMBERS_MAX {
+            self.make_room();
+        }
+    }
+
+    /// Gives up those of arrays that nobody has any more, and then those of the longest ago, until half is free.
+    fn make_room(&mut self) {
+        self.known.retain(|_, one| one.arrays.iter().all(|array| array.strong_count() > 0));
+        let mut by_age: Vec<(u64, usize)> = self.known.values().map(|one| (one.last_use, one.numbers.len())).collect();
+        by_age.sort_unstable_by(|one, other| other.cmp(one));
+        let (mut numbers, mut oldest) = (0, 0);
+        for (last_use, len) in by_age {
+            if numbers + len > NUMBERS_MAX / 2 {
+                oldest = last_use + 1;
+                break;
+            }
+            numbers += len;
+        }
+        self.known.retain(|_, one| one.last_use >= oldest);
+        self.numbers = self.known.values().map(|one| one.numbers.len()).sum();
+    }
+}
+
+fn address(array: &ArrayRef) -> usize {
+    Arc::as_ptr(array).cast::<()>().addr()
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::StringArray;
+
+    use super::*;
+
+    fn texts(count: usize) -> ArrayRef {
+        Arc::new(StringArray::from_iter_values((0..count).map(|number| format!("T{number:06}"))))
+    }
+
+    #[test]
+    fn what_was_found_for_two_dictionaries_is_found_once() {
+        let (one, other) = (texts(100), texts(100));
+        let numbers = |texts: &ArrayRef, of: &ArrayRef, first: u32| numbers_in(texts, of, || vec![first; 100])[0];
+        assert_eq!(numbers(&one, &other, 1), 1);
+        assert_eq!(numbers(&one, &other, 2), 1, "kept");
+        assert_eq!(numbers(&other, &one, 3), 3, "in the other direction");
+        assert_eq!(numbers(&one, &texts(100), 4), 4, "another array of the same texts");
+        let few = texts(TEXTS_MIN - 1);
+        assert_eq!(numbers(&few, &other, 5), 5);
+        assert_eq!(numbers(&few, &other, 6), 6, "few aren't kept");
+    }
+
+    #[test]
+    fn room_is_made_of_what_is_gone_and_of_the_oldest() {
+        let mut kept = Translations::default();
+        let of = texts(1);
+        let numbers = Arc::new(vec![0; NUMBERS_MAX / 5]);
+        let arrays: Vec<ArrayRef> = (0..8).map(|_| texts(1)).collect();
+        for array in &arrays[..4] {
+            assert!(kept.get(array, &of).is_none());
+            kept.put(array, &of, &numbers);
+        }
+        kept.put(&texts(1), &of, &numbers);
+        assert!(kept.get(&arrays[0], &of).is_some(), "the newest use");
+        kept.put(&arrays[4], &of, &numbers);
+        assert!(kept.numbers <= NUMBERS_MAX / 2);
+        assert!(kept.get(&arrays[0], &of).is_some() && kept.get(&arrays[1], &of).is_none());
+        kept.put(&arrays[5], &of, &Arc::new(vec![0; NUMBERS_MAX]));
+        assert!(kept.get(&arrays[5], &of).is_none(), "too many to be kept");
+    }
+}
