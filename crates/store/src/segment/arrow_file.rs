@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayData, ArrayRef, make_array};
+use arrow::array::{Array, ArrayData, ArrayRef, DictionaryArray, Int32Array, make_array, new_empty_array};
 use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::ipc::{self, Block, RecordBatch as BatchHeader};
@@ -39,7 +39,8 @@ pub(crate) struct ArrowFile {
 #[derive(Debug)]
 struct Column {
     layout: Layout,
-    dictionary: Option<ArrayData>,
+    /// The texts of codes. All that is read of the column shares this array, by which others know what they have found for its texts.
+    dictionary: Option<ArrayRef>,
     checked: OnceBits,
 }
 
@@ -49,6 +50,20 @@ struct Layout {
     nulls: Option<Range<usize>>,
     buffers: Vec<Range<usize>>,
     child: Option<Box<Layout>>,
+}
+
+impl Column {
+    /// The array of some data of the column, which are sound.
+    fn array(&self, data: ArrayData) -> ArrayRef {
+        let Some(texts) = self.dictionary.as_ref().filter(|_| is_coded(&self.layout.data_type)) else {
+            return make_array(data);
+        };
+        let codes = data.into_builder().data_type(DataType::Int32).child_data(Vec::new());
+        // SAFETY: the codes are those of sound data, and their texts are those of that.
+        Arc::new(unsafe {
+            DictionaryArray::new_unchecked(Int32Array::from(codes.build_unchecked()), Arc::clone(texts))
+        })
+    }
 }
 
 impl ArrowFile {
@@ -89,7 +104,7 @@ impl ArrowFile {
         // SAFETY: `check` built an array of every chunk that the range touches with full validation, from the same bytes,
         // which do not change while they are mapped.
         let data = unsafe { self.data(&column.layout, column.dictionary.as_ref(), &rows)?.build_unchecked() };
-        Ok(make_array(data))
+        Ok(column.array(data))
     }
 
     /// Several ranges of a column behind each other, copied; `None` for columns with nulls and those whose values differ in
@@ -121,7 +136,7 @@ impl ArrowFile {
         }
         // SAFETY: the values are copies of those that `check` validated, chunk by chunk, over the same dictionary.
         let data = unsafe { builder.build_unchecked() };
-        Ok(Some(make_array(data)))
+        Ok(Some(column.array(data)))
     }
 
     /// Checks those chunks that a range touches and that weren't checked before.
@@ -179,7 +194,7 @@ impl ArrowFile {
     fn data(
         &self,
         layout: &Layout,
-        dictionary: Option<&ArrayData>,
+        dictionary: Option<&ArrayRef>,
         rows: &Range<usize>,
     ) -> Result<arrow::array::ArrayDataBuilder> {
         let bits = |buffer: &Range<usize>| -> Result<BooleanBuffer> {
@@ -249,9 +264,14 @@ impl ArrowFile {
     }
 }
 
+/// Whether values are codes of 32 bits.
+fn is_coded(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Dictionary(codes, _) if **codes == DataType::Int32)
+}
+
 /// The texts of a dictionary: none where the file has none.
-fn texts(dictionary: Option<&ArrayData>) -> ArrayData {
-    dictionary.cloned().unwrap_or_else(|| ArrayData::new_empty(&DataType::Utf8))
+fn texts(dictionary: Option<&ArrayRef>) -> ArrayData {
+    dictionary.map_or_else(|| ArrayData::new_empty(&DataType::Utf8), |texts| texts.to_data())
 }
 
 /// The chunks that a range of rows touches.
@@ -308,9 +328,9 @@ impl Opener<'_> {
             let layout = cursor.layout(field.data_type(), rows)?;
             let dictionary = if matches!(field.data_type(), DataType::Dictionary(_, _)) {
                 // Dictionaries are numbered in the order of their fields.
-                let found = dictionaries.iter().find(|(id, _)| *id == ids).map(|(_, data)| data.clone());
+                let found = dictionaries.iter().find(|(id, _)| *id == ids).map(|(_, texts)| Arc::clone(texts));
                 ids += 1;
-                Some(found.unwrap_or_else(|| ArrayData::new_empty(&DataType::Utf8)))
+                Some(found.unwrap_or_else(|| new_empty_array(&DataType::Utf8)))
             } else {
                 None
             };
@@ -335,7 +355,7 @@ impl Opener<'_> {
         Ok((message.map_err(|e| self.bad(start, "a message", e))?, body..end))
     }
 
-    fn dictionary(&self, block: &Block) -> Result<(i64, ArrayData)> {
+    fn dictionary(&self, block: &Block) -> Result<(i64, ArrayRef)> {
         let (message, body) = self.message(block)?;
         let start = body.start;
         let header = message.header_as_dictionary_batch();
@@ -349,7 +369,7 @@ impl Opener<'_> {
             builder = builder.add_buffer(self.file.slice(buffer.clone())?);
         }
         let data = builder.build().map_err(|e| self.bad(start, "a dictionary", e))?;
-        Ok((header.id(), data))
+        Ok((header.id(), make_array(data)))
     }
 }
 
