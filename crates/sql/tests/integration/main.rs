@@ -25,6 +25,7 @@ mod pruning;
 mod session;
 mod show_create;
 mod subqueries;
+mod symbol_keys;
 mod ticks;
 mod very_many_groups;
 mod windows;
