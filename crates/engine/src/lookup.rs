@@ -50,6 +50,9 @@ enum Rows {
 /// Texts of a dictionary for each key up to which keys are found by its codes.
 const TEXTS_OF_KEY_MAX: usize = 64;
 
+/// Texts of a dictionary for each row up to which they are looked up rather than the rows.
+const TEXTS_OF_ROW_MAX: usize = 8;
+
 /// Places for each key up to which rows are found by place.
 const PLACES_OF_KEY_MAX: usize = 4;
 
@@ -252,7 +255,9 @@ impl Rows {
         let refused = || Error::Unsupported(format!("a join by a {}", keys.data_type()));
         match self {
             Rows::Texts(rows) => {
-                if let Some(coded) = keys.as_dictionary_opt::<Int32Type>() {
+                let of_texts = keys.as_dictionary_opt::<Int32Type>();
+                let pays = |coded: &&DictionaryArray<Int32Type>| coded.values().len() <= coded.len() * TEXTS_OF_ROW_MAX;
+                if let Some(coded) = of_texts.filter(pays) {
                     // Each text is looked up once.
                     let texts = coded.values().as_string_opt::<i32>().ok_or_else(refused)?;
                     let of_code =
