@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBatch, TimestampNanosecondArray};
 use arrow::datatypes::Int32Type;
-use splay_sql::Parameters;
+use splay_sql::{IntoFiles, Parameters, Session, Stop};
 use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, TableSpec, Tier};
 
 use crate::both::{Both, both};
@@ -54,12 +54,14 @@ fn database(tier: Tier, rare: i64) -> (tempfile::TempDir, Database) {
     (folder, database)
 }
 
+fn run(session: &Session, statement: &str) {
+    session.change(statement, Parameters::None, Stop::NEVER, &IntoFiles(session.database())).unwrap();
+}
+
 /// Two of the busy symbols and every seventh rare one have no instrument.
 fn with_instruments(database: &Database, rare: i64) -> Both {
     let both = both(database, 2);
-    let run = |text: &str| {
-        both.tick.sql(text, Parameters::None).unwrap().batches().unwrap();
-    };
+    let run = |text: &str| run(&both.tick, text);
     run("create table instrument (sym symbol primary key, sector text, lot bigint, venue symbol)");
     let busy = (0..9).map(|number| format!("('B{number}', 'S{}', {}, 'V{}')", number % 4, 10 * number + 1, number % 2));
     let rare = (0..rare).filter(|number| number % 7 > 0).map(|number| {
@@ -108,7 +110,7 @@ fn groups_by_what_follows_from_symbols_are_those_of_their_rows() {
             }
         }
         // Another version of the table has another dictionary.
-        let run = |text: &str| both.tick.sql(text, Parameters::None).unwrap().batches().unwrap();
+        let run = |text: &str| run(&both.tick, text);
         run("insert into instrument values ('A', 'S9', 7, 'V9')");
         run("update instrument set sector = 'S8' where sym = 'B3'");
         run("delete from instrument where sym = 'R0001'");
