@@ -60,16 +60,19 @@ def test_values_are_bound(cursor: Any) -> None:
     assert cursor.fetchone() == (42,)
 
 
-def test_what_bulk_ingestion_lacks_is_told(cursor: Any) -> None:
-    rows = pa.table({"time": pa.array([datetime.datetime(2026, 1, 2, tzinfo=UTC)], pa.timestamp("us", "UTC")), "x": [1.5]})
-    # The driver puts a schema before a table's name, which statements don't take.
-    with pytest.raises(adbc.Error, match="no schema"):
+def test_rows_are_ingested_in_bulk(cursor: Any) -> None:
+    times = [datetime.datetime(2026, 1, 2, 9, minute, tzinfo=UTC) for minute in range(3)]
+    rows = pa.table({"time": pa.array(times, pa.timestamp("us", "UTC")), "x": [1.5, None, -2.0], "note": ["a", "b c", None]})
+    assert cursor.adbc_ingest("made", rows, mode="create") == 3
+    assert cursor.adbc_ingest("made", rows.slice(0, 1), mode="append") == 1
+    cursor.execute("select time, x, note from made order by time, x")
+    found = cursor.fetch_arrow_table()
+    assert found.column("x").to_pylist() == [1.5, 1.5, None, -2.0] and found.column("note").to_pylist() == ["a", "a", "b c", None]
+    assert found.column("time").to_pylist() == [times[0], times[0], times[1], times[2]]
+    with pytest.raises(adbc.Error, match="already"):
         cursor.adbc_ingest("made", rows, mode="create")
-    cursor.execute("create table made (time timestamp, x double)")
-    with pytest.raises(adbc.Error, match="does not exist"):
-        cursor.adbc_ingest("made", rows, mode="append")
-    cursor.execute("select count(*) from made")
-    assert cursor.fetchone() == (0,)
+    with pytest.raises(adbc.Error, match="schema public"):
+        cursor.adbc_ingest("other", rows, mode="create", db_schema_name="elsewhere")
 
 
 def test_columns_of_a_table_are_told(server: Postgres) -> None:

@@ -174,6 +174,15 @@ impl Words<'_> {
         }
     }
 
+    /// A name that a table gets in the place of another, in the same schema.
+    pub(crate) fn new_table(&mut self) -> Result<String> {
+        let table = self.name("a table")?;
+        match self.peek() {
+            Some(Token::Period) => fault(format!("{table}: RENAME TO takes a name without a schema")),
+            _ => Ok(table),
+        }
+    }
+
     /// Names in brackets.
     pub(crate) fn names(&mut self) -> Result<Vec<String>> {
         self.expect(&Token::LParen, "(")?;

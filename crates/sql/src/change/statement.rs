@@ -354,7 +354,7 @@ fn alter_view(words: &mut Words<'_>, materialized: bool) -> Result<Statement> {
             true => "ALTER MATERIALIZED VIEW has SET (…) and RESET (…)",
         });
     }
-    Ok(Statement::RenameView { view, to: words.table()?, materialized })
+    Ok(Statement::RenameView { view, to: words.new_table()?, materialized })
 }
 
 /// Columns with their types, and the key.
@@ -417,7 +417,7 @@ fn alteration(words: &mut Words<'_>) -> Result<Alteration> {
         return Ok(Alteration::Partition { period: words.name("a period")? });
     }
     if words.take(&["rename", "to"]) {
-        return Ok(Alteration::Rename { to: words.table()? });
+        return Ok(Alteration::Rename { to: words.new_table()? });
     }
     if words.take(&["rename"]) {
         words.take(&["column"]);

@@ -16,6 +16,11 @@ mod tables;
 pub mod types;
 mod without_rows;
 
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+
+use crate::words::Words;
+
 pub(crate) use functions::functions;
 pub(crate) use rewrite::rewritten;
 pub(crate) use tables::{CatalogueSchema, WithCatalogue, is_in_catalogue};
@@ -33,6 +38,10 @@ pub(crate) fn oid_of(name: &str) -> i64 {
 
 /// The number of a table or a view by its name as clients write it, with its schema and quotes or without.
 pub(crate) fn oid_of_class(name: &str) -> i64 {
-    let name = name.strip_prefix("public.").or_else(|| name.strip_prefix("\"public\".")).unwrap_or(name);
-    oid_of(name.trim_matches('"'))
+    let tokens = Tokenizer::new(&GenericDialect {}, name).with_unescape(false).tokenize().unwrap_or_default();
+    let mut words = Words::of(&tokens);
+    match words.table() {
+        Ok(table) if words.is_at_end() => oid_of(&table),
+        _ => oid_of(name.trim_matches('"')),
+    }
 }
