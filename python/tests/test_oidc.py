@@ -70,6 +70,16 @@ class Desk(Server):
     def sign_in(self, browser: Browser) -> tuple[str, Any]:
         return browser.go(f"{self.http}/auth/oidc")
 
+    def records(self, kind: str) -> list[dict[str, Any]]:
+        """Those of a kind in the audit log, once there is one."""
+        for _ in range(100):
+            files = (self.folder / "db" / ".audit").glob("*.jsonl")
+            records = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+            if found := [record for record in records if record["kind"] == kind]:
+                return found
+            time.sleep(0.1)
+        return []
+
 
 @pytest.fixture
 def provider() -> Iterator[Provider]:
@@ -120,6 +130,9 @@ def test_the_console_signs_in_and_out(desk: Desk) -> None:
     assert not browser.cookies["127.0.0.1"]
     assert other.page(f"{home}/tables").status == 401
     assert json.loads(other.page(f"{home}/auth").body) == signed_out
+    assert other.page(f"{home}/auth/sign-out", "POST", b"", origin=home).status == 204
+    # Of the session that there was, and of no other.
+    assert [record["user"] for record in desk.records("sign_out")] == ["ann"]
 
 
 def test_a_session_is_held_to_what_the_user_may_now(desk: Desk) -> None:
@@ -246,9 +259,7 @@ def test_tokens_are_accepted_by_every_way_in(desk: Desk) -> None:
         with pytest.raises(psycopg.OperationalError):
             desk.postgres(user, password)
     # The programs' sign-ins have records with the user's name.
-    audit = desk.folder / "db" / ".audit"
-    records = [json.loads(line) for path in audit.glob("*.jsonl") for line in path.read_text().splitlines()]
-    signed_in = {(record["wire"], record["user"]) for record in records if record["kind"] == "sign_in" and record["outcome"] == "ok"}
+    signed_in = {(record["wire"], record["user"]) for record in desk.records("sign_in") if record["outcome"] == "ok"}
     assert {("http", "ann"), ("flight", "ann"), ("postgres", "ann")} <= signed_in
 
 

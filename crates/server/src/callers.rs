@@ -303,6 +303,11 @@ impl Callers {
         Peer::current().note_refusal(problem, None);
     }
 
+    /// Records that somebody has signed out.
+    pub(crate) fn note_sign_out(&self, user: &Arc<str>) {
+        Peer::current().note_sign_out(user);
+    }
+
     fn of_vouched(&self, access: &Arc<Access>, vouched: Vouched) -> Outcome<Caller> {
         if !self.0.vouching.as_ref().is_some_and(|vouching| vouching.counts(&vouched, now_seconds())) {
             return unauthorized("the sign-in has ended: sign in again");

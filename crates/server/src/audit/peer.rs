@@ -78,6 +78,16 @@ impl Peer {
         self.auditor.note(event, None);
     }
 
+    /// Records that somebody has ended his session. Who is let in again over this connection is recorded again.
+    pub(crate) fn note_sign_out(&self, user: &Arc<str>) {
+        if !self.auditor.records(AuditLevel::Changes) {
+            return;
+        }
+        self.signed_in.lock().unwrap_or_else(PoisonError::into_inner).retain(|(known, _)| known != user);
+        let event = AuditEvent { user: user.to_string(), outcome: "ok", ..self.event("sign_out") };
+        self.auditor.note(event, None);
+    }
+
     /// Whether what a follower asks for is to be recorded: once.
     pub(super) fn begins_to_follow(&self) -> bool {
         self.auditor.records(AuditLevel::Changes) && !self.follows.swap(true, Ordering::Relaxed)

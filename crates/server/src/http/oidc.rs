@@ -192,7 +192,9 @@ pub(super) async fn end(State(server): Server, headers: HeaderMap) -> Response {
     if let Some(vouching) = server.callers.vouching()
         && let Some(token) = session_of(&server.callers, &headers)
     {
-        vouching.sign_out(token);
+        if let Some(user) = vouching.sign_out(token) {
+            server.callers.note_sign_out(&user);
+        }
         let cookies = vouching.cookies();
         set_cookie(&mut response, cookies, (&cookies.session, ""), "Strict", 0);
     }

@@ -132,8 +132,9 @@ impl Logins {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).get(mark).cloned()
     }
 
-    pub(super) fn sign_out(&self, token: &str) {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).pop(&self.mark(token));
+    /// Ends the session of a token; whose it was.
+    pub(super) fn sign_out(&self, token: &str) -> Option<SignedIn> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).pop(&self.mark(token))
     }
 }
 
@@ -176,7 +177,7 @@ mod tests {
         let mark = logins.mark(&token);
         assert_eq!(&*logins.session(&mark).unwrap().person.name, "ann");
         assert!(logins.session(&logins.mark("x")).is_none());
-        logins.sign_out(&token);
-        assert!(logins.session(&mark).is_none());
+        assert_eq!(&*logins.sign_out(&token).unwrap().person.name, "ann");
+        assert!(logins.session(&mark).is_none() && logins.sign_out(&token).is_none());
     }
 }

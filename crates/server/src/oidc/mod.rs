@@ -228,8 +228,9 @@ impl Vouching {
         self.0.logins.end(SignedIn { person: browser.person.clone(), until }).map_err(no_random)
     }
 
-    pub(crate) fn sign_out(&self, token: &str) {
-        self.0.logins.sign_out(token);
+    /// Ends the session of a token; the name of the user whose it was.
+    pub(crate) fn sign_out(&self, token: &str) -> Option<Arc<str>> {
+        self.0.logins.sign_out(token).map(|signed_in| signed_in.person.name)
     }
 
     /// Who the claims of a token are about.
