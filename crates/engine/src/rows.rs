@@ -1,6 +1,7 @@
 //! Rows of a table as a plan's outputs: read by blocks, without those that its filter leaves out.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
@@ -28,6 +29,9 @@ const BLOCKS_AT_ONCE_MAX: usize = 64;
 
 /// Batches of fewer rows are put together.
 const BATCH_ROWS_MIN: usize = 8_192;
+
+/// Words of a mask that keep all their rows, one behind the other, from which on these are handed over as slices: as many as a batch has.
+const WHOLE_WORDS_MIN: usize = BATCH_ROWS_MIN / 64;
 
 /// The rows of covers of a table, in its order; at least one frame, of which what comes next learns the types.
 pub(crate) fn rows(
@@ -121,7 +125,7 @@ impl RowReader<'_> {
                     pieces.add(next);
                 }
                 if pieces.are_many() {
-                    frames.push(self.chosen(&pieces, None)?);
+                    frames.push(self.chosen(&pieces, None, self.kept(&pieces)?)?);
                     continue;
                 }
                 for cover in &covers[number..number + pieces.covers] {
@@ -137,7 +141,7 @@ impl RowReader<'_> {
     fn read_cover(&self, cover: &Cover, frames: &mut Vec<Frame>) -> Result<()> {
         let columns = CoverColumns::new(self.snapshot, cover);
         for block in cover.blocks(BLOCK_ROWS_MAX) {
-            frames.push(self.block(&columns, &block)?);
+            frames.extend(self.block(&columns, &block)?);
         }
         Ok(())
     }
@@ -178,7 +182,7 @@ impl RowReader<'_> {
                 let (part, block) = &some[number];
                 self.block(&CoverColumns::new(self.snapshot, part), block)
             })?;
-            for frame in read {
+            for frame in read.into_iter().flatten().filter(|frame| frame.len() > 0) {
                 let frame = if frame.len() > left { frame.slice(0, left) } else { frame };
                 left -= frame.len();
                 frames.push(frame);
@@ -211,9 +215,37 @@ impl RowReader<'_> {
         Ok(read.into_iter().flatten().collect())
     }
 
-    fn block(&self, columns: &CoverColumns<'_>, block: &Block) -> Result<Frame> {
+    /// The wanted rows of a block, as one frame, or as several where long stretches of it are wanted whole: then these aren't copied.
+    fn block(&self, columns: &CoverColumns<'_>, block: &Block) -> Result<Vec<Frame>> {
         let rows = BlockRows { columns, block };
-        self.chosen(&rows, are_late(columns.cover()).then_some(&rows))
+        let kept = self.kept(&rows)?;
+        let late = are_late(columns.cover()).then_some(&rows);
+        let stretches = match &kept {
+            Some(kept) if are_mapped(columns.cover()) => stretches(kept.words(), kept.mask().len()),
+            _ => None,
+        };
+        let (Some(stretches), Some(kept)) = (stretches, &kept) else {
+            return Ok(vec![self.chosen(&rows, late, kept)?]);
+        };
+        let frames = stretches.into_iter().map(|(stretch, is_whole)| {
+            let rows = block.rows.start + stretch.start..block.rows.start + stretch.end;
+            let part = Block { rows, spans: Vec::new() };
+            let kept = if is_whole { None } else { Some(Kept::new(kept.mask().slice(stretch.start, stretch.len()))) };
+            let rows = BlockRows { columns, block: &part };
+            self.chosen(&rows, late.map(|_| &rows), kept)
+        });
+        frames.collect()
+    }
+
+    /// What the filter keeps of some rows; `None` if that is all of them.
+    fn kept(&self, all: &dyn Columns) -> Result<Option<Kept>> {
+        self.stop.check()?;
+        let kept = match self.predicate {
+            None => None,
+            Some(predicate) => Some(Kept::new(condition(predicate, all, self.constants)?)),
+        };
+        self.stop.add_rows(all.rows());
+        Ok(kept.filter(|kept| kept.rows() < all.rows()))
     }
 
     /// A column of a block that is looked at later, if it is one: not what was decoded already, for a filter, nor what the store reads by batches.
@@ -230,15 +262,9 @@ impl RowReader<'_> {
         Ok(Some(LatePart::Stored { segment, spec, column, rows, data_type }))
     }
 
-    /// The wanted ones of some rows. Plain columns of a block are looked at later.
-    fn chosen(&self, all: &dyn Columns, of_block: Option<&BlockRows<'_>>) -> Result<Frame> {
-        self.stop.check()?;
-        let kept = match self.predicate {
-            None => None,
-            Some(predicate) => Some(Kept::new(condition(predicate, all, self.constants)?)),
-        };
-        self.stop.add_rows(all.rows());
-        let kept = kept.filter(|kept| kept.rows() < all.rows()).map(Arc::new);
+    /// The kept ones of some rows. Plain columns of a block are looked at later.
+    fn chosen(&self, all: &dyn Columns, of_block: Option<&BlockRows<'_>>, kept: Option<Kept>) -> Result<Frame> {
+        let kept = kept.map(Arc::new);
         let rows = kept.as_ref().map_or(all.rows(), |kept| kept.rows());
         if rows == 0 && kept.is_some() {
             return Ok(Frame::new(Vec::new(), 0));
@@ -352,13 +378,40 @@ impl Columns for BlockRows<'_> {
     }
 }
 
+/// The rows of a mask in stretches: those that are kept whole, of at least [`WHOLE_WORDS_MIN`] words, and those between them. `None` without such.
+fn stretches(words: &[u64], rows: usize) -> Option<Vec<(Range<usize>, bool)>> {
+    let mut stretches: Vec<(Range<usize>, bool)> = Vec::new();
+    let mut done = 0;
+    let mut at = 0;
+    for same in words.chunk_by(|one, other| (*one == u64::MAX) == (*other == u64::MAX)) {
+        let (begin, end) = (64 * at, (64 * (at + same.len())).min(rows));
+        at += same.len();
+        if same[0] == u64::MAX && same.len() >= WHOLE_WORDS_MIN {
+            stretches.extend((done < begin).then_some((done..begin, false)));
+            stretches.push((begin..end, true));
+            done = end;
+        }
+    }
+    if stretches.is_empty() {
+        return None;
+    }
+    stretches.extend((done < rows).then_some((done..rows, false)));
+    Some(stretches)
+}
+
 /// Makes one frame of neighbours that are small.
 fn put_together(frames: Vec<Frame>, types: &[DataType], threads: usize) -> Result<Vec<Frame>> {
     let mut whole = Vec::new();
     let mut open: Vec<Frame> = Vec::new();
     let mut rows = 0;
     for frame in frames.into_iter().filter(|frame| frame.len() > 0) {
-        if open.is_empty() && frame.len() >= BATCH_ROWS_MIN {
+        let is_large = frame.len() >= BATCH_ROWS_MIN;
+        if is_large && !open.is_empty() && !frame.columns().iter().any(FrameColumn::is_to_be_copied) {
+            // What is there as a slice isn't copied to be put together with its neighbours.
+            whole.push(Frame::concat_by(std::mem::take(&mut open), types, threads)?);
+            rows = 0;
+        }
+        if open.is_empty() && is_large {
             whole.push(frame);
             continue;
         }
@@ -373,4 +426,26 @@ fn put_together(frames: Vec<Frame>, types: &[DataType], threads: usize) -> Resul
         whole.push(Frame::concat_by(open, types, threads)?);
     }
     Ok(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_stretches_of_kept_rows_are_told_from_the_others() {
+        let (whole, some) = (vec![u64::MAX; WHOLE_WORDS_MIN], vec![u64::MAX; WHOLE_WORDS_MIN - 1]);
+        let rows = |words: &[u64]| 64 * words.len();
+        assert_eq!(stretches(&some, rows(&some)), None);
+        assert_eq!(stretches(&[], 0), None);
+        let words = [some.clone(), vec![7], whole.clone(), vec![0, 1], whole.clone()].concat();
+        let (begin, end) = (rows(&some) + 64, rows(&some) + 64 + rows(&whole));
+        let expected =
+            vec![(0..begin, false), (begin..end, true), (end..end + 128, false), (end + 128..rows(&words), true)];
+        assert_eq!(stretches(&words, rows(&words)), Some(expected));
+        // The last word has fewer rows.
+        let words = [whole.clone(), vec![3]].concat();
+        let end = rows(&whole);
+        assert_eq!(stretches(&words, end + 2), Some(vec![(0..end, true), (end..end + 2, false)]));
+    }
 }
