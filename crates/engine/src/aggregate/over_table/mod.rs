@@ -29,7 +29,7 @@ use self::by_symbol::by_symbol;
 use self::columns::EmptyColumns;
 use self::cuts::{Cuts, is_step};
 use self::direct::only_symbols;
-use self::of_symbol::{SymbolKeys, of_symbol};
+use self::of_symbol::{SymbolKeys, of_symbols};
 use self::scatter::{GROUPS_MIN, ROWS_OF_GROUP_MAX, scattered};
 use super::accumulate::{Accumulator, Run, accumulator};
 use super::dense::DenseGroups;
@@ -80,8 +80,10 @@ pub(crate) fn needs_symbols(
     let time = snapshot.spec().time_position();
     let filtered = aggregates.iter().any(|aggregate| aggregate.filter.is_some());
     let by_time = |key: &Key| matches!(key, Key::Bucket(_)) || is_step(key, time, constants);
-    let by_symbol = |key: &Key| matches!(key, Key::Symbol) || of_symbol(key, snapshot).is_some();
-    keys.iter().any(|key| by_symbol(key) || by_time(key)) || picks_by_time(aggregates) || filtered
+    keys.iter().any(|key| matches!(key, Key::Symbol) || by_time(key))
+        || !of_symbols(keys, snapshot, constants).is_empty()
+        || picks_by_time(aggregates)
+        || filtered
 }
 
 fn picks_by_time(aggregates: &[Aggregate]) -> bool {

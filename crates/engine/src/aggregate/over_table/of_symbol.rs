@@ -11,6 +11,7 @@ use arrow::datatypes::{DataType, Int32Type};
 use splay_store::{Segment, TableSnapshot};
 
 use super::TableAggregate;
+use super::cuts::is_step;
 use crate::aggregate::Key;
 use crate::aggregate::groups::Texts;
 use crate::aggregate::keys::{TextWords, optional_words};
@@ -38,22 +39,42 @@ struct WordsOfRuns {
     words: Option<Vec<Vec<Option<u64>>>>,
 }
 
-/// What a key is computed by, if it reads the symbol and nothing else.
-pub(super) fn of_symbol<'a>(key: &'a Key, snapshot: &TableSnapshot) -> Option<&'a Expr> {
-    let (Key::Value(expr), Some(symbol)) = (key, snapshot.spec().symbol_position()) else { return None };
+/// The keys that read the symbol and nothing else, with their positions. None where another key has to be looked at row by row in any case: then
+/// all of them together may be few enough to be places in a list.
+pub(super) fn of_symbols<'a>(
+    keys: &'a [Key],
+    snapshot: &TableSnapshot,
+    constants: &[ArrayRef],
+) -> Vec<(usize, &'a Expr)> {
+    let spec = snapshot.spec();
+    let mut found = Vec::new();
+    for (position, key) in keys.iter().enumerate() {
+        let Key::Value(expr) = key else { continue };
+        match spec.symbol_position() {
+            Some(symbol) if reads_alone(expr, symbol) => found.push((position, expr)),
+            _ if is_step(key, spec.time_position(), constants) => {}
+            _ => return Vec::new(),
+        }
+    }
+    found
+}
+
+fn reads_alone(expr: &Expr, symbol: usize) -> bool {
     let (mut reads, mut reads_others) = (false, false);
     expr.visit_columns(&mut |column| {
         reads |= column == symbol;
         reads_others |= column != symbol;
     });
-    (reads && !reads_others).then_some(expr)
+    reads && !reads_others
 }
 
 impl<'a> SymbolKeys<'a> {
     pub fn new(asked: &'a TableAggregate<'a>) -> SymbolKeys<'a> {
-        let keys = asked.keys.iter().enumerate().filter(|_| !asked.by_rows);
-        let keys = keys.filter_map(|(position, key)| Some((position, of_symbol(key, asked.snapshot)?)));
-        SymbolKeys { keys: keys.collect(), of_runs: None }
+        let keys = match asked.by_rows {
+            true => Vec::new(),
+            false => of_symbols(asked.keys, asked.snapshot, asked.constants),
+        };
+        SymbolKeys { keys, of_runs: None }
     }
 
     /// Whether a key has one value in each run.
