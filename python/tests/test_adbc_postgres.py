@@ -75,6 +75,16 @@ def test_rows_are_ingested_in_bulk(cursor: Any) -> None:
         cursor.adbc_ingest("other", rows, mode="create", db_schema_name="elsewhere")
 
 
+def test_tables_are_listed(server: Postgres) -> None:
+    with adbc.connect(f"postgresql://{server.url}", autocommit=True) as connection:
+        (catalog,) = [found for found in connection.adbc_get_objects(depth="tables").read_all().to_pylist() if found["catalog_db_schemas"]]
+        schemas = {schema["db_schema_name"]: schema["db_schema_tables"] for schema in catalog["catalog_db_schemas"]}
+        names = {table["table_name"] for table in schemas["public"] or []}
+        assert {"trade", "kinds"} <= names
+        some = connection.adbc_get_objects(depth="tables", table_name_filter="trade", table_types_filter=["table"]).read_all().to_pylist()
+        assert "trade" in str(some) and "kinds" not in str(some)
+
+
 def test_columns_of_a_table_are_told(server: Postgres) -> None:
     with adbc.connect(f"postgresql://{server.url}", autocommit=True) as connection:
         schema = connection.adbc_get_table_schema("trade")

@@ -7,6 +7,7 @@
 //! | `x COLLATE pg_catalog.default` | `x` |
 //! | `'trade'::regclass`, `'int4'::regtype` | the number |
 //! | `$1::regclass` | `to_regclass($1)` |
+//! | `relkind = ANY($1)` | `relkind = ANY($1::TEXT[])` |
 //! | `typreceive != 0` | `typreceive != '-'`: functions are names here |
 //! | `x::regtype` | `format_type(x, null)` |
 //! | `current_user` and its like | the user's name, where there are users; otherwise as the next ones |
@@ -23,8 +24,8 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, Expr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr,
-    Statement, TableFactor, Value, Visitor, VisitorMut,
+    ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Expr, FunctionArguments, Ident, ObjectName, ObjectNamePart,
+    Query, SelectItem, SetExpr, Statement, TableFactor, Value, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -238,6 +239,10 @@ fn change(expr: &mut Expr) {
             }
             None
         }
+        Expr::AnyOp { left, right, .. } => {
+            type_list(left, right);
+            None
+        }
         Expr::Cast { expr, data_type, .. } => cast(expr, data_type),
         _ => None,
     };
@@ -304,6 +309,18 @@ fn unquote(column: &Expr, value: &mut Expr) {
         && let Some(digits) = literal(value).filter(|text| is_number(text)).and_then(|text| text.parse().ok())
     {
         *value = number(digits);
+    }
+}
+
+/// Makes a placeholder whose type nobody says a list of texts, where a name or a kind of the catalogue is compared with its items.
+fn type_list(column: &Expr, list: &mut Expr) {
+    let Some(name) = column_name(column) else { return };
+    let name = name.value.to_ascii_lowercase();
+    let is_text = ["name", "kind"].iter().any(|end| name.ends_with(end));
+    if is_text && matches!(list, Expr::Value(value) if matches!(value.value, Value::Placeholder(_))) {
+        let data_type = DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(DataType::Text), None));
+        let expr = Box::new(taken(list));
+        *list = Expr::Cast { kind: CastKind::DoubleColon, expr, data_type, array: false, format: None };
     }
 }
 
@@ -400,6 +417,10 @@ mod tests {
             (
                 "select attname from pg_attribute where attrelid = $1::regclass::oid",
                 "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1)::BIGINT",
+            ),
+            (
+                "select relname from pg_class c where c.relkind = any($2) and relnamespace = any($3)",
+                "SELECT relname FROM pg_class c WHERE c.relkind = ANY($2::TEXT[]) AND relnamespace = ANY($3)",
             ),
             ("select mpg_city from cars where vin_id = '007'", "select mpg_city from cars where vin_id = '007'"),
             (
