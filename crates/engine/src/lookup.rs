@@ -4,7 +4,7 @@
 //! a table is refused.
 
 use std::hash::BuildHasher;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, StringArray, UInt32Array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
@@ -49,6 +49,9 @@ enum Rows {
 
 /// Texts of a dictionary for each key up to which keys are found by its codes.
 const TEXTS_OF_KEY_MAX: usize = 64;
+
+/// Keys that are too few for their dictionary to be met again.
+const KEYS_FEW_MAX: usize = 64;
 
 /// Texts of a dictionary for each row up to which they are looked up rather than the rows.
 const TEXTS_OF_ROW_MAX: usize = 8;
@@ -255,9 +258,7 @@ impl Rows {
         let refused = || Error::Unsupported(format!("a join by a {}", keys.data_type()));
         match self {
             Rows::Texts(rows) => {
-                let of_texts = keys.as_dictionary_opt::<Int32Type>();
-                let pays = |coded: &&DictionaryArray<Int32Type>| coded.values().len() <= coded.len() * TEXTS_OF_ROW_MAX;
-                if let Some(coded) = of_texts.filter(pays) {
+                if let Some(coded) = keys.as_dictionary_opt::<Int32Type>().filter(|coded| rows.pays(coded)) {
                     // Each text is looked up once.
                     let texts = coded.values().as_string_opt::<i32>().ok_or_else(refused)?;
                     let of_code =
@@ -352,13 +353,15 @@ struct Texts {
     by_hash: Option<(DefaultHashBuilder, HashTable<u32>)>,
     /// What was found for the texts of dictionaries.
     of_codes: PerRun<Vec<u32>>,
+    /// Where the last dictionary is of which rows were looked up one by one, and how many of them.
+    apart: Mutex<(usize, usize)>,
 }
 
 impl Texts {
     /// The rows of some texts, of equal ones the first; `None` if there are equal ones and none `may_repeat`.
     fn new(keys: &ArrayRef, may_repeat: bool) -> Result<Option<Texts>> {
         if let Some(coded) = keys.as_dictionary_opt::<Int32Type>()
-            && coded.values().len() <= coded.len().saturating_mul(TEXTS_OF_KEY_MAX)
+            && (coded.len() > KEYS_FEW_MAX || coded.values().len() <= coded.len() * TEXTS_OF_KEY_MAX)
             && let Some(texts) = coded.values().as_string_opt::<i32>().filter(|texts| rises(texts))
         {
             let mut rows = vec![MISSING; texts.len()];
@@ -375,11 +378,13 @@ impl Texts {
                 rows: Some((rows, Arc::clone(coded.values()))),
                 by_hash: None,
                 of_codes: PerRun::default(),
+                apart: Mutex::default(),
             }));
         }
         let texts = cast(keys, &DataType::Utf8)?.as_string::<i32>().clone();
         if rises(&texts) {
-            return Ok(Some(Texts { texts, rows: None, by_hash: None, of_codes: PerRun::default() }));
+            let (of_codes, apart) = (PerRun::default(), Mutex::default());
+            return Ok(Some(Texts { texts, rows: None, by_hash: None, of_codes, apart }));
         }
         let hasher = DefaultHashBuilder::default();
         let mut by_hash: HashTable<u32> = HashTable::with_capacity(texts.len());
@@ -392,7 +397,8 @@ impl Texts {
                 Entry::Occupied(_) => return Ok(None),
             }
         }
-        Ok(Some(Texts { texts, rows: None, by_hash: Some((hasher, by_hash)), of_codes: PerRun::default() }))
+        let (of_codes, apart) = (PerRun::default(), Mutex::default());
+        Ok(Some(Texts { texts, rows: None, by_hash: Some((hasher, by_hash)), of_codes, apart }))
     }
 
     /// The row of each text, or [`MISSING`].
@@ -402,6 +408,20 @@ impl Texts {
             Some((rows, _)) => rows_of(&numbers, rows),
             None => numbers,
         }
+    }
+
+    /// Whether all texts of a dictionary are looked up, rather than the texts of so few rows.
+    fn pays(&self, coded: &DictionaryArray<Int32Type>) -> bool {
+        let (dictionary, rows) = (coded.values(), coded.len());
+        let are_few = |rows: usize| dictionary.len() > rows.saturating_mul(TEXTS_OF_ROW_MAX);
+        if !are_few(rows) || self.of_codes.has(dictionary) {
+            return true;
+        }
+        // Many blocks of few rows have many together.
+        let mut apart = self.apart.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = Arc::as_ptr(dictionary).cast::<()>().addr();
+        *apart = (address, if apart.0 == address { apart.1.saturating_add(rows) } else { rows });
+        !are_few(apart.1)
     }
 
     /// The same for the texts of a dictionary, which a later statement may ask for again.

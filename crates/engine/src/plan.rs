@@ -210,10 +210,10 @@ impl Scan {
                     for number in numbers {
                         symbols.extend(texts_of(&constants[*number])?);
                     }
-                    only(&mut wanted.symbols, symbols);
+                    keep_only(&mut wanted.symbols, symbols);
                 }
                 Bound::SymbolCondition(condition) => match few_texts(condition, constants)? {
-                    Some(symbols) => only(&mut wanted.symbols, symbols),
+                    Some(symbols) => keep_only(&mut wanted.symbols, symbols),
                     None => conditions.push(condition.clone()),
                 },
                 Bound::Time(op, number) => {
@@ -274,7 +274,7 @@ fn few_texts(condition: &Expr, constants: &[ArrayRef]) -> Result<Option<Vec<Stri
 }
 
 /// Leaves those of the wanted symbols that are among some.
-fn only(wanted: &mut Option<Vec<String>>, mut symbols: Vec<String>) {
+fn keep_only(wanted: &mut Option<Vec<String>>, mut symbols: Vec<String>) {
     symbols.sort_unstable();
     symbols.dedup();
     match wanted {

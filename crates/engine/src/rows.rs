@@ -27,7 +27,7 @@ pub(crate) const BLOCK_ROWS_MAX: usize = 65_536;
 /// Most blocks that are read together to find the first rows that pass a filter.
 const BLOCKS_AT_ONCE_MAX: usize = 64;
 
-/// Batches of fewer rows are put together.
+/// Batches of fewer rows are put together, but for those between slices of mapped files.
 const BATCH_ROWS_MIN: usize = 8_192;
 
 /// Words of a mask that keep all their rows, one behind the other, from which on these are handed over as slices: as many as a batch has.
@@ -378,6 +378,12 @@ impl Columns for BlockRows<'_> {
     }
 }
 
+/// Whether columns are slices of mapped files, and none would be copied.
+fn is_slice(frame: &Frame) -> bool {
+    let mut columns = frame.columns().iter();
+    columns.clone().any(|column| matches!(column, FrameColumn::Late(_))) && !columns.any(FrameColumn::is_to_be_copied)
+}
+
 /// The rows of a mask in stretches: those that are kept whole, of at least [`WHOLE_WORDS_MIN`] words, and those between them. `None` without such.
 fn stretches(words: &[u64], rows: usize) -> Option<Vec<(Range<usize>, bool)>> {
     let mut stretches: Vec<(Range<usize>, bool)> = Vec::new();
@@ -406,8 +412,8 @@ fn put_together(frames: Vec<Frame>, types: &[DataType], threads: usize) -> Resul
     let mut rows = 0;
     for frame in frames.into_iter().filter(|frame| frame.len() > 0) {
         let is_large = frame.len() >= BATCH_ROWS_MIN;
-        if is_large && !open.is_empty() && !frame.columns().iter().any(FrameColumn::is_to_be_copied) {
-            // What is there as a slice isn't copied to be put together with its neighbours.
+        if is_large && !open.is_empty() && is_slice(&frame) {
+            // It isn't copied to be put together with its neighbours, which may be few.
             whole.push(Frame::concat_by(std::mem::take(&mut open), types, threads)?);
             rows = 0;
         }

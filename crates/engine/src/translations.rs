@@ -58,6 +58,7 @@ impl Translations {
         if numbers.len() > NUMBERS_MAX / 2 {
             return;
         }
+        self.clock += 1;
         let arrays = [Arc::downgrade(texts), Arc::downgrade(of)];
         let new = Translation { arrays, numbers: Arc::clone(numbers), last_use: self.clock };
         self.numbers += numbers.len();

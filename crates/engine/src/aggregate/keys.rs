@@ -100,11 +100,13 @@ pub(crate) struct TextWords {
     bounds: Option<WordBounds>,
     /// Rows whose texts were numbered one by one.
     rows: usize,
+    /// The last dictionary with a text that what the key is computed by refuses, though it may be in no row.
+    refused: Option<ArrayRef>,
 }
 
 impl TextWords {
     /// Whether so many rows are numbered one by one, since all of them together are fewer than the texts of their dictionary.
-    fn are_few(&mut self, dictionary: &ArrayRef, rows: usize) -> bool {
+    pub fn are_few(&mut self, dictionary: &ArrayRef, rows: usize) -> bool {
         let is_known = || self.dictionary.as_ref().is_some_and(|known| is_same(known, dictionary));
         if self.rows.saturating_add(rows) > dictionary.len() / 2 || is_known() {
             return false;
@@ -113,12 +115,22 @@ impl TextWords {
         true
     }
 
-    /// The words of the texts of a dictionary themselves.
+    /// Whether what a key is computed by has refused a text of a dictionary.
+    pub fn has_refused(&self, dictionary: &ArrayRef) -> bool {
+        self.refused.as_ref().is_some_and(|refused| is_same(refused, dictionary))
+    }
+
+    /// Notes that it has.
+    pub fn refuse(&mut self, dictionary: &ArrayRef) {
+        self.refused = Some(Arc::clone(dictionary));
+    }
+
+    /// The words of the texts of a dictionary themselves, and of null.
     pub fn of_texts(&mut self, dictionary: &ArrayRef, texts: &mut Texts) -> Result<Arc<[Option<u64>]>> {
         self.of(dictionary, false, texts, || Ok(Arc::clone(dictionary)))
     }
 
-    /// `values` gives the key's values for the texts, and for null last, if the dictionary is another one.
+    /// `values` gives the key's values for the texts, and where they are `computed` for null last, if the dictionary is another one.
     fn of(
         &mut self,
         dictionary: &ArrayRef,
@@ -128,15 +140,20 @@ impl TextWords {
     ) -> Result<Arc<[Option<u64>]>> {
         let is_known = self.dictionary.as_ref().is_some_and(|known| has_same_texts(known, dictionary));
         if self.computed != computed || !is_known {
-            self.computed = computed;
             let values = values()?;
-            self.words = optional_words(&values, texts)?.into();
+            let mut words = optional_words(&values, texts)?;
+            if !computed {
+                words.push(None);
+            }
+            self.words = words.into();
+            self.computed = computed;
             self.bounds = match values.data_type() {
                 DataType::Float32 | DataType::Float64 => None,
                 of => WordBounds::of(self.words.iter().flatten().copied(), of.is_unsigned_integer()),
             };
-            self.dictionary = Some(Arc::clone(dictionary));
         }
+        // Blocks that follow have this very array.
+        self.dictionary = Some(Arc::clone(dictionary));
         Ok(Arc::clone(&self.words))
     }
 }
@@ -184,11 +201,7 @@ impl ValueKey {
                 let words = dictionary.keys().values().iter().enumerate().map(number).collect();
                 return Ok(ValueKey::of_numbers(key, words, nulls, texts));
             }
-            let values = || {
-                let values = dictionary.values();
-                Ok(arrow::compute::concat(&[values, &arrow::array::new_null_array(values.data_type(), 1)])?)
-            };
-            let words = known.of(dictionary.values(), false, texts, values)?;
+            let words = known.of_texts(dictionary.values(), texts)?;
             return Ok(ValueKey::coded(key, dictionary, words, known.bounds));
         }
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);

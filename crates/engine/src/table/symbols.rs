@@ -53,8 +53,13 @@ pub(crate) struct Symbols(ArrayRef);
 impl Symbols {
     /// Those of the runs of a segment. Their dictionary is the same array each time, by which what is found for its texts is kept.
     pub fn of(index: &SegmentIndex) -> Result<Symbols> {
-        let is_first_null = index.symbols()? > 0 && index.symbol(0)?.is_none();
-        Symbols::new(index.symbol_texts()?, is_first_null)
+        Symbols::new(index.symbol_texts()?, is_first_null(index)?)
+    }
+
+    /// Those of a few of the runs, at the cost of these.
+    pub fn of_runs(index: &SegmentIndex, runs: &Range<usize>) -> Result<Symbols> {
+        let texts = index.symbol_texts()?.slice(runs.start, runs.len());
+        Symbols::new(&texts, runs.start == 0 && is_first_null(index)?)
     }
 
     fn new(texts: &ArrayRef, is_first_null: bool) -> Result<Symbols> {
@@ -62,11 +67,11 @@ impl Symbols {
             .map(|code| (code > 0 || !is_first_null).then_some(code));
         Ok(Symbols(Arc::new(DictionaryArray::try_new(codes.collect::<Int32Array>(), Arc::clone(texts))?)))
     }
+}
 
-    /// Those of some of the runs.
-    pub fn slice(&self, runs: &Range<usize>) -> Symbols {
-        Symbols(self.0.slice(runs.start, runs.len()))
-    }
+/// Whether the first run is that of rows without a symbol.
+fn is_first_null(index: &SegmentIndex) -> Result<bool> {
+    Ok(index.symbols()? > 0 && index.symbol(0)?.is_none())
 }
 
 impl Columns for Symbols {

@@ -75,7 +75,7 @@ impl Directory {
         self.array.get_or_init(|| {
             let offsets = self.offsets.iter().map(|offset| i32::try_from(*offset).unwrap_or(i32::MAX)).collect();
             let array = StringArray::try_new(OffsetBuffer::new(offsets), self.texts.clone(), None);
-            // Of a run whose text begins within a letter nobody sees a text.
+            // In a damaged index an offset may be within a character: the text is empty then, as that of `text`.
             let by_run = |_| StringArray::from_iter_values((0..self.len()).map(|run| self.text(run)));
             Arc::new(array.unwrap_or_else(by_run))
         })

@@ -67,7 +67,7 @@ impl State<'_> {
         let values = self.value_keys(&chunk)?;
         if values.is_empty() {
             self.runs.clear();
-            for (span, rows) in kept_spans(block, &chunk) {
+            for (span, rows) in kept_spans(block, &chunk).filter(|(_, rows)| !rows.is_empty()) {
                 self.set_symbol(cover, span.run)?;
                 self.cut(rows, times)?;
             }
@@ -301,13 +301,17 @@ impl State<'_> {
                 _ => continue,
             };
             let (texts, known) = (&mut self.texts[position], &mut self.text_words[position]);
-            if let Some((column, dictionary)) = codes::coded_column(expr, chunk, TextResults::of_all(chunk))? {
+            // As many rows of the cover as this block's filter lets one expect.
+            let blocks = TextResults::of_all(chunk) / chunk.wanted().max(1);
+            let coded = codes::coded_column(expr, chunk, blocks.max(1).saturating_mul(chunk.rows()))?;
+            if let Some((column, dictionary)) = coded.filter(|(_, coded)| !known.has_refused(coded.values())) {
                 let values = || codes::over_texts(expr, column, &dictionary, asked.constants);
                 let key = ValueKey::of_codes(position, &dictionary, texts, known, values);
                 if let Some(key) = codes::unless_refused(key)? {
                     keys.push(key);
                     continue;
                 }
+                known.refuse(dictionary.values());
             }
             let array = match expr.evaluate_coded(chunk, asked.constants)? {
                 Some(coded) => coded,

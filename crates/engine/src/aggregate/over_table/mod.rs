@@ -1,6 +1,6 @@
 //! Aggregation over a table, along the order of its rows.
 //!
-//! - The symbol is constant in a span, and what follows from it alone (`of_symbol.rs`), and a bucket is a range of rows found by galloping: no row is hashed for either.
+//! - The symbol is constant in a span, and so is what follows from it alone (`of_symbol.rs`). A bucket is a range of rows found by galloping: no row is hashed for either.
 //! - Where all arguments are plain columns, whole blocks of 1,024 rows are taken from their summaries, and only the rows at the
 //!   edges of a range are read (`direct.rs`). First and last read one row of each group.
 //! - Otherwise filters and arguments are evaluated over blocks of rows that stay in cache (`blocks.rs`).

@@ -18,10 +18,13 @@ use crate::aggregate::keys::{TextWords, optional_words};
 use crate::codes::unless_refused;
 use crate::error::Result;
 use crate::expr::{Columns, Expr};
-use crate::table::{Cover, Symbols};
+use crate::table::{Cover, Span, Symbols};
 
 /// Runs of a segment for each that is wanted, up to which keys are computed for all of them.
 const RUNS_OF_SPAN_MAX: usize = 8;
+
+/// Runs from which on keys are computed for all of a segment's.
+const RUNS_MANY: usize = 64;
 
 /// The keys that follow from the symbol alone.
 pub(super) struct SymbolKeys<'a> {
@@ -30,7 +33,7 @@ pub(super) struct SymbolKeys<'a> {
     of_runs: Option<WordsOfRuns>,
 }
 
-/// What is known of the segment that came last.
+/// The keys of runs of the last segment.
 struct WordsOfRuns {
     segment: Arc<Segment>,
     runs: Range<usize>,
@@ -40,7 +43,7 @@ struct WordsOfRuns {
 }
 
 /// The keys that read the symbol and nothing else, with their positions. None where another key has to be looked at row by row in any case: then
-/// all of them together may be few enough to be places in a list.
+/// groups of all keys together may be found by place (`dense.rs`).
 pub(super) fn of_symbols<'a>(
     keys: &'a [Key],
     snapshot: &TableSnapshot,
@@ -94,7 +97,7 @@ impl<'a> SymbolKeys<'a> {
         if self.keys.is_empty() {
             return Ok(());
         }
-        let run_of = |span: Option<&crate::table::Span>| span.and_then(|span| span.run);
+        let run_of = |span: Option<&Span>| span.and_then(|span| span.run);
         let ends = run_of(cover.spans.first()).zip(run_of(cover.spans.last()));
         let wanted = ends.map_or(0..0, |(first, last)| first..last + 1);
         let is_known = |known: &WordsOfRuns| {
@@ -106,9 +109,22 @@ impl<'a> SymbolKeys<'a> {
             return Ok(());
         }
         let index = cover.segment.index()?;
+        // A symbol has the same keys in each segment, and covers of one symbol come date by date.
+        if let Some(known) = self.of_runs.as_mut().filter(|known| known.runs.len() == 1 && known.words.is_some())
+            && wanted.len() == 1
+            && known.segment.index()?.symbol(known.runs.start)? == index.symbol(wanted.start)?
+        {
+            (known.segment, known.runs) = (Arc::clone(&cover.segment), wanted);
+            return Ok(());
+        }
         let all = index.symbols()?;
-        let runs = if cover.spans.len() * RUNS_OF_SPAN_MAX >= all { 0..all } else { wanted };
-        let symbols = Symbols::of(index)?.slice(&runs);
+        // The second cover of a segment pays for all its runs.
+        let came_before = self.of_runs.as_ref().is_some_and(|known| Arc::ptr_eq(&known.segment, &cover.segment));
+        let are_few = wanted.len() < RUNS_MANY && cover.spans.len() * RUNS_OF_SPAN_MAX < all && !came_before;
+        let (runs, symbols) = match are_few {
+            true => (wanted.clone(), Symbols::of_runs(index, &wanted)?),
+            false => (0..all, Symbols::of(index)?),
+        };
         let words = self
             .keys
             .iter()
@@ -145,6 +161,9 @@ fn words(
     match values.as_dictionary_opt::<Int32Type>() {
         // Texts that are looked up for several segments are numbered once.
         Some(coded) if *coded.values().data_type() == DataType::Utf8 => {
+            if text_words.are_few(coded.values(), coded.len()) {
+                return optional_words(&values, texts);
+            }
             let of_texts = text_words.of_texts(coded.values(), texts)?;
             let word = |code: i32| usize::try_from(code).ok().and_then(|code| of_texts.get(code)).copied().flatten();
             Ok(coded.keys().iter().map(|code| code.and_then(word)).collect())
