@@ -82,7 +82,7 @@ const STATEMENTS: [&str; 20] = [
     "select i.venue, time_bucket(interval '1 hour', t.ts) as hour, sum(t.size) from trade t join instrument i on t.sym = i.sym group by 1, 2",
     "select i.sector, t.sym, date, sum(t.size) from trade t join instrument i on t.sym = i.sym group by 1, 2, 3",
     "select t.sym, i.sector, i.lot, sum(t.size) from trade t join instrument i on t.sym = i.sym group by 1, 2, 3",
-    "select t.sym, i.sector, count(*) from trade t join instrument i on t.sym = i.sym where t.ts < '2024-01-04' and t.size > 20 group by 1, 2",
+    "select t.sym, i.sector, count(*) from trade t join instrument i on t.sym = i.sym where t.ts >= '2019-10-08 13:30:01' and t.ts < '2019-10-08 13:30:04' and t.size > 20 group by 1, 2",
     "select i.sector, t.size, count(*) from trade t join instrument i on t.sym = i.sym where t.price > 1 group by 1, 2",
     "select distinct i.venue, i.sector from trade t join instrument i on t.sym = i.sym",
     "select count(*) from trade t left join instrument i on t.sym = i.sym where i.sym is null",
@@ -132,7 +132,7 @@ fn a_symbol_that_a_function_refuses_is_an_error_only_where_its_rows_are_asked_fo
     assert_eq!(both.compare(text), Ok(true), "{:?}", both.reason(text));
     // What finds nothing is null, in a segment whose keys are refused as in others.
     run(&both.tick, "create table place (n bigint primary key, name text)");
-    run(&both.tick, "insert into place values (0, 'zero'), (7, 'seven')");
-    let text = "select p.name, count(*) from trade t left join place p on 10 / (length(t.sym) - 2) = p.n where t.sym >= 'R' group by 1";
+    run(&both.tick, "insert into place values (3, 'three'), (7, 'seven')");
+    let text = "select p.name, count(*) from trade t left join place p on 10 / (length(t.sym) - 2) + (case when t.sym like '%1' then 1 else 0 end) = p.n where t.sym >= 'R' group by 1";
     assert_eq!(both.compare(text), Ok(true), "{:?}", both.reason(text));
 }
