@@ -1,4 +1,4 @@
-//! Expressions over a column of dictionary codes: evaluated once for each text, not for each row.
+//! Expressions over one dictionary column: evaluated once per dictionary entry, not per row.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
-//! The first rows of a plan, for a limit: no more of its inputs are made than they need.
+//! The first rows of a plan, for a limit: computes no more of a step's input than these rows need.
 //!
-//! Filters, projections and joins by time give of the first rows of their input the first rows of their own, in the same order. Where rows may be
-//! left out or come several times, some input rows are tried; if they give too few, all are taken.
+//! Filters, projections and time joins are prefix-true: the first rows of their input give the first rows of their
+//! output, in the same order. A step that may drop or repeat rows first tries a prefix of its input; if this gives
+//! too few rows, it takes all of it.
 
 use std::time::Instant;
 

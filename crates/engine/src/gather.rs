@@ -1,4 +1,4 @@
-//! Values of rows that stand in several parts, put together in an order of their own.
+//! Gathers rows of several parts into one array, in a given order.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

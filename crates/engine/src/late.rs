@@ -1,11 +1,14 @@
-//! Columns of frames whose values stay where they are until somebody looks at them.
+//! Late materialisation: columns of frames whose values stay in place until an expression reads them.
 //!
-//! A filter, a sort, a limit or a window looks at few columns of its rows and passes the others on. Columns that are slices of mapped files are
-//! passed on as what they are: the slices, and the numbers of their rows, which all such columns of a frame share. Steps change the numbers. The
-//! values are taken out when an expression reads them, or for the answer, once, and only for the rows that are left by then. Columns of compressed
-//! segments are passed on likewise: what is decoded at last are the pages of the rows that are left.
+//! Idea: filters, sorts, limits and windows read few columns of their rows and pass the others on. A column of a
+//! mapped file is passed on as its slices with a list of row numbers, which all such columns of a frame share; a step
+//! changes only the row numbers. The first read gathers the values, once, for the rows that are left by then. Columns
+//! of compressed segments work likewise; their first read decodes the pages of the remaining rows.
 //!
-//! What was computed or decoded is copied by each step, as its memory would be held otherwise as long as a row of it is left.
+//! Invariant: computed and decoded columns are never late. Otherwise their memory would be held as long as one of
+//! their rows is left.
+//!
+//! Cost: one word per row for the row numbers, and one gather per column that is read.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

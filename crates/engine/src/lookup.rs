@@ -1,7 +1,7 @@
-//! Small tables that values are looked up in, as a join to a list of values or to a small table does.
+//! Lookup tables: maps key values to rows of a small table, for joins to a list of values or to a small table.
 //!
-//! The columns of the table are constants, of which each run may bring others. A key that is there twice would make two rows of one: such
-//! a table is refused.
+//! The table's columns are constants that each run supplies. Keys must be unique, because a lookup gives at most one
+//! row: a table with a duplicate key is refused, and the statement runs by another plan.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;

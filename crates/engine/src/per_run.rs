@@ -1,4 +1,4 @@
-//! What is made of a constant once for each run.
+//! Values derived from a constant, computed once per run.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 

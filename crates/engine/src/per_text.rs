@@ -1,8 +1,8 @@
-//! Costly functions of texts, evaluated once for each text of a block of rows.
+//! Costly functions of texts, evaluated once per distinct text of a block of rows.
 //!
-//! Texts of few values often come without a dictionary. Where the function takes longer for a row than finding out which text it is, and a sample of
-//! a block's rows has few different texts, those of the block are numbered and the function is called for each of them once. How long it takes
-//! is measured: it decides on the way to the values, which are the same on both.
+//! Texts of few values often come without a dictionary. If the function takes longer per row than finding out which
+//! text it is, and a sample of the block has few distinct texts, the texts of the block are numbered and the function
+//! is called once for each. The time per row is measured; it decides only between two ways to the same values.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Tick plans: what is done with a table's rows, in the few forms that the kernels know.
+//! Tick plans: trees of steps over a table's rows, in the few forms that the kernels support.
 
 use std::sync::Arc;
 

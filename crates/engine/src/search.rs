@@ -1,4 +1,11 @@
-//! Search that starts where the last one ended.
+//! Galloping search: finds the end of a prefix in ascending times, starting at the previous result.
+//!
+//! Idea: the step doubles away from the start until it passes the end, and a binary search finishes within the last
+//! step. Near the start, `NEAR` times are counted at once without a branch, because the processor would mispredict
+//! half of such branches.
+//!
+//! Invariant: the condition holds for a prefix of the times, whatever the start. Cost: the logarithm of the distance
+//! from the start, which makes a merge of dense searches and a binary search of sparse ones.
 
 /// Times that are looked at together, and how often that is done.
 const NEAR: usize = 8;

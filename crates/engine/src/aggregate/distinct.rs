@@ -1,11 +1,16 @@
-//! How many different values a group has.
+//! Counts of distinct values per group.
 //!
-//! Values are words of 64 bits, texts and what has no word by the number that they were seen as. Each of the first groups has a table of its own, which stays in
-//! cache while rows of that group come, and as long as its values ascend, as times do, they are but listed. Values of all further groups are
-//! entries of one table. Values next to each other are often equal and looked up once. The first texts, which are all where there are few, have
-//! a bit for each group instead, and so have whole numbers near the first one, as those of few bits and dates are, in the first groups.
+//! Values are 64-bit words; texts and types without a word are numbered in the order of their first occurrence.
 //!
-//! What threads have counted is put together at the end: the values of a group that one thread alone has seen aren't looked at again.
+//! - The first groups have a hash table each, which stays in cache while rows of that group come. As long as a
+//!   group's values ascend, as times do, they are only appended to a list.
+//! - The values of all further groups are entries of one shared table.
+//! - Adjacent equal values are looked up once.
+//! - The first texts have a bit per group instead of an entry. So have, in the first groups, whole numbers near the
+//!   first value, such as dates.
+//!
+//! The threads' counts are merged at the end. A group that only one thread has seen keeps its count; its values
+//! aren't read again.
 
 use std::any::Any;
 use std::sync::Arc;

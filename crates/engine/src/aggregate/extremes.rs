@@ -1,4 +1,4 @@
-//! Least and greatest values: of numbers of any kind, booleans and texts.
+//! Minima and maxima of numbers, booleans and texts.
 
 use std::any::Any;
 use std::sync::Arc;

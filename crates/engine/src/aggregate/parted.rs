@@ -1,4 +1,4 @@
-//! Rows of a block by group, where a small number says which group of a stretch a row belongs to.
+//! Rows of a block reordered by group, where a small number gives each row's group within a span.
 
 use std::cell::OnceCell;
 use std::ops::Range;

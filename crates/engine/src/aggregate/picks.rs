@@ -1,4 +1,4 @@
-//! First and last: only the positions of the rows are kept, and the rows are read at the end, one for each group.
+//! `first` and `last`: the state is the position of a row; the rows are read at the end, one for each group.
 
 use std::borrow::Borrow;
 

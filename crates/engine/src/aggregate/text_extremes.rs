@@ -1,7 +1,7 @@
-//! Least and greatest texts, in the order of their bytes.
+//! Minimum and maximum of texts, in the order of their bytes.
 //!
-//! Of plain texts the first eight bytes are compared as one number, and the texts only where those are equal. Codes of a dictionary are compared by
-//! the rank of their texts in it, which is found once for all rows.
+//! Plain texts are compared by their first eight bytes as one number, and in full only if those are equal. Dictionary
+//! codes are compared by the rank of their text in the dictionary, which is computed once for all rows.
 
 use std::any::Any;
 use std::sync::Arc;

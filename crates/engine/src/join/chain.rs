@@ -1,4 +1,16 @@
-//! The right rows of one symbol, over all segments, in ascending time.
+//! The right rows of one symbol over all segments, in ascending time, and the search for the match of a left row in
+//! them.
+//!
+//! Idea: segments that don't overlap in time form a chain of parts, so nothing is merged; only overlapping segments
+//! have their times merged, once per symbol. Within a part the search gallops from the previous match (`search.rs`).
+//! Further keys are compared at the rows next to the one that the time gives, up to `SCANNED_ROWS`.
+//!
+//! Invariant: the parts of a chain ascend in time, and rows of equal time keep their order of arrival, so "last row
+//! not after t" is unique.
+//!
+//! Cost: the logarithm of the distance to the previous match. Once the scans for further keys have read `SCANS` times
+//! a part's rows, the part's rows are partitioned by key, once, and later searches are binary searches within a key.
+//! Copies count against `copied_bytes_max`.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,7 @@
-//! What follows from dictionaries: each segment has its own, and a search goes from one to the other and back.
+//! A cache by dictionary: each segment has its own dictionary, and a search switches between segments.
+//!
+//! Dictionaries are identified by their address in memory. The cache holds a reference to each, so an address can't
+//! be reused for another.
 
 use arrow::array::{Array, StringArray};
 use hashbrown::HashMap;

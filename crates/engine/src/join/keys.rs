@@ -1,7 +1,7 @@
-//! Further keys of a join: what must be equal besides the symbol.
+//! Further keys of a join by time: those besides the symbol.
 //!
-//! Equal keys have one number on both sides, in all segments and whatever their dictionaries are, so that searches compare numbers. Texts are
-//! numbered, everything else is compared as whole numbers. A null equals nothing.
+//! Equal keys get one number, on both sides, in all segments and for all dictionaries, so searches compare numbers.
+//! Texts are numbered; all other types are compared as whole numbers. A null equals nothing.
 
 use std::ops::Range;
 use std::sync::Arc;

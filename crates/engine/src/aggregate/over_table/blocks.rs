@@ -1,4 +1,4 @@
-//! Rows whose filters, keys and arguments have to be evaluated, in blocks that stay in cache.
+//! Evaluates filters, keys and arguments over blocks of rows that stay in cache.
 
 use std::ops::Range;
 use std::sync::Arc;

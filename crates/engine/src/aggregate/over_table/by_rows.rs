@@ -1,5 +1,6 @@
-//! Keys that change with nearly every row, though rows are in their order: the symbol where each has a row or two a segment, and keys of the time
-//! where rows are as far from each other as these reach. Found span by span they cost more than looked at as any other key.
+//! Keys that change with nearly every row although rows are ordered: symbols with one or two rows per segment, and
+//! time buckets about as short as the distance between rows. Galloping to the end of each span would cost more than
+//! reading the keys row by row.
 
 use crate::aggregate::Key;
 use crate::error::{Error, Result};

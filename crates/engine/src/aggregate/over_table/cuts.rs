@@ -1,6 +1,6 @@
-//! Where groups change as time goes on: at the ends of buckets, at the instants at which a key that is a step of time, such as a session
-//! by `CASE WHEN time < ...`, has another value, and at the ends of the hours or days that a key is a function of, such as
-//! `extract(hour FROM time)`. Between them nothing is evaluated row by row.
+//! The times at which the group changes: the ends of buckets, the bounds of a key that is a step function of time,
+//! such as a session by `CASE WHEN time < ...`, and the ends of the hours or days of a key such as `extract(hour FROM
+//! time)`. Between two such times no key is evaluated.
 
 use std::cell::RefCell;
 use std::ops::Range;
