@@ -1,4 +1,4 @@
-//! Capture of a database: takes rows, tells of them, and ends in good order.
+//! Capture of a database: accepts rows, acknowledges them, reports its state, and closes in order.
 
 mod open;
 mod quarantine;

@@ -1,8 +1,8 @@
-//! Rows as they come in, as rows of their table.
+//! Converts incoming rows to the columns of their table.
 //!
-//! - Columns are matched by name without regard to case; missing ones are null.
-//! - A cast is made only where it gives every value back; else the whole batch is refused.
-//! - Columns that the table lacks are named, so that the table can be given them first.
+//! - Columns match by name without regard to case; missing ones are null.
+//! - A cast must be exact for every value; otherwise the whole batch is refused.
+//! - Columns that the table lacks are reported, so that the caller can add them first.
 
 use std::collections::HashMap;
 use std::sync::Arc;

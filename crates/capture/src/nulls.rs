@@ -1,4 +1,4 @@
-//! Columns without a value. Those of one type share their memory: a table has many columns, and rows may name few of them.
+//! Columns of nulls. Those of one type share their memory: a table has many columns, and rows may name few of them.
 
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::datatypes::DataType;

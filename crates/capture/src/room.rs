@@ -1,7 +1,8 @@
-//! How long rows get in the columns of their table, found out without making them.
+//! Estimates how many bytes a batch will occupy in the columns of its table, without building them.
 //!
-//! Few bytes can say many: a column that is missing is a value for each row, and rows of a dictionary or of views share texts that
-//! the table keeps one by one. So a batch is measured before it is brought into its table's columns.
+//! A small batch can become large: a missing column becomes a value per row, and rows of a dictionary or of views
+//! share texts that the table stores one by one. So a batch is measured before it is converted to its table's
+//! columns.
 
 use std::collections::HashSet;
 

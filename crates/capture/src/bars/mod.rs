@@ -1,10 +1,11 @@
-//! Live bars: open, high, low, close, volume, vwap and count of each symbol and bucket of time, told as they change.
+//! Live bars: open, high, low, close, volume, vwap and count per symbol and time bucket, sent as they change.
 //!
-//! - [`Bars`] makes them of the updates of a subscription: bars of its snapshot, then the bars that each batch changed.
-//! - A bar is what SQL says of the same rows. Late rows amend their bar: of one that is no longer held all rows are read again
-//!   ([`BarRows`]), so that it is right however late they are.
-//! - A bar is final once a row comes that is `late` behind its end. One that is amended later is told again.
-//! - Only bars that aren't final are held, at most [`BARS_MAX`]; all are where rows can't be read again.
+//! - [`Bars`] computes them from the updates of a subscription: first the bars of its snapshot, then the bars that
+//!   each batch changed.
+//! - A bar equals the result of SQL over the same rows. A late row updates its bar; if that is no longer in memory,
+//!   all its rows are read again ([`BarRows`]), so a bar is correct however late its rows are.
+//! - A bar is final once a row is `late` behind its end. A final bar that changes is sent again.
+//! - Only bars that aren't final are held, at most [`BARS_MAX`]; if rows can't be read again, all bars are.
 
 mod again;
 mod bar;

@@ -1,7 +1,7 @@
-//! Quarantines: tables for rows whose time is too far ahead of the clock.
+//! Quarantine tables: rows whose time is too far ahead of the clock.
 //!
-//! - `trade_quarantine` has the columns of `trade`. Such names are reserved: nothing but capture makes a table of one.
-//! - What else has such a name, since before they were reserved, neither gets rows nor keeps others from their table: the name becomes longer.
+//! - `trade_quarantine` has the columns of `trade`. Such names are reserved: only capture creates tables with them.
+//! - An older table or view with such a name gets no rows, and doesn't block the quarantine: its name becomes longer.
 
 use std::sync::{Arc, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Keys of rows by time: any of them is found at once, and the earliest go together.
+//! Keys of rows ordered by time: finds any key at once, and removes the earliest together.
 
 use std::collections::{BTreeMap, HashMap};
 

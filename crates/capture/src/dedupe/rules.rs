@@ -1,4 +1,4 @@
-//! How duplicates of tables are found, by their settings, and how many were.
+//! Deduplication rules of tables, from their settings, and counts of duplicates.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

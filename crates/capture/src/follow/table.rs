@@ -1,4 +1,4 @@
-//! Batches of one table that stand in the journal and not in its files.
+//! Batches of one table that are in the journal and not in its files.
 
 use std::sync::Arc;
 

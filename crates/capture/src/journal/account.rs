@@ -1,4 +1,4 @@
-//! The account of what the journal has lost: what should be there and isn't, told once for each start that finds it.
+//! The account of lost journal bytes and files, written once by the start that finds the loss.
 
 use std::collections::HashSet;
 use std::ops::Range;

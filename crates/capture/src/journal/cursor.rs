@@ -1,8 +1,8 @@
-//! Reads batches out of the journal one by one, for subscribers that missed some and for replays.
+//! Reads batches from the journal one by one, for subscribers that missed some and for replays.
 //!
-//! - One file is held at a time; it is mapped, but for the last, which may still grow and is read.
-//! - Batches that belong together are given once they are all there.
-//! - A file that was removed meanwhile is told as [`Error::Gone`], damage as [`Error::Damaged`]: nothing is passed over.
+//! - One file is open at a time; it is mapped, except the last, which may grow and is read.
+//! - The batches of one message are returned once all of them are there.
+//! - A file that was removed meanwhile is [`Error::Gone`], damage is [`Error::Damaged`]: nothing is skipped.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the journal has lost, in words and numbers for who has to mend it.
+//! Losses of the journal, as text and figures for the operator.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,7 @@
-//! Reads the whole batches out of a file that a start has set aside, or of any other piece of a journal.
+//! Reads the whole batches from a file that a start has set aside, or from any other part of a journal.
 //!
-//! Such a file has no header, and perhaps not the layouts of its tables: those are taken from the journal, and from the tables that there are.
+//! Such a file has no header, and may lack the layouts of its tables: these are taken from the journal, and from the
+//! existing tables.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,8 @@
 //! Layers of live rows: ordered segments in memory, by date.
+//!
+//! Invariant: within a date, each segment's rows of a symbol are later than those of the segments before it, so
+//! readers read the segments in sequence and merge nothing. Cost: `TIER_LAYERS` layers of similar size are merged
+//! into one, so a row is copied a few times, once per tier.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,12 +1,15 @@
 //! The real-time table: rows of one table that are in the journal and not yet in the table's files.
 //!
-//! - Batches are appended to a tail, which costs a push. Who wants to read puts the tail into layers first: segments in memory,
-//!   ordered by (symbol, time, arrival), each with its directory of symbols. Writers never wait for that.
-//! - Layers grow by tiers: eight of about one size become one, so that a row is copied a few times and there are few layers. Small
-//!   ones are joined by who adds to them, larger ones by the organiser's thread, for which no reader waits.
-//! - What a snapshot has is decided by the files: [`Captured`] in the table's manifest says which rows are there, and of the
-//!   states kept here the one is taken that begins where they end. While rows are written down there are two, whose tails are the
-//!   same.
+//! - Writers append batches to a tail, which is a push under a short lock; they never wait for sorting. A reader first
+//!   turns the tail into a layer: a segment in memory, ordered by (symbol, time, arrival), with its symbol directory. Rows
+//!   are sorted from a copy of the tail, outside the writers' lock; `organising` lets one thread at a time install layers.
+//! - Layers are tiered: eight of similar size are merged into one, so each row is copied a few times and there are
+//!   few layers. The thread that adds a layer merges small ones; the organiser's thread merges larger ones, and no
+//!   reader waits for it.
+//! - Invariant: the files decide which rows a snapshot takes from memory. [`Captured`] in the manifest says which
+//!   rows the files have, and the snapshot takes the live state that begins exactly there. During a write-down there
+//!   are two states, with the same tail, so every row is seen once, before and after the commit. A snapshot that
+//!   finds no matching state retries.
 
 pub(crate) mod layers;
 mod state;

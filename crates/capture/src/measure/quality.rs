@@ -1,10 +1,10 @@
-//! How good a feed is, series by series: gaps, duplicates and disorder of its numbers, and crossed books; and how many of its rows
-//! come late.
+//! The quality of a feed by series: gaps, duplicates and disorder of its sequence numbers, crossed books, and late
+//! rows.
 //!
-//! - A series is a symbol of a venue. Rows are looked at in the order in which they were taken, each once.
-//! - Memory is bounded: there are [`SERIES_MAX`] series of all tables together, and a table that finds no room forgets those of its
-//!   own that have long been silent. What is counted is kept by name for the first [`NAMED_MAX`] series of a table that give
-//!   reason to; the others' is in the table's totals.
+//! - A series is a symbol of a venue. Each row is examined once, in the order of acceptance.
+//! - Memory is bounded: there are at most [`SERIES_MAX`] series of all tables, and a table without room forgets its
+//!   longest silent series. Counts by name exist for the first [`NAMED_MAX`] series of a table with a defect; the
+//!   others are in the table's totals.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,8 +1,8 @@
-//! Replays: a stored or a recorded day, sent as it was sent live: snapshot, then deltas with sequence numbers.
+//! Replays: a stored or recorded day, sent like live rows: snapshot, then deltas with sequence numbers.
 //!
-//! - The same request over the same rows gives the same updates, whatever the speed and whoever takes them: rows in order of time,
-//!   then of the tables as they were named, then of symbol, then of arrival; updates cut at fixed instants.
-//! - Each replay goes on as it is read. Nothing is dropped for one that reads slowly; it only falls behind.
+//! - The same request over the same rows gives the same updates, at any speed and for every subscriber: rows in order
+//!   of time, then of the tables as named, then of symbol, then of arrival; updates are cut at fixed times.
+//! - Each replay advances as its subscriber reads it. Nothing is dropped for a slow one; it only falls behind.
 //! - The clock comes from outside.
 
 mod pace;

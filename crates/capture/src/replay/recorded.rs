@@ -1,4 +1,4 @@
-//! Batches of the journal as they came in.
+//! Batches of the journal in the order of arrival.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

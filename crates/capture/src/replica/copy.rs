@@ -1,4 +1,4 @@
-//! A copy of a database, and the steps that keep it one. Each step can be cut short anywhere, and is done again.
+//! A copy of a database, and the steps that maintain it. Each step can be interrupted anywhere and repeated.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The threads of a follower: one along the journal, which never waits for files, and one for files.
+//! The threads of a follower: one copies the journal and never waits for files, one fetches files.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;

@@ -1,4 +1,4 @@
-//! What a leader tells its followers.
+//! The leader's answers to its followers.
 
 use std::time::{Duration, Instant};
 
