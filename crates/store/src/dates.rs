@@ -1,4 +1,4 @@
-//! Dates of instants in a time zone, and when a date begins there.
+//! Dates of timestamps in a time zone, and the timestamp at which a date begins there.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};

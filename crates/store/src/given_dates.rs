@@ -1,4 +1,5 @@
-//! A column `date` of rows whose table has none, as its date follows from the time: the values are compared with that date, and not kept.
+//! Incoming rows with a column `date`, for tables that derive `date` from the time: the values are compared with that
+//! date, and dropped.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Date32Type, TimestampNanosecondType};

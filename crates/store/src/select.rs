@@ -1,7 +1,8 @@
-//! Finds the rows that a question can't do without: partitions by date and time, symbols by the directory, blocks by summary.
+//! Selection: finds the rows that may match, in partitions by date and time, by symbol through the directory, in
+//! blocks by summary.
 //!
-//! What is left out holds no matching row; what is kept may hold rows that don't match, so the filters still have to be
-//! evaluated on it. Nothing but indexes is read.
+//! Invariant: excluded rows don't match; the others may or may not, so filters must still be evaluated on them. Only
+//! indexes are read.
 
 use std::collections::HashMap;
 use std::ops::Range;

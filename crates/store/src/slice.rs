@@ -1,11 +1,13 @@
-//! Slices of a database at fixed commits: what one process of many reads of a statement's tables.
+//! Slices of a database at fixed commits: the part of a statement's tables that one process of many reads.
 //!
-//! - A [`Pinned`] database gives every table at one commit, whatever is committed meanwhile: the first look at a table pins it, or the commits are
-//!   given. Rows that are captured and not written down yet are in no commit, so that they aren't in it.
-//! - A [`Slice`] leaves out rows by symbol and by partition. Slices that are next to each other have no row in common and miss none: rows without a
+//! - A [`Pinned`] database shows every table at one commit, whatever is committed meanwhile: the first access to a
+//!   table pins it, or the caller passes the commits. Captured rows that aren't written down are in no commit, so it
+//!   doesn't contain them.
+//! - A [`Slice`] excludes rows by symbol and by partition. Adjacent slices are disjoint and complete: rows without a
 //!   symbol are in the slice that has no first symbol.
-//! - Tables that can't be cut along an axis are whole in each slice: those without symbols along the symbols, reference tables along both.
-//! - A slice costs what the symbol directories of its segments cost. No data is read.
+//! - Tables that can't be cut along an axis are whole in each slice: tables without symbols along the symbols,
+//!   reference tables along both.
+//! - A slice reads the symbol directories of its segments, and no data.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Changes of users and roles, each whole or not at all.
+//! Changes of users and roles, each atomic.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `access.json`: its bytes, and what makes them sound.
+//! `access.json`: its bytes and their validation.
 
 use std::path::Path;
 

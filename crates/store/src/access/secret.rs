@@ -1,4 +1,4 @@
-//! Passwords and tokens: made, kept as digests, compared.
+//! Passwords and tokens: generation, digests, comparison.
 
 use std::sync::OnceLock;
 

@@ -1,6 +1,7 @@
-//! The Delta log of a table: read up to its last version, and continued by one.
+//! The Delta log of a table: read up to its last version, and extended by one.
 //!
-//! `TABLE/_delta_log/00000000000000000012.json` is version 12. Each 32nd has a checkpoint beside it, so that nobody reads all versions.
+//! `TABLE/_delta_log/00000000000000000012.json` is version 12. Every 32nd version has a checkpoint, so readers don't
+//! read all versions.
 
 use std::collections::BTreeMap;
 

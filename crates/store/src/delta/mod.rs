@@ -1,14 +1,15 @@
-//! Publishes a table's Parquet segments as a Delta table, which other engines read: the files lie where they are, and a log beside them says
-//! which of them count.
+//! Publishes a table's Parquet segments as a Delta table for other engines: the files stay in place, and a log beside
+//! them lists the current ones.
 //!
-//! - The log, `TABLE/_delta_log/`, follows from the manifest and is never ahead of it: a publication holds the writer's lock, and begins
-//!   behind a HEAD that is durable. It can be removed; the next publication writes it anew.
-//! - A publication compares what the log's last version has with what the manifest has, and adds one version that is the difference. So one
-//!   that is repeated, or comes after a crash, adds what is missing and no more.
-//! - A version appears at once: its file gets its name when it is whole and durable, and never in the place of another one.
-//! - A date is in the Delta table with all its rows or with none. Dates of mapped segments, and of objects, aren't in it.
-//! - No other program may write there: the protocol asks writers for a feature that none has, since a `VACUUM` would remove what the Delta
-//!   log doesn't name, and that is most of a table.
+//! - The log, `TABLE/_delta_log/`, follows from the manifest and is never ahead of it: a publication holds the
+//!   writer's lock, and begins after a durable HEAD. It can be removed; the next publication writes it anew.
+//! - A publication computes the difference between the log's last version and the manifest, and adds it as one
+//!   version. So a publication that is repeated, or follows a crash, adds only what is missing.
+//! - A version appears atomically: its file gets its name when it is complete and durable, and never replaces
+//!   another.
+//! - A date is in the Delta table with all its rows or with none. Dates with mapped segments or objects aren't in it.
+//! - No other program may write there: the protocol requires a feature of writers that none has, because a `VACUUM`
+//!   would remove all files that the Delta log doesn't name, which are most of a table.
 //!
 //! Bytes: docs/format/delta.md. Choices: docs/adr/0079-tables-are-published-as-delta-tables.md.
 

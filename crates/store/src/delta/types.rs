@@ -1,5 +1,5 @@
-//! The types of a published table: what its Parquet files have, and what Delta calls it. Readers of Delta tables take a file's column only
-//! in the type that the table's schema says, so that each column has one type in all files.
+//! The types of a published table: in its Parquet files and in Delta's schema. Readers of Delta tables accept a
+//! file's column only in the type of the table's schema, so each column has one type in all files.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
-//! A load: rows come in as batches, are ordered by partition, and become visible together by one commit.
+//! A load: batches arrive, are sorted by partition, and become visible together in one commit.
 //!
-//! - Nothing is visible before [`Load::commit`] returns; a load that fails or is dropped leaves the database as it was.
-//! - Rows of a partition that exists are merged with those it has; equal rows are kept; of rows with equal symbol and time
-//!   the stored ones come first, then the new ones in the order in which they came in.
-//! - Memory: rows are held up to the given bound, then sorted and set aside on disk, and merged at the commit.
+//! - Nothing is visible before [`Load::commit`] returns; a load that fails or is dropped leaves the database
+//!   unchanged.
+//! - Rows of an existing partition are merged with its stored rows; equal rows stay; among rows with equal symbol and
+//!   time the stored ones come first, then the new ones in order of arrival.
+//! - Memory: rows are held up to a limit, then sorted and spilled to disk, and merged at the commit.
 
 mod duplicates;
 mod gather;

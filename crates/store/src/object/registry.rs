@@ -1,6 +1,7 @@
-//! Which program opens a store of a URL, by its scheme.
+//! The registry of object stores by URL scheme.
 //!
-//! The registry is the process's: a database is opened in many places, by its folder alone, and its settings name the URL.
+//! It belongs to the process, because a database is opened in many places by its folder alone, and its settings name
+//! the URL.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

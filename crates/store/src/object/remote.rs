@@ -1,10 +1,11 @@
-//! A segment's object as a file that is read by ranges.
+//! A segment's object, read by ranges.
 //!
-//! - What is asked for is widened to whole blocks of 64 KiB, each of which is checked against the index before it is used or kept.
-//! - A request waits for a round trip that takes as long as a megabyte. So the first request of a *stretch* (the pages of a column in a row
-//!   group, or the end of the file, which describes all columns) goes on for a megabyte, and the next ones for sixteen: a stretch of up to
-//!   17 MiB that is read from its start costs at most two requests, most cost one.
-//! - Threads that want blocks of one stretch wait for each other's request and not for one of their own.
+//! - A range is widened to whole blocks of 64 KiB, each of which is checked against the index before it is used or
+//!   cached.
+//! - A round trip takes as long as a megabyte. So the first request in a *stretch* (the pages of a column in a row
+//!   group, or the end of the file, which describes all columns) reads a megabyte, and the next ones sixteen: a
+//!   stretch of up to 17 MiB that is read from its start costs at most two requests, most cost one.
+//! - Threads that need blocks of one stretch wait for the same request.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

@@ -1,4 +1,4 @@
-//! One column of a segment, found once and then read by ranges of rows without looking anything up again.
+//! One column of a segment: resolved once, then read by ranges of rows without further lookups.
 
 use std::collections::HashMap;
 use std::ops::Range;

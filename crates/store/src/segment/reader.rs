@@ -1,6 +1,7 @@
 //! Opens segments and reads ranges of their rows as record batches of the table's schema.
 //!
-//! A segment is a file, an object (`object.rs`), or rows in memory that aren't in a file yet; to who reads it they are the same.
+//! A segment is a file, an object (`object.rs`), or rows in memory that aren't in a file yet; readers treat all three
+//! alike.
 
 mod encoded;
 mod object;

@@ -1,4 +1,4 @@
-//! Rows in any order, looked over once for all the columns that are taken of them.
+//! A list of row numbers in any order, analysed once for all columns that are gathered by it.
 
 use std::cell::OnceCell;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! One column of a dense file: where its chunks are, and their values in the type that is asked for.
+//! One column of a dense file: the positions of its chunks, and its values in the requested type.
 
 use std::cell::RefCell;
 use std::ops::Range;

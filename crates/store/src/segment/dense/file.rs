@@ -1,4 +1,4 @@
-//! An opened dense segment: mapped bytes that are checked as they are touched.
+//! An open dense segment: mapped bytes, checked when they are first touched.
 
 use std::ops::Range;
 use std::sync::Arc;

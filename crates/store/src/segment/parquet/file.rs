@@ -1,4 +1,4 @@
-//! An opened Parquet segment: mapped bytes that are checked as they are touched.
+//! An open Parquet segment: mapped bytes, checked when they are first touched.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
