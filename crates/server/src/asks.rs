@@ -1,4 +1,4 @@
-//! What clients ask of subscriptions, as they write it.
+//! Subscription requests, as clients write them.
 
 use serde::Deserialize;
 

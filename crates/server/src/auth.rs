@@ -1,6 +1,7 @@
-//! Tokens of the settings, of which only BLAKE3 digests are kept, and what clients show to be let in. Who they are `callers.rs` tells.
+//! Tokens of the settings, stored as BLAKE3 digests, and the credentials that clients send. `callers.rs` maps both to
+//! users.
 //!
-//! - A token is 32 random bytes, so a fast digest is enough: there is nothing to guess (docs/guide/serve.md).
+//! - A token is 32 random bytes, so a fast digest is enough: it can't be guessed (docs/guide/serve.md).
 //! - Digests are compared in constant time, all of them at each request.
 //! - No token appears in an error, a log or a URL.
 

@@ -1,4 +1,4 @@
-//! Bytes that are made of an answer, counted against its statement's memory until they are sent.
+//! Memory of encoded answers: counted against the statement until it is sent.
 
 use std::io::{Error, ErrorKind, Write};
 

@@ -1,6 +1,6 @@
-//! What a client is told when a request fails: a stable code, a text, and whether it may try again.
+//! The error of a failed request: a stable code, a text, and whether the client may retry.
 //!
-//! Codes are part of the interface: they are listed in docs/reference/http.md, and never change their meaning.
+//! Codes are part of the interface: docs/reference/http.md lists them, and their meaning never changes.
 
 use std::time::Duration;
 

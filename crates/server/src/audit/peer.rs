@@ -1,6 +1,7 @@
-//! The other end of a connection: by which way it came, from where, and what was recorded of it.
+//! The other end of a connection: its protocol, its address, and what was recorded about it.
 //!
-//! A connection's [`Peer`] is a value of the tasks that serve it: whoever is let in there has it from then on.
+//! A connection's [`Peer`] is a task-local value of the tasks that serve it, so every caller on the connection has
+//! it.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;

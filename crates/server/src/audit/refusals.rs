@@ -1,4 +1,4 @@
-//! How many refused sign-ins are recorded one by one: whoever guesses passwords isn't to fill the disk.
+//! Limits how many refused sign-ins get a record each, so that guessing passwords can't fill the disk.
 
 use std::sync::{Mutex, PoisonError};
 

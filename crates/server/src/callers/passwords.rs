@@ -1,4 +1,4 @@
-//! Passwords that were right, and the tokens that stand for them.
+//! A cache of verified passwords, as keyed digests.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,7 +1,7 @@
 //! Subscriptions over DoExchange.
 //!
-//! The descriptor of the client's first message is what it asks for, as JSON; metadata of later ones give credit. The server
-//! sends the schema, then rows, with what an update is as metadata of its rows.
+//! The descriptor of the client's first message is the request, as JSON; metadata of later messages gives credit. The
+//! server sends the schema, then rows whose metadata describes the update.
 
 use std::pin::Pin;
 

@@ -1,4 +1,4 @@
-//! What Flight SQL clients ask about a server and its tables.
+//! Flight SQL's metadata requests about the server and its tables.
 
 use std::sync::{Arc, LazyLock};
 

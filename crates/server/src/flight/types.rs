@@ -1,4 +1,4 @@
-//! The types of columns, as ODBC and JDBC number them.
+//! Type numbers of columns for ODBC and JDBC.
 
 use std::sync::LazyLock;
 

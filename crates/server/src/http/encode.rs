@@ -1,6 +1,6 @@
 //! Answers as JSON, lines of JSON, CSV and Arrow, a piece at a time.
 //!
-//! Symbols are text, times are `2026-01-02T14:30:00.123456789Z`, what is not a finite number is null in JSON.
+//! Symbols are text, times are `2026-01-02T14:30:00.123456789Z`, numbers that aren't finite are null in JSON.
 
 use std::io::Write;
 

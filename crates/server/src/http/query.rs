@@ -1,4 +1,4 @@
-//! `/query`: a statement, its answer.
+//! `/query`: runs a statement and returns its answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;

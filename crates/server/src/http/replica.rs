@@ -1,7 +1,8 @@
-//! `/replica/…`: what followers ask of a leader, and the promotion of a follower.
+//! `/replica/…`: requests of followers to their leader, and the promotion of a follower.
 //!
-//! - Who asks gets all that the database holds, users and roles among it: it takes a superuser, or a token of the role `replicate`.
-//! - A request waits for the journal to grow on a thread of its own, so that there are few at a time.
+//! - These requests give access to everything in the database, users and roles included, so the caller must be a
+//!   superuser or have a token of the role `replicate`.
+//! - A request waits on a thread of its own for the journal to grow, so their number is limited.
 
 use std::sync::Arc;
 

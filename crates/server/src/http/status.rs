@@ -1,4 +1,4 @@
-//! `/status`: what the server holds and has done, for people.
+//! `/status`: the state of the server and its counters, for people.
 
 use std::sync::Arc;
 

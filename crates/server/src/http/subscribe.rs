@@ -1,7 +1,7 @@
 //! `/subscribe`: subscriptions over WebSocket.
 //!
-//! The client's first message is what it asks for, later ones give credit. The server sends one message for each update: JSON
-//! text, or a binary Arrow IPC stream of its own whose schema's metadata say what the update is.
+//! The client's first message is the request, later ones give credit. The server sends one message for each update:
+//! JSON text, or a complete binary Arrow IPC stream whose schema metadata describes the update.
 
 use std::collections::HashMap;
 use std::sync::Arc;

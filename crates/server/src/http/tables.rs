@@ -1,4 +1,4 @@
-//! `/tables`: what there is, as far as whoever asks may know.
+//! `/tables`: the tables that the caller may see.
 
 use axum::Json;
 use axum::extract::{Path, State};

@@ -1,9 +1,11 @@
-//! Sign-in by an OpenID Connect provider (ADR 83): tokens that programs show, and the console's sign-in with a code and PKCE.
+//! Sign-in by an OpenID Connect provider (ADR 83): tokens that programs send, and the console's sign-in with a code
+//! and PKCE.
 //!
-//! - A token of the provider names a person and his groups. Which user of the database that is, or which roles, says this file; what they may
-//!   the database says, at each request.
-//! - A person who has signed in through the console has a cookie, which the provider knows nothing of and no script can read.
-//! - Nothing of a token, a code, a cookie or a secret is logged or told.
+//! - A token of the provider names a person and their groups. This module maps these to a user or to roles of the
+//!   database, which decides their rights at each request.
+//! - A person who has signed in through the console has a cookie that the provider doesn't see and no script can
+//!   read.
+//! - No token, code, cookie or secret is logged or returned.
 
 mod form;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `DECLARE`, `FETCH`, `MOVE` and `CLOSE`: portals that statements name.
+//! `DECLARE`, `FETCH`, `MOVE` and `CLOSE`: portals under names that statements give them.
 
 use super::commands::{Command, unquoted, words};
 use super::connection::{Connection, Transaction};

@@ -1,7 +1,8 @@
-//! The extended protocol: statements that are prepared, bound to values, described and read in parts.
+//! The extended protocol: prepares statements, binds values, describes and reads portals in parts.
 //!
-//! - What a portal gives is told by the statement itself, which runs from the moment on that its columns are asked for: it is planned once.
-//! - Values without a type get the one that their place in the statement asks for; where it asks for none they are text.
+//! - The running statement itself describes its portal: it starts when its columns are requested, so it is planned
+//!   once.
+//! - Values without a type get the type that the statement requires in their place, or else are text.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

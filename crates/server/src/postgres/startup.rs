@@ -1,4 +1,4 @@
-//! How a connection begins: TLS or not, version, settings, password.
+//! The start of a connection: TLS or not, version, settings, password.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,5 @@
-//! Statements that run: with the places, memory and time of every other way in, cancelled by key, ended if their client goes away.
+//! Running statements: with the slots, memory and time of every other protocol, cancelled by key, stopped if their
+//! client disconnects.
 
 use std::sync::Arc;
 use std::time::Instant;
