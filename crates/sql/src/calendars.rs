@@ -1,7 +1,8 @@
 //! Reference tables as trading calendars.
 //!
-//! A table is one if it has the columns `date`, `open` and `close`; `kind` and `note` say how a date differs from others, and further columns don't
-//! matter. It is read at the commit that it has when a statement is planned, and its calendar kept until there is another commit.
+//! A table is one if it has the columns `date`, `open` and `close`; `kind` and `note` describe special dates, and
+//! further columns are ignored. It is read at its commit when a statement is planned, and its calendar is cached
+//! until the next commit.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What can go wrong in a statement.
+//! Errors of statements.
 
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;

@@ -1,7 +1,7 @@
-//! `PREPARE`, `EXECUTE` and `DEALLOCATE`: statements that a session keeps under names.
+//! `PREPARE`, `EXECUTE` and `DEALLOCATE`: a session's named statements.
 //!
-//! `EXECUTE` runs the statement with its values in the places of the placeholders, cast to the types that `PREPARE` gave. Literals are what tick plans are
-//! known without, so that it costs what a known statement costs.
+//! `EXECUTE` runs the statement with its values as literals, cast to the types of `PREPARE`. Tick plans are cached by
+//! the text without literals, so this costs as much as a cached statement.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

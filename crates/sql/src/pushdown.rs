@@ -1,7 +1,7 @@
-//! Turns filter expressions into a [`Selection`], so that whole partitions, symbols and blocks are passed over.
+//! Translates filter expressions to a [`Selection`], so that whole partitions, symbols and blocks are skipped.
 //!
-//! A filter that the selection expresses exactly (dates, symbols) needs no evaluation; all others are evaluated on what is
-//! kept. What isn't understood narrows nothing.
+//! A filter that the selection expresses exactly (dates, symbols) needs no evaluation; all others are evaluated on
+//! the remaining rows. A filter that isn't understood narrows nothing.
 
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;

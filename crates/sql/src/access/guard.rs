@@ -1,4 +1,4 @@
-//! Tables as somebody sees them who may not see all.
+//! Tables with hidden columns or rows, as a session with limited rights sees them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Conditions and values of changing statements, as functions of stored rows.
+//! Conditions and values of changing statements, evaluated over stored rows.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `COPY`: the rows of a file into a table, and those of a table or a query into a file.
+//! `COPY`: loads a file into a table, or writes a table or a query to a file.
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};

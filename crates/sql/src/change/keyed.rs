@@ -1,7 +1,7 @@
 //! `INSERT` into reference tables, with `ON CONFLICT`.
 //!
-//! All rows are there before others are kept from writing. Which of them meet stored ones is found by the store, under its lock; what `DO UPDATE`
-//! says is evaluated over such pairs.
+//! All new rows are computed before the writer lock is taken. Under the lock the store finds which of them conflict
+//! with stored rows; the expressions of `DO UPDATE` are evaluated over these pairs.
 
 use std::sync::Arc;
 

@@ -1,7 +1,9 @@
 //! `CREATE MATERIALIZED VIEW`, `REFRESH MATERIALIZED VIEW` and `ALTER MATERIALIZED VIEW`.
 //!
-//! - A refresh computes the stale parts of a view and keeps them, some at a time, each in one commit. What is live is left to the next one.
-//! - Rows are kept only if the table has stood still from the look at its parts to the plan of their query. If not, it is looked at anew.
+//! - A refresh computes the stale parts of a view and stores them, some at a time, each in one commit. Parts with
+//!   live rows are left to the next refresh.
+//! - Rows are stored only if the table hasn't committed between the check of its parts and the plan of their query.
+//!   Otherwise the check is repeated.
 
 use splay_engine::Stop;
 use splay_store::{Database, Table, TableSpec, View, ViewPart};

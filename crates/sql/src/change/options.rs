@@ -1,4 +1,4 @@
-//! Options of tables and views: what `PARTITION BY`, `WITH (…)`, `SET (…)` and `RESET (…)` say.
+//! Options of tables and views: `PARTITION BY`, `WITH (…)`, `SET (…)` and `RESET (…)`.
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 use splay_engine::Stop;

@@ -1,4 +1,5 @@
-//! Types of the placeholders of changing statements: those of the columns that their values go to or are compared with.
+//! Types of placeholders in changing statements: those of the columns that their values are stored in or compared
+//! with.
 
 use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::dialect::GenericDialect;

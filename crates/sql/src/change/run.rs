@@ -1,4 +1,4 @@
-//! Carries changing statements out.
+//! Executes changing statements.
 
 use std::time::{Duration, Instant};
 

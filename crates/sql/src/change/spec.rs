@@ -1,4 +1,4 @@
-//! What a table is by the columns and options of the statement that creates it.
+//! Derives a table's schema from the columns and options of `CREATE TABLE`.
 
 use arrow::datatypes::{DataType, Schema};
 use splay_store::{ColumnSpec, ColumnType, DayStart, Lifecycle, Period, Reference, TableSpec};

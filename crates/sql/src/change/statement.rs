@@ -1,6 +1,6 @@
-//! The texts that a changing statement consists of.
+//! The parts of a changing statement, as text.
 //!
-//! Queries, conditions and values stay as they are written, for the planner of statements that read.
+//! Queries, conditions and values stay as written, for the planner of statements that read.
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};

@@ -1,10 +1,10 @@
-//! What the markers mean for the rest of a parsed statement.
+//! Adapts the rest of a parsed statement to the markers.
 //!
-//! - A marker, the join before it and all that stands before that become one nested join, which the relation planner sees
-//!   whole (`relation.rs`).
-//! - `*` over `USING` would give the right relation's columns where their names sort first; it is spelled out, so that the
-//!   left one's are given.
-//! - A column that an equality in `ON` gives both sides under one name is that of the first relation where it has no relation's name.
+//! - A marker, the join before it and everything before that become one nested join, which the relation planner sees
+//!   as a whole (`relation.rs`).
+//! - `*` over `USING` would return the right relation's columns if its name sorts first; it is expanded, so that the
+//!   left's are returned.
+//! - An unqualified column that an equality in `ON` gives to both sides is that of the first relation.
 //! - A select over a window join is grouped by left row.
 
 use std::ops::ControlFlow;

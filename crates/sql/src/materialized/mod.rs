@@ -1,9 +1,11 @@
-//! Materialized views: queries whose rows are kept, and always those that the query gives.
+//! Materialized views: queries with stored rows that always equal the query's result.
 //!
-//! - A statement that reads one has, in its `WITH`, the kept rows of the parts that are fresh, and the query over the table's rows of the others
-//!   (`views.rs`). So it never sees old rows, and a refresh changes what a statement costs and nothing else.
-//! - What is fresh the store says by the digests of the table's files ([`ViewPartitions`]). It is looked up anew where a table has changed.
-//! - A table that changes while a statement is planned would give rows of two states: [`ViewReads`] tells, and the statement is planned anew.
+//! - A statement that reads one gets, in its `WITH`, the stored rows of fresh parts, and the query over the table's
+//!   rows of the others (`views.rs`). So it never sees stale rows; a refresh changes only the cost of statements.
+//! - The store decides by digests of the table's files which parts are fresh ([`ViewPartitions`]), again after each
+//!   commit.
+//! - If a table commits while a statement is planned, the statement would see two states: [`ViewReads`] detects this,
+//!   and the statement is planned again.
 
 mod definition;
 mod rewrite;

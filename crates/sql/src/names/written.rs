@@ -1,8 +1,8 @@
-//! How a statement spells the names of its columns.
+//! The spelling of column names in a statement.
 //!
-//! A plan has its names in small letters, and leaves out an alias that is the name of its column but for that. The parsed statement tells
-//! which columns of an answer it names itself, in its own select list or in that of a query in its `FROM`; all others are spelt as their tables
-//! spell them.
+//! A plan has names in lower case, and omits an alias that differs from its column only in case. The parsed statement
+//! shows which columns of an answer it names itself, in its own select list or in that of a query in its `FROM`; all
+//! others are spelt as in their tables.
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{

@@ -1,4 +1,4 @@
-//! The tables of `pg_catalog`, made when a statement asks for one.
+//! The tables of `pg_catalog`, computed when a statement reads them.
 
 use std::sync::Arc;
 

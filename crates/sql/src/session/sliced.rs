@@ -1,7 +1,7 @@
-//! Statements whose parts run on slices of their tables, on other machines: both ends of it.
+//! Both ends of statements whose parts run on slices of their tables, on other machines.
 //!
-//! One session cuts a statement and computes what is above its leaves. Others run leaves, each over the slices that it is given. All read the same
-//! commits: the cutting session pins each table when it first looks at it, and leaves carry the commits.
+//! One session cuts a statement and computes what is above its leaves. Others run leaves, each over its slices. All
+//! read the same commits: the cutting session pins each table at its first access, and leaves carry the commits.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Tick plans of several inputs: joins with the filters above them, joins to a list of values or a small table, unions.
+//! Tick plans of several inputs: joins with the filters above them, joins to a list of values or a small table,
+//! unions.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! DataFusion's expressions as the engine's. Types were settled by DataFusion; what has no counterpart is named.
+//! Converts DataFusion's expressions to the engine's. DataFusion has resolved types; an expression without a
+//! counterpart is reported by name.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Groupings as tick plans: what rows are grouped by, and what is computed of each group.
+//! Groupings as tick plans: their keys and their aggregates.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a sort of which few rows are wanted doesn't look at is computed of these rows alone.
+//! Computes expressions after a sort with a small limit, for the remaining rows only, if the sort doesn't read them.
 
 use std::collections::BTreeSet;
 

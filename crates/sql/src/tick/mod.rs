@@ -1,12 +1,13 @@
-//! Statements that run as tick plans: recognised once, kept by their shape, bound and run on the calling thread.
+//! Statements that run as tick plans: recognised once, cached by their shape, bound and run on the calling thread.
 //!
 //! ```text
-//! text ──► shape ──► known? ──► bind constants ──► splay_engine::run ──► batches
+//! text ──► shape ──► cached? ──► bind constants ──► splay_engine::run ──► batches
 //!                      │ no
-//!                      └──► logical plan ──► recognise ──► keep (also that there is no tick plan)
+//!                      └──► logical plan ──► recognise ──► cache (also that there is no tick plan)
 //! ```
 //!
-//! A tick plan gives the rows that DataFusion gives. Whatever the engine refuses while it runs, DataFusion gets to decide.
+//! Invariant: a tick plan gives the rows that DataFusion gives. If the engine refuses a plan while it runs,
+//! DataFusion runs the statement.
 
 mod aggregates;
 mod asof;

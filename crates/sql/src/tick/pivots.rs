@@ -1,9 +1,12 @@
-//! Aggregates for many values of a key, as `PIVOT` and what is written like it ask for, as one aggregate with a column for each value.
+//! Combines aggregates for many values of a key, from `PIVOT` or written out, to one aggregate with a column for each
+//! value.
 //!
-//! `sum(x) FILTER (WHERE k = 'a'), sum(x) FILTER (WHERE k = 'b'), …` compares each row with every value. Where enough aggregates differ in such a
-//! value alone, the engine looks the value of a row up instead. Conditions that they share stay filters.
+//! `sum(x) FILTER (WHERE k = 'a'), sum(x) FILTER (WHERE k = 'b'), …` compares each row with every value. If enough
+//! aggregates differ only in such a value, the engine looks up the value of a row instead. Conditions that they share
+//! stay filters.
 //!
-//! `sum(CASE WHEN k = 'a' THEN x ELSE 0 END)` is the sum of the rows with 'a'; where that is null, it is 0 if there are other rows.
+//! `sum(CASE WHEN k = 'a' THEN x ELSE 0 END)` is the sum of the rows with 'a'; if that is null, it is 0 if there are
+//! other rows.
 
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;

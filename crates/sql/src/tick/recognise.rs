@@ -1,8 +1,8 @@
-//! From a logical plan, names and types settled but not optimised, to a tick plan.
+//! Translates a logical plan, with names and types resolved but not optimised, to a tick plan.
 //!
-//! The plan is walked from the table up. As long as only filters and projections came by, the rows are still those of the
-//! table and in its order: conditions on date, time and symbol become bounds, others a predicate, and what is computed is
-//! kept as expressions over the table's columns. The first aggregate, sort, limit or window function ends that stage.
+//! The plan is walked from the table up. As long as it has only filters and projections, the rows are those of the
+//! table in its order: conditions on date, time and symbol become bounds, others a predicate, and computed columns
+//! stay expressions over the table's columns. The first aggregate, sort, limit or window function ends that stage.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! The operator that has the engine make its rows.
+//! The operator whose rows the engine computes.
 //!
-//! Shapes: one stream of batches of up to the session's batch size, in no order that may be relied on. The engine works on a thread
-//! of its own and stops when the stream is dropped. What it holds counts against the statement's memory.
+//! Shapes: one stream of batches of up to the session's batch size, in no defined order. The engine works on a thread
+//! of its own and stops when the stream is dropped. Its memory counts against the statement's.
 
 use std::fmt::{self, Formatter};
 use std::sync::atomic::{AtomicBool, Ordering};
