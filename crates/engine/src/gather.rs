@@ -143,7 +143,7 @@ fn stretches(positions: &[u64]) -> Option<Vec<(u32, Range<usize>)>> {
             let (part, _) = place(*position);
             let is_full = stretches.len() == STRETCHES_MAX;
             match stretches.last_mut() {
-                Some((known, _)) if *known == part => {}
+                Some((current, _)) if *current == part => {}
                 Some(_) if is_full => return None,
                 Some((_, rows)) => {
                     rows.end = number;

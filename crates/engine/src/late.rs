@@ -401,7 +401,7 @@ impl Choices {
         rows: &Arc<RowChoice>,
         make: impl FnOnce(&RowChoice) -> Result<RowChoice>,
     ) -> Result<Arc<RowChoice>> {
-        if let Some((_, made)) = self.made.iter().find(|(known, _)| Arc::ptr_eq(known, rows)) {
+        if let Some((_, made)) = self.made.iter().find(|(cached, _)| Arc::ptr_eq(cached, rows)) {
             return Ok(Arc::clone(made));
         }
         let made = Arc::new(make(rows)?);
@@ -494,8 +494,8 @@ impl JoinedChoices {
             }
         }
         let is_it =
-            |known: &[Arc<RowChoice>]| known.iter().zip(&choices).all(|(known, choice)| Arc::ptr_eq(known, choice));
-        let rows = match self.made.iter().find(|(known, _)| is_it(known)) {
+            |cached: &[Arc<RowChoice>]| cached.iter().zip(&choices).all(|(cached, choice)| Arc::ptr_eq(cached, choice));
+        let rows = match self.made.iter().find(|(cached, _)| is_it(cached)) {
             Some((_, rows)) => Arc::clone(rows),
             None => {
                 let of_all: Vec<&RowChoice> = choices.iter().map(AsRef::as_ref).collect();

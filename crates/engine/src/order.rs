@@ -47,8 +47,8 @@ pub(crate) fn order_by(columns: &[SortColumn], fetch: Option<usize>, threads: us
         columns => columns,
     };
     // Of a few rows only those are looked at further that the first column leaves.
-    let asked = if few.is_some() { 1 } else { columns.len() };
-    let Some(Leading { keys, used, is_exact }) = leading(&columns[..asked]) else {
+    let leading_columns = if few.is_some() { 1 } else { columns.len() };
+    let Some(Leading { keys, used, is_exact }) = leading(&columns[..leading_columns]) else {
         return by_rows(columns, fetch).map(Some);
     };
     if let Some(fetch) = few {

@@ -189,7 +189,7 @@ impl Scan {
             match bound {
                 Bound::SymbolCondition(condition) => {
                     self.predicate = Some(match self.predicate.take() {
-                        Some(known) => Expr::Binary(BinaryOp::And, Box::new(known), Box::new(condition)),
+                        Some(former) => Expr::Binary(BinaryOp::And, Box::new(former), Box::new(condition)),
                         None => condition,
                     });
                 }
@@ -212,7 +212,7 @@ impl Scan {
                     symbols.sort_unstable();
                     symbols.dedup();
                     match &mut wanted.symbols {
-                        Some(known) => known.retain(|symbol| symbols.binary_search(symbol).is_ok()),
+                        Some(former) => former.retain(|symbol| symbols.binary_search(symbol).is_ok()),
                         None => wanted.symbols = Some(symbols),
                     }
                 }

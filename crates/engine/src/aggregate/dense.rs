@@ -91,10 +91,10 @@ impl DenseGroups {
 
     /// Whether there is a place for each of the words of some keys, made where there is none.
     fn reach(&mut self, values: &[ValueKey]) -> bool {
-        let known = |(value, reach): (&ValueKey, &Reach)| {
+        let covers = |(value, reach): (&ValueKey, &Reach)| {
             value.bounds().is_none_or(|bounds| reach.bounds.with(&bounds) == Some(reach.bounds))
         };
-        if self.reaches.len() == values.len() && values.iter().zip(&self.reaches).all(known) {
+        if self.reaches.len() == values.len() && values.iter().zip(&self.reaches).all(covers) {
             // Of a key without bounds no row has a word, or they aren't known.
             return values.iter().all(|value| value.bounds().is_some());
         }

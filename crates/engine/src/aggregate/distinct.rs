@@ -55,7 +55,7 @@ impl Values {
                 }
             }
         }
-        let entry = self.table.entry(hash(seed, &[word]), |known| *known == word, |known| hash(seed, &[*known]));
+        let entry = self.table.entry(hash(seed, &[word]), |member| *member == word, |member| hash(seed, &[*member]));
         match entry {
             hashbrown::hash_table::Entry::Occupied(_) => false,
             hashbrown::hash_table::Entry::Vacant(place) => {
@@ -67,7 +67,7 @@ impl Values {
 
     #[cold]
     fn fill_table(&mut self, seed: u64) {
-        let hash_of = |known: &u64| hash(seed, &[*known]);
+        let hash_of = |member: &u64| hash(seed, &[*member]);
         self.table.reserve(2 * self.ascending.len(), hash_of);
         for word in std::mem::take(&mut self.ascending) {
             self.table.insert_unique(hash_of(&word), word, hash_of);
@@ -186,7 +186,7 @@ impl DistinctCount {
             return;
         }
         let hash_of = |(word, group): &(u64, u32)| hash(seed, &[*word, u64::from(*group)]);
-        let entry = self.seen.entry(hash_of(&value), |known| *known == value, hash_of);
+        let entry = self.seen.entry(hash_of(&value), |member| *member == value, hash_of);
         if let hashbrown::hash_table::Entry::Vacant(place) = entry {
             place.insert(value);
             self.counts[group] += 1;

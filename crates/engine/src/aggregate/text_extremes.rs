@@ -57,12 +57,12 @@ impl TextExtreme {
 
     fn take(&mut self, group: usize, text: &str) {
         let start = start_of(text.as_bytes());
-        if let Some(known) = &self.values[group] {
-            let order = start.cmp(&self.starts[group]).then_with(|| text.cmp(known));
+        if let Some(extreme) = &self.values[group] {
+            let order = start.cmp(&self.starts[group]).then_with(|| text.cmp(extreme));
             if order.is_eq() || order.is_gt() != self.greatest {
                 return;
             }
-            self.bytes -= known.len();
+            self.bytes -= extreme.len();
         }
         self.bytes += text.len();
         self.values[group] = Some(text.into());

@@ -120,8 +120,8 @@ impl KeyJoin {
                 (left.take(&places.into())?, numbered(rows))
             }
             None if self.inner => {
-                let found = BooleanBuffer::collect_bool(firsts.len(), |row| firsts[row] != MISSING);
-                let kept = Kept::new(BooleanArray::new(found, None));
+                let matched = BooleanBuffer::collect_bool(firsts.len(), |row| firsts[row] != MISSING);
+                let kept = Kept::new(BooleanArray::new(matched, None));
                 let rows = firsts.iter().copied().filter(|first| *first != MISSING).collect::<Vec<u32>>();
                 (left.kept(kept)?, UInt32Array::from(rows))
             }

@@ -283,7 +283,7 @@ fn chain_of<'c>(
 ) -> Result<&'c mut Chain> {
     // A table has symbols or it hasn't, so that the empty one stands for none.
     match chains.entry_ref(symbol.unwrap_or_default()) {
-        EntryRef::Occupied(known) => Ok(known.into_mut()),
+        EntryRef::Occupied(occupied) => Ok(occupied.into_mut()),
         EntryRef::Vacant(new) => Ok(new.insert(right.chain(symbol)?)),
     }
 }

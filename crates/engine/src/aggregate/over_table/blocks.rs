@@ -241,7 +241,7 @@ impl State<'_> {
             let Slot::Kept(accumulator) = slot else { continue };
             let mask = match (&aggregate.filter, &mut masks[*same_filter]) {
                 (None, _) => None,
-                (Some(_), Some(known)) => Some(&*known),
+                (Some(_), Some(cached)) => Some(&*cached),
                 (Some(filter), unknown) => {
                     Some(&*unknown.insert(self.conditions.hold(filter, chunk, self.asked.constants)?))
                 }
@@ -251,7 +251,7 @@ impl State<'_> {
             let mut arguments = Vec::with_capacity(same.len());
             for (argument, number) in aggregate.arguments.iter().zip(same) {
                 let array = match &as_they_stand[*number] {
-                    Some(known) => known,
+                    Some(cached) => cached,
                     None => {
                         let value = argument.evaluate(chunk, self.asked.constants)?.into_array(chunk.rows())?;
                         as_they_stand[*number].insert(value)
@@ -261,7 +261,7 @@ impl State<'_> {
                     // In the order of groups once the others are null.
                     (Some(_), _) if matches!(only, Only::NotNull(_)) => array,
                     (None, _) => array,
-                    (Some(_), Some(known)) => known,
+                    (Some(_), Some(cached)) => cached,
                     (Some(order), None) => in_order[*number].insert(order.put(array)?),
                 };
                 arguments.push(ArrayRef::clone(array));
@@ -300,10 +300,10 @@ impl State<'_> {
                 }
                 _ => continue,
             };
-            let (texts, known) = (&mut self.texts[position], &mut self.text_words[position]);
+            let (texts, cached) = (&mut self.texts[position], &mut self.text_words[position]);
             if let Some((column, dictionary)) = codes::coded_column(expr, chunk, chunk.rows())? {
                 let values = || codes::over_texts(expr, column, &dictionary, asked.constants);
-                let key = ValueKey::of_codes(position, &dictionary, texts, known, values);
+                let key = ValueKey::of_codes(position, &dictionary, texts, cached, values);
                 if let Some(key) = codes::unless_refused(key)? {
                     keys.push(key);
                     continue;
@@ -313,7 +313,7 @@ impl State<'_> {
                 Some(coded) => coded,
                 None => expr.evaluate(chunk, asked.constants)?.into_array(chunk.rows())?,
             };
-            keys.push(ValueKey::new(position, &array, texts, known)?);
+            keys.push(ValueKey::new(position, &array, texts, cached)?);
         }
         Ok(keys)
     }
