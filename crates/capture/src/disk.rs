@@ -132,16 +132,16 @@ impl Disk {
     pub(crate) fn tend(&self) {
         let mut state = self.state();
         self.look(&mut state);
-        let wanted = state.bounded(self.reserve_bytes);
+        let target = state.bounded(self.reserve_bytes);
         let has_just_gone = state.given_back_at.is_some_and(|at| at.elapsed() < PAUSE);
-        let is_right = state.reserve == wanted || wanted == 0 && state.reserve == 0;
-        let room = state.bounded(self.free_bytes_min).saturating_add(wanted.saturating_sub(state.reserve));
+        let is_right = state.reserve == target || target == 0 && state.reserve == 0;
+        let room = state.bounded(self.free_bytes_min).saturating_add(target.saturating_sub(state.reserve));
         if is_right || has_just_gone || !state.has(room) {
             return;
         }
-        if let Err(error) = self.make(&mut state, wanted) {
+        if let Err(error) = self.make(&mut state, target) {
             state.given_back_at = Some(Instant::now());
-            tracing::warn!(%error, bytes = wanted, "there is no reserve on the disk for now");
+            tracing::warn!(%error, bytes = target, "there is no reserve on the disk for now");
         }
     }
 

@@ -21,8 +21,8 @@ impl NullColumns {
 
     /// The column of a type.
     pub(crate) fn of(&mut self, data_type: &DataType) -> ArrayRef {
-        if let Some(known) = self.made.iter().find(|column| column.data_type() == data_type) {
-            return ArrayRef::clone(known);
+        if let Some(cached) = self.made.iter().find(|column| column.data_type() == data_type) {
+            return ArrayRef::clone(cached);
         }
         let column = new_null_array(data_type, self.rows);
         self.made.push(ArrayRef::clone(&column));

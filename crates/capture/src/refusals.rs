@@ -79,8 +79,8 @@ impl Refusals {
         drop(state);
         if let Some(first) = all.first().filter(|_| left_out > 0) {
             let reason = format!("{left_out} refusals came too fast to be written here");
-            let told = Rejected { at: first.at, way: Cow::Borrowed("log"), reason, sample: String::new() };
-            all.insert(0, told);
+            let summary = Rejected { at: first.at, way: Cow::Borrowed("log"), reason, sample: String::new() };
+            all.insert(0, summary);
         }
         let mut lines = Vec::new();
         for rejected in all {

@@ -318,7 +318,7 @@ impl Subscriber {
     /// The next of what comes before the feed.
     fn before(&mut self) -> Result<Option<Update>> {
         let spec = self.spec()?;
-        let given = match &mut self.before {
+        let delivered = match &mut self.before {
             Before::Nothing => return Ok(None),
             Before::Snapshot(parts) => parts.next(&self.wanted, &spec)?.map(|(kind, rows)| (self.last, kind, rows)),
             Before::Journal(cursor) => {
@@ -333,7 +333,7 @@ impl Subscriber {
                 found
             }
         };
-        let Some((sequence, kind, rows)) = given else {
+        let Some((sequence, kind, rows)) = delivered else {
             self.before = Before::Nothing;
             return Ok(None);
         };

@@ -183,9 +183,9 @@ impl Bars {
             }
             UpdateKind::End => {
                 self.tell(sequence, i64::MAX);
-                let mut given = self.give(sequence);
-                given.push(self.update(sequence, UpdateKind::End, &[]));
-                Ok(given)
+                let mut updates = self.give(sequence);
+                updates.push(self.update(sequence, UpdateKind::End, &[]));
+                Ok(updates)
             }
         }
     }
@@ -215,8 +215,8 @@ impl Bars {
         let mut places: Vec<Option<usize>> = vec![None; values.texts() + 1];
         for row in 0..update.rows.num_rows() {
             let (time, key) = (values.times[row], values.key(row));
-            let known = &mut places[key.unwrap_or(values.texts())];
-            let place = *known.get_or_insert_with(|| self.place(values.text(key)));
+            let slots = &mut places[key.unwrap_or(values.texts())];
+            let place = *slots.get_or_insert_with(|| self.place(values.text(key)));
             let bucket = self.bucket(time)?;
             self.latest = self.latest.max(time);
             if !self.symbols[place].bars.contains_key(&bucket) {
@@ -388,13 +388,13 @@ impl Bars {
             return Vec::new();
         }
         let chunks: Vec<&[Told]> = if told.is_empty() { vec![&[]] } else { told.chunks(UPDATE_BARS).collect() };
-        let mut given = Vec::with_capacity(chunks.len());
+        let mut updates = Vec::with_capacity(chunks.len());
         for (number, bars) in chunks.iter().enumerate() {
             let first = !std::mem::replace(&mut self.is_begun, true);
             let kind = UpdateKind::Snapshot { first, more: more || number + 1 < chunks.len() };
-            given.push(self.update(sequence, kind, bars));
+            updates.push(self.update(sequence, kind, bars));
         }
-        given
+        updates
     }
 
     fn in_order(&mut self) -> Vec<Told> {

@@ -187,8 +187,8 @@ impl DedupeWindow {
             group.uncompared += 1;
             return false;
         }
-        let known = group.keys.get(key).copied().into_iter().chain(self.keys.time_of(key));
-        if known.max().is_some_and(|known| known >= group.from) {
+        let times_of_key = group.keys.get(key).copied().into_iter().chain(self.keys.time_of(key));
+        if times_of_key.max().is_some_and(|latest| latest >= group.from) {
             return true;
         }
         if group.keys.len() >= self.rule.keys_max {

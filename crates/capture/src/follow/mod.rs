@@ -142,11 +142,11 @@ impl State {
     }
 
     /// Lets go of the segments of other tables if all together take too much; they are made once more when they are asked for.
-    fn make_room(&mut self, wanted: &str, bytes_max: u64) -> Result<()> {
-        let own = self.tables.get(wanted).map_or(0, Waiting::bytes);
+    fn make_room(&mut self, table_name: &str, bytes_max: u64) -> Result<()> {
+        let own = self.tables.get(table_name).map_or(0, Waiting::bytes);
         let all: u64 = self.tables.values().map(Waiting::bytes).sum();
         if all + self.journal.bytes() > bytes_max {
-            let others = self.tables.iter_mut().filter(|(name, _)| name.as_str() != wanted);
+            let others = self.tables.iter_mut().filter(|(name, _)| name.as_str() != table_name);
             others.for_each(|(_, table)| table.rebuild());
         }
         table::check_room(own + self.journal.bytes(), bytes_max)

@@ -97,7 +97,7 @@ impl Catalog {
 
     /// Adds a loss unless it is listed.
     pub(crate) fn add(&mut self, loss: JournalLoss) {
-        if !self.losses.iter().any(|known| known.is_same(&loss)) {
+        if !self.losses.iter().any(|other| other.is_same(&loss)) {
             self.losses.push(loss);
         }
         if self.losses.len() > LOSSES_MAX {

@@ -61,16 +61,16 @@ impl Cursor {
     pub(crate) fn new(storage: Arc<dyn Storage>, files: &[JournalFile], after: u64) -> Cursor {
         // Files whose successor begins at or before the first wanted batch have none of them.
         let skipped = files.windows(2).take_while(|pair| pair[1].first <= after.saturating_add(1)).count();
-        let wanted = &files[skipped..];
+        let remaining = &files[skipped..];
         let extent = |(place, file): (usize, &JournalFile)| Extent {
             number: file.number,
             bytes: Some(file.bytes),
             first: Some(file.first),
             is_behind_loss: file.is_behind_loss,
             damage: file.damage.iter().cloned().collect(),
-            is_last: place + 1 == wanted.len(),
+            is_last: place + 1 == remaining.len(),
         };
-        let files = wanted.iter().enumerate().map(extent).collect();
+        let files = remaining.iter().enumerate().map(extent).collect();
         Cursor { storage, files, open: None, ready: VecDeque::new(), after }
     }
 

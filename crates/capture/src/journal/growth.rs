@@ -236,8 +236,8 @@ impl Growth {
     }
 
     fn read(&mut self, number: u64, identity: FileIdentity, is_last: bool, take: &mut dyn FnMut(Found)) -> Result<()> {
-        let known = self.files.get(&number);
-        let end = known.map(|file| (file.anchor, file.walk.offset()));
+        let previous = self.files.get(&number);
+        let end = previous.map(|file| (file.anchor, file.walk.offset()));
         let length = usize::try_from(identity.length).unwrap_or(usize::MAX);
         // What was read last, and all behind it; or all.
         let from = end.filter(|(_, offset)| *offset <= length).map_or(0, |(anchor, _)| anchor);
@@ -246,16 +246,16 @@ impl Growth {
         } else {
             Held::Mapped(self.storage.map(&path(number))?)
         };
-        let is_continued = known.zip(end).is_some_and(|(file, (anchor, offset))| {
+        let is_continued = previous.zip(end).is_some_and(|(file, (anchor, offset))| {
             let read = if is_last { bytes.all().get(..offset - anchor) } else { bytes.all().get(anchor..offset) };
             offset <= length && read.is_some() && read == file.bytes.all().get(anchor..offset)
         });
-        if known.is_some() && !is_continued {
+        if previous.is_some() && !is_continued {
             self.forget(number, take);
             // Once more from the beginning.
             return self.read(number, identity, is_last, take);
         }
-        if known.is_none() && !self.begin(number, is_last, &bytes)? {
+        if previous.is_none() && !self.begin(number, is_last, &bytes)? {
             return Ok(());
         }
         let Some(file) = self.files.get_mut(&number) else { return Ok(()) };

@@ -386,8 +386,8 @@ impl Found {
         parts: &[(RowsFrame<'_>, Arc<TableSpec>)],
         wants: &impl Fn(&str, u64, i64) -> bool,
     ) -> Result<Vec<Batch>, codec::Reason> {
-        let wanted = parts.iter().filter(|(rows, spec)| wants(&spec.name, rows.sequence, rows.times.1));
-        wanted.map(|(rows, spec)| batch(rows, spec)).collect()
+        let picked = parts.iter().filter(|(rows, spec)| wants(&spec.name, rows.sequence, rows.times.1));
+        picked.map(|(rows, spec)| batch(rows, spec)).collect()
     }
 
     fn note(&mut self, rows: &RowsFrame<'_>, file: &mut JournalFile, spec: &TableSpec) {

@@ -231,9 +231,9 @@ impl LiveTable {
             let (mut tail, mut layers) = (state.tail(), Arc::clone(&state.layers));
             while !tail.is_empty() {
                 // Mostly what was made for the other state: one tail is the end of the other.
-                let known = ready.iter().position(|ready| ready.begins(tail));
-                let place = known.unwrap_or(ready.len());
-                if known.is_none() {
+                let ready_place = ready.iter().position(|ready| ready.begins(tail));
+                let place = ready_place.unwrap_or(ready.len());
+                if ready_place.is_none() {
                     ready.push(Ordered { batches: tail.to_vec(), rows: layers::of_tail(&spec, tail)? });
                 }
                 layers = Arc::new(layers::with(&spec, &layers, &ready[place].rows)?);
@@ -276,11 +276,11 @@ impl LiveTable {
     /// The live rows over the files.
     fn compose(&self, stored: &TableSnapshot, layers: &Layers, last: u64) -> Result<TableSnapshot> {
         let mut composed = self.composed.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |known: &&Composed| {
-            (known.epoch, known.last, known.unreadable) == (stored.epoch(), last, stored.watch().since())
+        let is_same = |cached: &&Composed| {
+            (cached.epoch, cached.last, cached.unreadable) == (stored.epoch(), last, stored.watch().since())
         };
-        if let Some(known) = composed.as_ref().filter(is_same) {
-            return Ok(stored.with_partitions(last, known.partitions.clone()));
+        if let Some(cached) = composed.as_ref().filter(is_same) {
+            return Ok(stored.with_partitions(last, cached.partitions.clone()));
         }
         let partitions = layers::over_files(stored, layers)?;
         let snapshot = stored.with_partitions(last, partitions.clone());
@@ -357,14 +357,14 @@ impl LiveRows for LiveTable {
     fn over(&self, stored: &dyn Fn() -> splay_store::Result<TableSnapshot>) -> splay_store::Result<TableSnapshot> {
         for _ in 0..TRIES {
             // In this order: rows that go to disk in between are found there, and the state that begins behind them is taken.
-            let known = {
+            let captured_by_state = {
                 let states = self.states();
                 (states.current.captured, states.next.as_ref().map(|next| next.captured))
             };
             let files = stored()?;
             let next = match files.captured() {
-                captured if captured == known.0 => false,
-                captured if Some(captured) == known.1 => true,
+                captured if captured == captured_by_state.0 => false,
+                captured if Some(captured) == captured_by_state.1 => true,
                 _ => {
                     std::thread::yield_now();
                     continue;

@@ -205,7 +205,7 @@ impl Watch {
 
     /// Columns of a table, looked for again only when the table has changed.
     pub(super) fn places(&mut self, spec: &Arc<TableSpec>) -> Places {
-        if self.spec.as_ref().is_none_or(|known| !Arc::ptr_eq(known, spec)) {
+        if self.spec.as_ref().is_none_or(|previous| !Arc::ptr_eq(previous, spec)) {
             self.places = Places::of(spec, &self.settings);
             self.spec = Some(Arc::clone(spec));
         }
@@ -270,7 +270,7 @@ impl Watch {
             return NONE;
         }
         let at = u32::try_from(self.series.len()).unwrap_or(NONE);
-        let named = self.named.iter().position(|known| known.symbol == symbol && known.venue == venue);
+        let named = self.named.iter().position(|other| other.symbol == symbol && other.venue == venue);
         let named = named.and_then(|place| u32::try_from(place).ok()).unwrap_or(NONE);
         let (last, latest, lower, seen) = (None, i64::MIN, 0, self.batch);
         self.series.push(Series { last, latest, lower, seen, named, defects: Defects::default() });
@@ -440,8 +440,8 @@ impl<'a> Keys<'a> {
     fn series(&mut self, row: usize, mut find: impl FnMut(&str, &str) -> u32) -> u32 {
         let key = |texts: &Option<Texts<'a>>| texts.as_ref().map_or(-1, |texts| texts.key(row));
         let both = (key(&self.symbol), key(&self.venue));
-        if let Some((known, at)) = self.last
-            && known == both
+        if let Some((previous, at)) = self.last
+            && previous == both
         {
             return at;
         }

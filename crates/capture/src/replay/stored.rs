@@ -129,8 +129,8 @@ impl Stored {
             if self.sequence <= self.after {
                 continue;
             }
-            let given = &self.tables[table];
-            let rows = if wants(table) { given.gather(&places)? } else { RecordBatch::new_empty(given.spec.arrow()) };
+            let source = &self.tables[table];
+            let rows = if wants(table) { source.gather(&places)? } else { RecordBatch::new_empty(source.spec.arrow()) };
             return Ok(Some(Given { table, sequence: self.sequence, due, rows }));
         }
     }
