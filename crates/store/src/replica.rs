@@ -115,9 +115,9 @@ impl Database {
         let before = std::mem::take(&mut cache.0);
         let mut heads = Vec::new();
         for place in self.places()? {
-            let known = before.get(&place.folder);
+            let previous = before.get(&place.folder);
             let found = match HeadFile::read(self.storage().as_ref(), &place.folder) {
-                Ok(file) if known.is_some_and(|head| head.head() == file.head) => Ok(known.cloned()),
+                Ok(file) if previous.is_some_and(|head| head.head() == file.head) => Ok(previous.cloned()),
                 _ => self.table_head(&place).map(Some),
             };
             match found {

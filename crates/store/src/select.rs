@@ -120,15 +120,15 @@ impl TableSnapshot {
         for partition in self.partitions() {
             let kept_before = pieces.len();
             let last = self.spec().partition.last(partition.date);
-            let wanted = partition.date <= selection.date.max && last >= selection.date.min;
+            let is_selected = partition.date <= selection.date.max && last >= selection.date.min;
             for segment in partition.segments.iter() {
                 stats.rows.total += segment.rows();
                 stats.blocks.total += blocks_of(segment);
-                if wanted && partition.is_in_sequence() {
+                if is_selected && partition.is_in_sequence() {
                     self.select_segment(selection, partition, segment, &mut pieces, &mut stats)?;
                 }
             }
-            if wanted && !partition.is_in_sequence() {
+            if is_selected && !partition.is_in_sequence() {
                 self.select_symbols(selection, partition, &mut pieces, &mut stats)?;
             }
             stats.partitions.total += 1;

@@ -86,10 +86,10 @@ impl Pinned {
     }
 
     /// A table at its commit, or at the one that is asked for.
-    pub(crate) fn snapshot(&self, table: &Table, asked: Option<u64>) -> Result<TableSnapshot> {
-        let name = asked.map_or_else(|| table.folder().to_owned(), |commit| format!("{}@{commit}", table.folder()));
-        let known = self.commits.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
-        let snapshot = match (known, self.is_complete) {
+    pub(crate) fn snapshot(&self, table: &Table, at_commit: Option<u64>) -> Result<TableSnapshot> {
+        let name = at_commit.map_or_else(|| table.folder().to_owned(), |commit| format!("{}@{commit}", table.folder()));
+        let pinned_commit = self.commits.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
+        let snapshot = match (pinned_commit, self.is_complete) {
             (Some(pin), _) => {
                 let snapshot = table.whole_at_commit(pin.commit)?;
                 if snapshot.digest() != pin.digest {
@@ -106,7 +106,7 @@ impl Pinned {
                 return Err(Error::Refused { reason });
             }
             (None, false) => {
-                let snapshot = match asked {
+                let snapshot = match at_commit {
                     Some(commit) => table.whole_at_commit(commit)?,
                     None => table.stored()?,
                 };

@@ -186,8 +186,8 @@ impl Access {
     #[must_use]
     pub fn user_of_token(&self, token: &str, now: i64) -> Option<(&Role, &AccessToken)> {
         let digest = blake3::hash(token.as_bytes());
-        let is_it = |known: &AccessToken| blake3::Hash::from_hex(&known.blake3).is_ok_and(|known| known == digest);
-        let found = self.tokens.iter().fold(None, |found, known| if is_it(known) { Some(known) } else { found })?;
+        let is_it = |stored: &AccessToken| blake3::Hash::from_hex(&stored.blake3).is_ok_and(|stored| stored == digest);
+        let found = self.tokens.iter().fold(None, |found, stored| if is_it(stored) { Some(stored) } else { found })?;
         let role = self.role(&found.user)?;
         (found.expires.is_none_or(|at| now < at) && role.may_log_in(now)).then_some((role, found))
     }
@@ -196,9 +196,9 @@ impl Access {
     #[must_use]
     pub fn user_of_password(&self, name: &str, password: &str, now: i64) -> Option<&Role> {
         let role = self.role(name).filter(|role| role.may_log_in(now));
-        let known = role.and_then(|role| role.password.as_ref());
-        let is_right = known.unwrap_or(Password::nobodys()).is(password);
-        role.filter(|_| is_right && known.is_some())
+        let stored = role.and_then(|role| role.password.as_ref());
+        let is_right = stored.unwrap_or(Password::nobodys()).is(password);
+        role.filter(|_| is_right && stored.is_some())
     }
 }
 

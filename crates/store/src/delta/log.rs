@@ -117,7 +117,7 @@ impl DeltaLog {
             self.others.push(Action { protocol: action.protocol.take(), ..Action::default() });
         }
         if let Some(txn) = action.txn.take() {
-            let is_same = |other: &Action| other.txn.as_ref().is_some_and(|known| known.app_id == txn.app_id);
+            let is_same = |other: &Action| other.txn.as_ref().is_some_and(|former| former.app_id == txn.app_id);
             self.others.retain(|other| !is_same(other));
             self.others.push(Action { txn: Some(txn), ..Action::default() });
         }

@@ -154,11 +154,11 @@ fn difference(
     }
     let is_shown = spec.publish.is_some() && !state.dropped;
     let schema = match &log.metadata {
-        Some(known) if !is_shown => known.schema_string.clone(),
+        Some(former) if !is_shown => former.schema_string.clone(),
         _ => types::schema(spec)?,
     };
     let metadata = metadata(spec, schema, log.metadata.as_ref(), wanted)?;
-    let same_types = log.metadata.as_ref().is_some_and(|known| known.schema_string == metadata.schema_string);
+    let same_types = log.metadata.as_ref().is_some_and(|former| former.schema_string == metadata.schema_string);
     if log.metadata.as_ref() != Some(&metadata) {
         actions.push(Action { meta_data: Some(metadata), ..Action::default() });
     }
@@ -183,16 +183,16 @@ fn difference(
 }
 
 /// What the Delta table says of itself. Its number stays what it was.
-fn metadata(spec: &TableSpec, schema: String, known: Option<&Metadata>, wanted: &Wanted<'_>) -> Result<Metadata> {
-    let mut configuration = known.map(|known| known.configuration.clone()).unwrap_or_default();
+fn metadata(spec: &TableSpec, schema: String, former: Option<&Metadata>, wanted: &Wanted<'_>) -> Result<Metadata> {
+    let mut configuration = former.map(|former| former.configuration.clone()).unwrap_or_default();
     configuration.retain(|name, _| !name.starts_with("splay."));
     configuration.insert("splay.table".to_owned(), spec.name.clone());
     if !wanted.left_out.is_empty() {
         configuration.insert("splay.leftOut".to_owned(), wanted.left_out());
     }
     let partition_columns = types::partition_values(spec, 0).into_keys().collect();
-    let (id, created_time) = match known {
-        Some(known) => (known.id.clone(), known.created_time),
+    let (id, created_time) = match former {
+        Some(former) => (former.id.clone(), former.created_time),
         None => (action::random_id()?, Some(now() / 1_000_000)),
     };
     Ok(Metadata {

@@ -187,7 +187,7 @@ fn mismatch(spec: &TableSpec, segment: &Segment) -> Result<Option<Mismatch>> {
     for (column, expected) in columns(spec).iter().zip(expected) {
         let fields = found.root_schema().get_fields();
         let is_former = |name: &str| {
-            let is_name = |known: &String| known.eq_ignore_ascii_case(name);
+            let is_name = |other_name: &String| other_name.eq_ignore_ascii_case(name);
             is_name(&column.name) || column.formerly.iter().any(is_name)
         };
         let Some(field) = fields.iter().find(|field| field.name() == column.name) else {

@@ -161,15 +161,15 @@ impl Load {
         }
         let writer = Writer::begin(database, &spec.name)?;
         let spec = match (writer.table(), options.partition) {
-            (Some(state), Some(wanted)) if wanted != state.spec.partition => {
+            (Some(state), Some(requested)) if requested != state.spec.partition => {
                 let has = state.spec.partition;
-                return Err(state.spec.error(format!("its partitions are those of \"{has}\", not of \"{wanted}\"")));
+                return Err(state.spec.error(format!("its partitions are those of \"{has}\", not of \"{requested}\"")));
             }
             (Some(state), _) => fit_spec(&state.spec, spec)?,
             (None, _) if database.view(&spec.name)?.is_some() => {
                 return Err(Error::Name { what: "table", name: spec.name.clone(), reason: "a view has this name" });
             }
-            (None, wanted) => spec.clone().with_partition(wanted.unwrap_or(spec.partition)),
+            (None, requested) => spec.clone().with_partition(requested.unwrap_or(spec.partition)),
         };
         spec.validate()?;
         if options.replace == Replace::Symbols && spec.symbol.is_none() {

@@ -75,8 +75,8 @@ impl RemoteFile {
     }
 
     fn stretch(&self, at: usize) -> &Stretch {
-        let known = self.stretches.get().map_or(&[][..], Vec::as_slice);
-        let found = known[..known.partition_point(|stretch| stretch.bytes.start <= at)].last();
+        let stretch_list = self.stretches.get().map_or(&[][..], Vec::as_slice);
+        let found = stretch_list[..stretch_list.partition_point(|stretch| stretch.bytes.start <= at)].last();
         found.unwrap_or(&self.end)
     }
 
@@ -101,17 +101,17 @@ impl RemoteFile {
         // Another thread may have read them meanwhile.
         found = self.tier.cache.get(&self.key, blocks.clone());
         if let Some(first) = found.iter().position(Option::is_none) {
-            let wanted = self.widened(blocks.start + first..blocks.end, stretch, *requests);
+            let widened_range = self.widened(blocks.start + first..blocks.end, stretch, *requests);
             *requests += 1;
-            let bytes = self.fetch(wanted.clone(), check)?;
-            for (block, part) in (wanted.start / CRC_BLOCK_BYTES..).zip(bytes.chunks(CRC_BLOCK_BYTES)) {
+            let bytes = self.fetch(widened_range.clone(), check)?;
+            for (block, part) in (widened_range.start / CRC_BLOCK_BYTES..).zip(bytes.chunks(CRC_BLOCK_BYTES)) {
                 self.tier.cache.put(&self.key, block, part);
             }
-            if wanted.start <= range.start {
-                return Ok(bytes.slice(range.start - wanted.start..range.end - wanted.start));
+            if widened_range.start <= range.start {
+                return Ok(bytes.slice(range.start - widened_range.start..range.end - widened_range.start));
             }
             for block in blocks.start + first..blocks.end {
-                let start = block * CRC_BLOCK_BYTES - wanted.start;
+                let start = block * CRC_BLOCK_BYTES - widened_range.start;
                 found[block - blocks.start] = Some(bytes.slice(start..(start + CRC_BLOCK_BYTES).min(bytes.len())));
             }
         }

@@ -116,8 +116,8 @@ impl Looked {
     }
 
     fn extend(&mut self, least: u32, greatest: u32) {
-        let known = self.between.unwrap_or((least, greatest));
-        self.between = Some((known.0.min(least), known.1.max(greatest)));
+        let bounds = self.between.unwrap_or((least, greatest));
+        self.between = Some((bounds.0.min(least), bounds.1.max(greatest)));
     }
 }
 

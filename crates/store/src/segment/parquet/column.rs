@@ -106,7 +106,7 @@ impl Column {
 
     /// Adds the pages of a row group; whether they are of a kind that is decoded here.
     fn add(&mut self, file: &CheckedFile, chunk: &ColumnChunkMetaData, rows: Range<usize>) -> Result<bool> {
-        let known = |encoding| {
+        let supported = |encoding| {
             use Encoding::{BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY};
             use Encoding::{PLAIN, RLE, RLE_DICTIONARY};
             matches!(
@@ -115,7 +115,7 @@ impl Column {
             )
         };
         let codec = chunk.compression_codec();
-        if !chunk.encodings().all(known) || !page::is_known(codec) {
+        if !chunk.encodings().all(supported) || !page::is_known(codec) {
             return Ok(false);
         }
         if self.is_coded()
