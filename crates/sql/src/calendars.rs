@@ -44,8 +44,8 @@ impl CalendarTables {
     }
 
     fn no_such_calendar<T>(&self, name: &str) -> Result<T> {
-        let known = Calendar::names();
-        let shipped = known.iter().map(|name| (*name).to_owned());
+        let names_shipped = Calendar::names();
+        let shipped = names_shipped.iter().map(|name| (*name).to_owned());
         let near = |other: &String| levenshtein(&name.to_lowercase(), &other.to_lowercase());
         let is_calendar = |other: &String| {
             let table = self.tables.whole(other);
@@ -58,7 +58,7 @@ impl CalendarTables {
         let hint = meant.map_or_else(|| "; there".to_owned(), |meant| format!("; did you mean {meant:?}? There"));
         plan_err!(
             "there is no calendar {name:?}{hint} are {}, and the reference tables of this database that are calendars",
-            known.join(", ")
+            names_shipped.join(", ")
         )
     }
 }

@@ -287,8 +287,8 @@ mod tests {
             ("deallocate q", "does not exist"),
             ("deallocate", "expected a statement"),
         ] {
-            let told = resolved(&mut session, text);
-            assert!(told.starts_with("error") && told.contains(expected), "{text}: {told}");
+            let message = resolved(&mut session, text);
+            assert!(message.starts_with("error") && message.contains(expected), "{text}: {message}");
         }
         let long = format!("prepare long as select {}", "$1, ".repeat(100_000));
         assert_eq!(resolved(&mut session, &long), "done");

@@ -22,7 +22,7 @@ const COMPARISONS: [(Operator, BinaryOp); 5] = [
 pub(crate) fn narrow(selection: &mut Selection, spec: &TableSpec, filter: &Expr) -> bool {
     if let Some(symbols) = symbols_of(spec, filter) {
         match &mut selection.symbols {
-            Some(known) => known.retain(|symbol| symbols.contains(symbol)),
+            Some(allowed) => allowed.retain(|symbol| symbols.contains(symbol)),
             None => selection.symbols = Some(symbols),
         }
         return true;

@@ -408,8 +408,8 @@ fn note_stats(metrics: &ExecutionPlanMetricsSet, stats: &SelectionStats) {
 
 /// Pieces for each stream: rows that follow each other, about equally many.
 fn split(pieces: Vec<Piece>, rows: u64, streams_max: usize) -> Vec<Vec<Piece>> {
-    let wanted = rows.div_ceil(STREAM_ROWS_MIN).clamp(1, streams_max.max(1) as u64);
-    let share = rows.div_ceil(wanted).next_multiple_of(splay_store::BLOCK_ROWS as u64).max(1);
+    let stream_count = rows.div_ceil(STREAM_ROWS_MIN).clamp(1, streams_max.max(1) as u64);
+    let share = rows.div_ceil(stream_count).next_multiple_of(splay_store::BLOCK_ROWS as u64).max(1);
     let (mut streams, mut filled) = (vec![Vec::new()], 0);
     for mut piece in pieces {
         while !piece.rows.is_empty() {

@@ -180,8 +180,8 @@ mod tests {
             ("copy t to 'a' b", "not expected"),
             ("copy t from 'a.csv' (format parquet)", "isn't named as parquet"),
         ] {
-            let told = copy_to(text).unwrap_err().to_string();
-            assert!(told.contains(part), "{text}: {told}");
+            let message = copy_to(text).unwrap_err().to_string();
+            assert!(message.contains(part), "{text}: {message}");
         }
     }
 }

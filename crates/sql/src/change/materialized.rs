@@ -123,8 +123,8 @@ fn fill(
 
 /// The table that keeps the rows of a view.
 fn rows_spec(view: &View, query: &Query, source: &TableSpec, options: &[(String, String)]) -> Result<TableSpec> {
-    let known = [&["symbol", "partition", QUERY_REWRITE][..], &LIFECYCLE].concat();
-    refuse_unknown(options, &known, "of a materialized view; there is")?;
+    let supported = [&["symbol", "partition", QUERY_REWRITE][..], &LIFECYCLE].concat();
+    refuse_unknown(options, &supported, "of a materialized view; there is")?;
     let mut all = vec![("time".to_owned(), query.time().to_owned())];
     let is_of_rows = |name: &str| name == "symbol" || LIFECYCLE.contains(&name);
     all.extend(options.iter().filter(|(name, _)| is_of_rows(name)).cloned());
@@ -149,9 +149,9 @@ fn query_rewrite(options: &[(String, String)]) -> Result<Option<bool>> {
     }
 }
 
-fn refuse_unknown(options: &[(String, String)], known: &[&str], of: &str) -> Result<()> {
-    match options.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-        Some((name, _)) => fault(format!("{name} is no option {of} {}", known.join(", "))),
+fn refuse_unknown(options: &[(String, String)], supported: &[&str], of: &str) -> Result<()> {
+    match options.iter().find(|(name, _)| !supported.contains(&name.as_str())) {
+        Some((name, _)) => fault(format!("{name} is no option {of} {}", supported.join(", "))),
         None => Ok(()),
     }
 }
@@ -163,8 +163,8 @@ pub(super) fn set_options(
     options: &[(String, String)],
     stop: Stop<'_>,
 ) -> Result<Changed> {
-    let known = [&[QUERY_REWRITE][..], &LIFECYCLE].concat();
-    refuse_unknown(options, &known, "that ALTER MATERIALIZED VIEW changes; there are")?;
+    let supported = [&[QUERY_REWRITE][..], &LIFECYCLE].concat();
+    refuse_unknown(options, &supported, "that ALTER MATERIALIZED VIEW changes; there are")?;
     let view = found(database, name)?;
     let query_rewrite = query_rewrite(options)?;
     let of_rows = options::of_lifecycle(options)?;

@@ -52,7 +52,7 @@ impl Session {
 }
 
 fn held(spec: &TableSpec, column: &str) -> Option<DataType> {
-    let found = spec.columns.iter().find(|known| known.name.eq_ignore_ascii_case(column));
+    let found = spec.columns.iter().find(|candidate| candidate.name.eq_ignore_ascii_case(column));
     found.map(|column| column.column_type.arrow())
 }
 

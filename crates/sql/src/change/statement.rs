@@ -300,7 +300,7 @@ fn create(words: &mut Words<'_>) -> Result<Statement> {
     let mut options = options::of_creation(words)?;
     // The only form where a query gives the columns.
     let mut of_option = |name: &str| {
-        let place = options.iter().position(|(known, _)| known == name);
+        let place = options.iter().position(|(option, _)| option == name);
         place.map(|place| options.remove(place).1)
     };
     for (given, is_given, clause) in [

@@ -84,7 +84,7 @@ impl VisitorMut for Selects {
 }
 
 fn arrange_select(select: &mut Select) -> Result<()> {
-    let has = |wanted| select.from.iter().any(|from| has_marker(from, wanted));
+    let has = |marker_kind| select.from.iter().any(|from| has_marker(from, marker_kind));
     let (asof, window) = (has(Marker::Asof), has(Marker::Window));
     if asof || window {
         spell_wildcards(select)?;
@@ -105,11 +105,11 @@ pub(crate) fn is_by_time(from: &TableWithJoins) -> bool {
     has_marker(from, Marker::Asof) || has_marker(from, Marker::Window)
 }
 
-fn has_marker(from: &TableWithJoins, wanted: Marker) -> bool {
+fn has_marker(from: &TableWithJoins, marker_kind: Marker) -> bool {
     let relations = std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation));
     relations.into_iter().any(|relation| match relation {
-        TableFactor::NestedJoin { table_with_joins, .. } => has_marker(table_with_joins, wanted),
-        relation => marker(relation) == Some(wanted),
+        TableFactor::NestedJoin { table_with_joins, .. } => has_marker(table_with_joins, marker_kind),
+        relation => marker(relation) == Some(marker_kind),
     })
 }
 

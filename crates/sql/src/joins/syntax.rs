@@ -146,21 +146,21 @@ impl Clauses<'_> {
         found
     }
 
-    fn take(&mut self, wanted: &Token) -> bool {
+    fn take(&mut self, expected: &Token) -> bool {
         let next = solid(self.tokens, self.at);
-        let found = self.tokens.get(next) == Some(wanted);
+        let found = self.tokens.get(next) == Some(expected);
         if found {
             self.at = next + 1;
         }
         found
     }
 
-    fn expect(&mut self, wanted: &Token, clause: &str) -> Parsed<()> {
-        if self.take(wanted) {
+    fn expect(&mut self, expected: &Token, clause: &str) -> Parsed<()> {
+        if self.take(expected) {
             return Ok(());
         }
         let found = self.tokens.get(solid(self.tokens, self.at)).map_or("the end".to_owned(), ToString::to_string);
-        Err(format!("expected {wanted} in {clause}, found {found}"))
+        Err(format!("expected {expected} in {clause}, found {found}"))
     }
 
     /// The text of what `parse` takes.

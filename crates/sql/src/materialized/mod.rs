@@ -217,8 +217,8 @@ impl ViewState {
     fn new(planned: &Arc<PlannedView>, key: Key, snapshots: Snapshots) -> Result<ViewState> {
         let Snapshots { tables, kept } = snapshots;
         let fits = kept.as_ref().is_none_or(|kept| {
-            let same = |(kept, given): (&ColumnSpec, &ColumnSpec)| {
-                (&kept.name, &kept.column_type) == (&given.name, &given.column_type)
+            let same = |(kept, current): (&ColumnSpec, &ColumnSpec)| {
+                (&kept.name, &kept.column_type) == (&current.name, &current.column_type)
             };
             let columns = &kept.spec().columns;
             columns.len() == planned.query.columns.len() && columns.iter().zip(&planned.query.columns).all(same)
@@ -372,12 +372,12 @@ impl Query {
         let query = format!("{before}{rows}{behind}");
         let stored = TableSpec::new("rows", self.columns.clone(), self.time(), None).arrow();
         let fields = || self.schema.fields().iter().zip(stored.fields());
-        if fields().all(|(given, kept)| given.data_type() == kept.data_type()) {
+        if fields().all(|(current, kept)| current.data_type() == kept.data_type()) {
             return query;
         }
-        let items = fields().map(|(given, kept)| {
-            let name = quoted(given.name());
-            match given.data_type() == kept.data_type() {
+        let items = fields().map(|(current, kept)| {
+            let name = quoted(current.name());
+            match current.data_type() == kept.data_type() {
                 true => name,
                 false => format!("arrow_cast({name}, '{}') AS {name}", kept.data_type()),
             }

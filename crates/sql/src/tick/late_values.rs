@@ -89,7 +89,7 @@ fn over_columns_of(expr: &TickExpr, columns: &mut Vec<TickExpr>) -> TickExpr {
     expr.visit_columns(&mut |column| _ = read.insert(column));
     let mut places = vec![TickExpr::Column(0); read.last().map_or(0, |last| last + 1)];
     for column in read {
-        let is_it = |known: &TickExpr| matches!(known, TickExpr::Column(known) if *known == column);
+        let is_it = |computed: &TickExpr| matches!(computed, TickExpr::Column(computed) if *computed == column);
         let place = columns.iter().position(is_it).unwrap_or_else(|| {
             columns.push(TickExpr::Column(column));
             columns.len() - 1

@@ -272,7 +272,7 @@ impl Recogniser<'_> {
         }
         let width = snapshot.spec().shown_columns().len() + usize::from(table.has_date());
         let name = scan.table_name.table().to_owned();
-        let number = match self.tables.iter().position(|(known, _)| *known == name) {
+        let number = match self.tables.iter().position(|(table_name, _)| *table_name == name) {
             Some(number) => number,
             None => {
                 self.tables.push((name, snapshot.clone()));
@@ -365,7 +365,7 @@ impl Recogniser<'_> {
             return;
         }
         scan.predicate = Some(match scan.predicate.take() {
-            Some(known) => TickExpr::Binary(BinaryOp::And, Box::new(known), Box::new(condition)),
+            Some(former) => TickExpr::Binary(BinaryOp::And, Box::new(former), Box::new(condition)),
             None => condition,
         });
     }

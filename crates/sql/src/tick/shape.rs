@@ -195,13 +195,13 @@ fn take<'t>(
     };
     // Equal literals are one parameter, so that expressions which are equal stay so.
     // Of a long list only those that are written alike, for it is looked through for each of them.
-    let known = if shape.literals.len() < LITERALS_COMPARED {
+    let position = if shape.literals.len() < LITERALS_COMPARED {
         shape.literals.iter().position(|literal| *literal == value)
     } else {
         seen.get(written).copied()
     };
-    let number = known.unwrap_or(shape.literals.len());
-    if known.is_none() {
+    let number = position.unwrap_or(shape.literals.len());
+    if position.is_none() {
         seen.insert(written, number);
         shape.literals.push(value);
     }
