@@ -135,10 +135,10 @@ impl Subscriptions {
         encode: E,
     ) -> Outcome<Updates<E::Message>> {
         let begun = follower.who().begin(Action::subscription(&ask.tables().join(", "))).await?;
-        let (sources, asked, asking) = (self.sources.clone(), ask.clone(), follower.clone());
+        let (sources, request, asking) = (self.sources.clone(), ask.clone(), follower.clone());
         let subscribed = tokio::task::spawn_blocking(move || {
             asking.check()?;
-            sources.open(&asked)
+            sources.open(&request)
         });
         let subscribed = subscribed.await;
         let broke_off = |_| Problem::new(Code::Internal, "the subscription broke off");

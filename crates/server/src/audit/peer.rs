@@ -67,14 +67,14 @@ impl Peer {
         if !self.auditor.records(AuditLevel::Changes) {
             return;
         }
-        let mut known = self.signed_in.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= SIGNED_IN_MAX {
-            known.clear();
+        let mut callers = self.signed_in.lock().unwrap_or_else(PoisonError::into_inner);
+        if callers.len() >= SIGNED_IN_MAX {
+            callers.clear();
         }
-        if !known.insert((Arc::clone(user), role)) {
+        if !callers.insert((Arc::clone(user), role)) {
             return;
         }
-        drop(known);
+        drop(callers);
         let event = AuditEvent { user: user.to_string(), role, outcome: "ok", ..self.event("sign_in") };
         self.auditor.note(event, None);
     }

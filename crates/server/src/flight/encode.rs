@@ -111,7 +111,7 @@ impl EncodeUpdate for Messages {
         let mut messages = Vec::new();
         match &self.schema {
             None => messages.push(Messages::schema(self, &schema)),
-            Some(known) if *known == schema => {}
+            Some(previous) if *previous == schema => {}
             Some(_) => {
                 // A Flight stream has one schema.
                 return Err(Problem::new(Code::Gone, "the table has other columns now; subscribe again"));

@@ -221,9 +221,9 @@ fn csv(buffer: &mut CountedBuffer, batch: &RecordBatch, memory: &AnswerMemory, h
     let (text, mut refused) = (memory.part(), None);
     let rows = nested_as_text(batch, &mut |bytes| {
         text.resize(bytes).map_err(|error| {
-            let told = ArrowError::MemoryError(error.to_string());
+            let arrow_error = ArrowError::MemoryError(error.to_string());
             refused = Some(error);
-            told
+            arrow_error
         })
     });
     let rows = rows.map_err(|error| refused.map_or_else(|| cant_write(error), Problem::from))?;

@@ -77,7 +77,7 @@ fn console_of(vouching: &Vouching, headers: &HeaderMap) -> Outcome<String> {
     };
     let is_it = url
         .parse::<Uri>()
-        .is_ok_and(|uri| uri.authority().is_some_and(|known| known.as_str().eq_ignore_ascii_case(host)));
+        .is_ok_and(|uri| uri.authority().is_some_and(|authority| authority.as_str().eq_ignore_ascii_case(host)));
     match is_it {
         true => Ok(url.to_owned()),
         false => Err(Problem::new(Code::Request, format!("sign in at the console's address, {url}"))),

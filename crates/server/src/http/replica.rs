@@ -31,8 +31,8 @@ pub(crate) const FOLLOWER_REQUESTS_MAX: usize = 32;
 pub(super) async fn state(State(server): Server, headers: HeaderMap, body: Body) -> Outcome<Response> {
     let (leader, place) = leader(&server, &headers).await?;
     let asker: Asker = asked(&server, &headers, body).await?;
-    let told = on_thread(move || (leader.state(&asker), place).0).await?;
-    Ok(told.map_or_else(refusal, |state| Json(state).into_response()))
+    let outcome = on_thread(move || (leader.state(&asker), place).0).await?;
+    Ok(outcome.map_or_else(refusal, |state| Json(state).into_response()))
 }
 
 /// `POST /replica/journal`
@@ -108,7 +108,7 @@ fn refusal(error: IngestError) -> Response {
         }
         _ => return Problem::from(error).into_response(),
     };
-    let mut told = json!({ "error": error.to_string(), "code": Code::ReadOnly.as_str(), "retryable": false });
-    told[key] = value;
-    (StatusCode::CONFLICT, Json(told)).into_response()
+    let mut refusal_body = json!({ "error": error.to_string(), "code": Code::ReadOnly.as_str(), "retryable": false });
+    refusal_body[key] = value;
+    (StatusCode::CONFLICT, Json(refusal_body)).into_response()
 }

@@ -65,8 +65,8 @@ async fn run(server: &Shared, caller: Caller, place: Place, socket: &mut WebSock
     let ask = Ask::parse(&first.into_data())?;
     let follower = server.follower(caller, &ask);
     let mut updates = server.subscriptions.open((place, follower), &ask, Frames { format: ask.format }).await?;
-    let said = json!({ "subscribed": ask.subscribed() }).to_string();
-    if socket.send(Message::text(said)).await.is_err() {
+    let reply = json!({ "subscribed": ask.subscribed() }).to_string();
+    if socket.send(Message::text(reply)).await.is_err() {
         return Ok(());
     }
     pass_on(socket, &mut updates).await

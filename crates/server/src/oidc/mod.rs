@@ -176,7 +176,7 @@ impl Vouching {
         let begun = self.0.logins.begin(now).map_err(no_random)?;
         let mut scopes = vec!["openid"];
         scopes.extend(settings.scopes.iter().map(String::as_str).filter(|scope| *scope != "openid"));
-        let asked = Form::of([
+        let parameters = Form::of([
             ("response_type", "code"),
             ("client_id", &settings.client_id),
             ("redirect_uri", &callback(console)),
@@ -186,7 +186,7 @@ impl Vouching {
             ("code_challenge", &begun.challenge()),
             ("code_challenge_method", "S256"),
         ]);
-        let url = self.0.provider.sign_in_url(&asked).await?;
+        let url = self.0.provider.sign_in_url(&parameters).await?;
         Ok(SignIn { url, cookie: begun.cookie().to_owned() })
     }
 
@@ -205,13 +205,13 @@ impl Vouching {
         if returned.issuer.is_some_and(|other| other != issuer) {
             return Err(Problem::new(Code::Unauthorized, "another provider answers the sign-in"));
         }
-        let asked = Form::of([
+        let parameters = Form::of([
             ("grant_type", "authorization_code"),
             ("code", returned.code),
             ("redirect_uri", &callback(returned.console)),
             ("code_verifier", &begun.verifier()),
         ]);
-        let token = self.0.provider.redeem(asked).await?;
+        let token = self.0.provider.redeem(parameters).await?;
         let nonce = begun.nonce();
         let sign_in = Some((self.settings().client_id.as_str(), nonce.as_str()));
         let expected = Expected { issuer, audiences: &self.0.client, sign_in, now };

@@ -157,8 +157,8 @@ impl Provider {
     /// What is known of the provider, which is asked if nothing is.
     async fn known(self: &Arc<Self>) -> Outcome<Arc<Known>> {
         let Some(known) = self.current() else {
-            let asked = self.ask(None).await?;
-            return asked.ok_or_else(|| away(&"it was asked too often"));
+            let answer = self.ask(None).await?;
+            return answer.ok_or_else(|| away(&"it was asked too often"));
         };
         if known.at.elapsed() >= FRESH_TIME && !self.refreshes.swap(true, Ordering::Relaxed) {
             let (provider, last) = (Arc::clone(self), Arc::clone(&known));

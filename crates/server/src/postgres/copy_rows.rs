@@ -453,8 +453,8 @@ mod tests {
             (StreamKind::Binary, b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\x03", "field count is 3"),
             (StreamKind::Binary, b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\x09", "unexpected end"),
         ] {
-            let told = texts(text, &format(kind)).unwrap_err();
-            assert!(told.contains(expected), "{}: {told}", text.escape_ascii());
+            let message = texts(text, &format(kind)).unwrap_err();
+            assert!(message.contains(expected), "{}: {message}", text.escape_ascii());
         }
     }
 

@@ -156,7 +156,7 @@ fn leads(state: &ReplicaState, leader: &HttpLeader) -> bool {
         return false;
     }
     let asker = Asker { database: state.database.clone(), epoch: state.epoch, ..Asker::default() };
-    !matches!(leader.state(&asker), Ok(told) if told.epoch > state.epoch)
+    !matches!(leader.state(&asker), Ok(leader_state) if leader_state.epoch > state.epoch)
 }
 
 fn follow(
