@@ -1,4 +1,4 @@
-//! What goes in, and what is said of it.
+//! Batches that senders append, and their acknowledgements.
 
 use arrow::array::RecordBatch;
 use serde::{Deserialize, Serialize};

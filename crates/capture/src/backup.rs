@@ -1,11 +1,11 @@
-//! Backups while rows come in: journal and tables in one cut.
+//! Backups while rows arrive: journal and tables in one consistent cut.
 //!
-//! - The journal is copied first and the tables' commits are taken afterwards, so that rows which move to the files in between are in the
-//!   copy of one or the other. What both have the manifest leaves out, as after any start.
-//! - A commit may name batches that came after the journal was copied, and have them in part: late rows stay in memory. Then what has come
-//!   is copied, and the commits are taken once more, until the journal has all that they name. Both are quick; segments are copied last,
-//!   while a lease keeps them from being removed.
-//! - Of the newest file the whole frames are copied.
+//! - The journal is copied first, and the tables' commits are taken afterwards, so rows that move to files in between
+//!   are in at least one of both copies. A row in both is excluded from the journal by the manifest, as at any start.
+//! - A commit may contain part of a batch that arrived after the journal was copied, because late rows stay in
+//!   memory. Then the rest of the journal is copied and the commits are taken again, until the journal has all
+//!   batches that they name. Both are quick. Segments are copied last, while a lease prevents their removal.
+//! - Of the newest journal file only whole frames are copied.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

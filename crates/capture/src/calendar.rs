@@ -1,4 +1,4 @@
-//! Calendars: in which zone the dates of a table begin and end, and how long after its end one is rolled.
+//! Calendars of tables: the time zone of their dates, and the delay from a date's end to its roll.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Capture of a database: takes rows, tells of them, and ends in good order.
+//! Capture of a database: accepts rows, acknowledges them, reports its state, and closes in order.
 
 mod open;
 mod quarantine;
@@ -249,9 +249,9 @@ impl Capture {
         let shared = &self.shared;
         let counters = &shared.counters;
         let mut tables: Vec<TableStatus> = shared.all_live().iter().map(|live| shared.table_status(live)).collect();
-        let known = shared.producers.lock().unwrap_or_else(PoisonError::into_inner);
-        let (producers, producers_latest) = report::latest(&known);
-        drop(known);
+        let producers_lock = shared.producers.lock().unwrap_or_else(PoisonError::into_inner);
+        let (producers, producers_latest) = report::latest(&producers_lock);
+        drop(producers_lock);
         tables.sort_by(|one, other| one.table.cmp(&other.table));
         let sum = |of: fn(&DedupeStatus) -> u64| tables.iter().filter_map(|table| table.dedupe.as_ref()).map(of).sum();
         Status {

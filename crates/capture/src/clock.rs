@@ -1,4 +1,4 @@
-//! The clock, which tests bring along. What rows are stamped with is made of it in `receipt`.
+//! The clock, which tests replace. `receipt` derives receive times from it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};

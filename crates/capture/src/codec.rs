@@ -1,9 +1,10 @@
-//! Rows as bytes, and back: what the journal keeps of a batch.
+//! Batches as bytes, and back: the journal's encoding of rows.
 //!
-//! - Columns follow each other in the order of the table; their types are known from the table's description.
-//! - A dictionary is written with the texts that its rows use, so that one row of a table of many symbols stays small.
-//! - A column of nulls alone is a mark; of one that is mostly null the values that there are are written.
-//! - Reading trusts nothing: lengths are checked before anything is allocated, and arrays are built with full validation.
+//! - Columns follow each other in the order of the table; the table's layout gives their types.
+//! - A dictionary is written with only the texts that its rows use, so one row of a table of many symbols stays
+//!   small.
+//! - A column of only nulls is a mark; a column of mostly nulls is written as its values alone.
+//! - The decoder trusts nothing: it checks lengths before it allocates, and builds arrays with full validation.
 //!
 //! Bytes: docs/format/journal.md.
 

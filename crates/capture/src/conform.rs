@@ -1,8 +1,8 @@
-//! Rows as they come in, as rows of their table.
+//! Converts incoming rows to the columns of their table.
 //!
-//! - Columns are matched by name without regard to case; missing ones are null.
-//! - A cast is made only where it gives every value back; else the whole batch is refused.
-//! - Columns that the table lacks are named, so that the table can be given them first.
+//! - Columns match by name without regard to case; missing ones are null.
+//! - A cast must be exact for every value; otherwise the whole batch is refused.
+//! - Columns that the table lacks are reported, so that the caller can add them first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -118,16 +118,16 @@ pub(crate) fn conform(spec: &TableSpec, rows: &RecordBatch) -> Result<RecordBatc
 }
 
 /// A column in the type of the table, if that gives every value back.
-fn fit(spec: &TableSpec, name: &str, column: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
-    let given = column.data_type();
-    if holds_nothing(given) {
-        return Ok(new_null_array(wanted, column.len()));
+fn fit(spec: &TableSpec, name: &str, column: &ArrayRef, target: &DataType) -> Result<ArrayRef> {
+    let actual = column.data_type();
+    if holds_nothing(actual) {
+        return Ok(new_null_array(target, column.len()));
     }
     let refused =
-        |why: String| Error::rejected(&spec.name, format!("column {name:?} is {wanted}, the rows have {why}"));
+        |why: String| Error::rejected(&spec.name, format!("column {name:?} is {target}, the rows have {why}"));
     // Before anything is cast: what isn't text may take any room as text.
-    if is_text(given) != is_text(wanted) {
-        return Err(refused(given.to_string()));
+    if is_text(actual) != is_text(target) {
+        return Err(refused(actual.to_string()));
     }
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let cast = |column: &ArrayRef, to: &DataType| {
@@ -139,12 +139,12 @@ fn fit(spec: &TableSpec, name: &str, column: &ArrayRef, wanted: &DataType) -> Re
     // As it is stored: a NaN is one value, so that it doesn't count as changed by a cast.
     let formed = one_nan(column);
     let column = formed.as_ref().unwrap_or(column);
-    let fitted = cast(column, wanted)?;
-    if is_text(wanted) {
+    let fitted = cast(column, target)?;
+    if is_text(target) {
         return Ok(without_null_texts(&fitted));
     }
-    if given != wanted && cast(&fitted, given)?.to_data() != column.to_data() {
-        return Err(refused(format!("{given} with values that it can't hold")));
+    if actual != target && cast(&fitted, actual)?.to_data() != column.to_data() {
+        return Err(refused(format!("{actual} with values that it can't hold")));
     }
     Ok(fitted)
 }
@@ -237,10 +237,10 @@ mod tests {
         let keys = Int32Array::from(vec![None, None, None]);
         let dictionary: ArrayRef = Arc::new(DictionaryArray::new(keys, Arc::new(arrow::array::NullArray::new(0))));
         let spec = TableSpec::new("t", vec![ColumnSpec::new("time", ColumnType::Timestamp)], "time", None);
-        for wanted in [ColumnType::Symbol, ColumnType::Text, ColumnType::Float64, ColumnType::Levels { size: 2 }] {
+        for target in [ColumnType::Symbol, ColumnType::Text, ColumnType::Float64, ColumnType::Levels { size: 2 }] {
             for column in [&nothing, &dictionary] {
-                let fitted = fit(&spec, "c", column, &wanted.arrow()).unwrap();
-                assert_eq!((fitted.data_type(), fitted.len()), (&wanted.arrow(), 3));
+                let fitted = fit(&spec, "c", column, &target.arrow()).unwrap();
+                assert_eq!((fitted.data_type(), fitted.len()), (&target.arrow(), 3));
                 assert_eq!(fitted.logical_null_count(), 3);
             }
         }

@@ -1,12 +1,14 @@
-//! Room on the disk: rows are refused before it is full, and a reserve is kept for what has to be written all the same.
+//! A full disk: rows are refused before it is full, and a reserve keeps room for writes that must still succeed.
 //!
-//! - While fewer than `disk_free_bytes_min` are free, rows are refused by an error that names both figures. They are taken again, without a
-//!   start, once a quarter more is free, so that a disk about as full as that isn't taken for full and not in turns.
-//! - `.journal/reserve` is a file that takes room. It is removed when a write finds none, and by a start that finds little, so that
-//!   write-downs, commits and an orderly stop can go on. It is made again once there is room for it above the bound.
+//! - While fewer than `disk_free_bytes_min` are free, rows are refused with an error that states both figures. They
+//!   are accepted again, without a restart, once a quarter more is free; this hysteresis avoids alternating between
+//!   both states.
+//! - `.journal/reserve` is a file that occupies space. It is removed when a write finds no space, and by a start that
+//!   finds little, so that write-downs, commits and an orderly stop can proceed. It is created again once there is
+//!   space for it above the limit.
 //! - Both figures are at most a twentieth of the file system.
-//! - What is free is looked at by the keeper, and by who brings rows where the last look is 100 ms ago. Where the system doesn't say what is
-//!   free, or says it without regard to a quota, only a write that finds no room tells.
+//! - The keeper checks the free space, and so do senders if the last check is 100 ms old. If the system doesn't
+//!   report free space, or reports it without regard to a quota, only a failing write reveals that the disk is full.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -130,16 +132,16 @@ impl Disk {
     pub(crate) fn tend(&self) {
         let mut state = self.state();
         self.look(&mut state);
-        let wanted = state.bounded(self.reserve_bytes);
+        let target = state.bounded(self.reserve_bytes);
         let has_just_gone = state.given_back_at.is_some_and(|at| at.elapsed() < PAUSE);
-        let is_right = state.reserve == wanted || wanted == 0 && state.reserve == 0;
-        let room = state.bounded(self.free_bytes_min).saturating_add(wanted.saturating_sub(state.reserve));
+        let is_right = state.reserve == target || target == 0 && state.reserve == 0;
+        let room = state.bounded(self.free_bytes_min).saturating_add(target.saturating_sub(state.reserve));
         if is_right || has_just_gone || !state.has(room) {
             return;
         }
-        if let Err(error) = self.make(&mut state, wanted) {
+        if let Err(error) = self.make(&mut state, target) {
             state.given_back_at = Some(Instant::now());
-            tracing::warn!(%error, bytes = wanted, "there is no reserve on the disk for now");
+            tracing::warn!(%error, bytes = target, "there is no reserve on the disk for now");
         }
     }
 

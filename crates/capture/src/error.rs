@@ -1,4 +1,4 @@
-//! What can go wrong in capture, one variant for each thing a caller would do differently.
+//! Errors of capture, one variant for each case in which a caller would act differently.
 
 use std::path::PathBuf;
 

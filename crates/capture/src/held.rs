@@ -1,13 +1,16 @@
-//! Numbers of producers that found no room: what a producer sends behind one must not come before it.
+//! Numbers of producers that found no room: later numbers of such a producer are refused until the missing one is
+//! stored.
 //!
-//! A producer's numbers rise, and a number up to its last is a repeat. If a batch found no room, and a later one did, the first would be
-//! taken for a repeat when it comes again, and its rows be lost with an acknowledgement. So a later number is refused, as often as
-//! it comes, until the missing one is stored, is refused for good, or is given up by its producer; it is then missing, too. It is the same whether
-//! there was no room in memory, where a batch isn't even put into the queue, or on disk.
+//! A producer's numbers ascend, and a number at or below its last one is a repeat. If one batch found no room and a
+//! later one was stored, the first would be taken for a repeat at its second attempt: acknowledged, and its rows
+//! lost. So each later number is refused, at every attempt, until the missing one is stored, is refused for good, or
+//! is given up by its producer; meanwhile the refused numbers are missing too. It doesn't matter whether memory was
+//! short, in which case the batch never reaches the queue, or the disk.
 //!
-//! A batch that says which number it follows on needs none of this: it is refused wherever it doesn't.
+//! A batch that names the number it follows on needs none of this: it is refused unless that is the producer's last
+//! number.
 //!
-//! Numbers are remembered within a bound. Beyond it the producer that has waited longest is forgotten, which is logged as an error.
+//! Memory is bounded. Beyond it the producer that has waited longest is forgotten, which is logged as an error.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

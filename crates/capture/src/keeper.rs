@@ -1,10 +1,10 @@
-//! The keeper: bounds what is in memory by writing rows down, and rolls dates that have ended.
+//! The keeper: bounds the rows in memory by write-downs, and rolls dates that have ended.
 //!
-//! - A write-down is one commit; the files and the live rows change over in one instant for every reader (see `live`).
-//! - Rows that are later, by their own time, than a cut stay live, so that rows which come a little late find their place in
-//!   memory and no file has to be written anew for them.
-//! - A roll writes an ended date's rows down and joins its segments. It may be interrupted anywhere and done again. Rows that come in
-//!   for such a date afterwards amend it: it is rolled once more when none have come for a while.
+//! - A write-down is one commit; files and live rows switch in one instant for every reader (see `live`).
+//! - Rows later than a cut, by their own time, stay live, so slightly late rows are merged in memory and no file is
+//!   rewritten for them.
+//! - A roll writes an ended date's rows down and merges its segments. It may be interrupted anywhere and repeated. If
+//!   later rows arrive for such a date, it is rolled once more when none have arrived for a while.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! Columns without a value. Those of one type share their memory: a table has many columns, and rows may name few of them.
+//! Columns of nulls. Those of one type share their memory: a table has many columns, and rows may name few of them.
 
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::datatypes::DataType;
@@ -21,8 +21,8 @@ impl NullColumns {
 
     /// The column of a type.
     pub(crate) fn of(&mut self, data_type: &DataType) -> ArrayRef {
-        if let Some(known) = self.made.iter().find(|column| column.data_type() == data_type) {
-            return ArrayRef::clone(known);
+        if let Some(cached) = self.made.iter().find(|column| column.data_type() == data_type) {
+            return ArrayRef::clone(cached);
         }
         let column = new_null_array(data_type, self.rows);
         self.made.push(ArrayRef::clone(&column));

@@ -1,7 +1,7 @@
-//! The organiser: puts live rows in order before somebody asks for them, and keeps layers few.
+//! The organiser: sorts live rows before a reader needs them, and merges layers.
 //!
-//! A reader puts into layers what came in since the one before it, and joins small layers. What takes longer is done here, while
-//! readers go on with the layers that there are.
+//! A reader turns the tail since the previous reader into a layer, and merges small layers. The organiser does the
+//! longer work, while readers use the existing layers.
 
 use std::sync::Weak;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Batches on their way to the journal. Senders wait while it is full; the journal's thread takes all there is at once.
+//! The queue of batches before the journal. Senders wait while it is full; the journal's thread takes all waiting
+//! batches at once.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,11 +1,11 @@
-//! When rows came in: receive times, which never go back, whatever is done to the clock.
+//! Receive times, which never go back, whatever happens to the clock.
 //!
-//! - *The clock as read* is what the machine takes for now. It may be wrong, and be put right.
-//! - A *receive time* is the clock as read, unless that is behind the last receive time, of this process or of one before it, which the
-//!   journal knows. Until the clock has caught up, receive times go on from the last one at half the speed of time: their order and
-//!   about their distances stay, and the lead is gone after twice its length.
-//! - Steps of the clock are seen by another one that nobody puts: one that the two don't take alike, by more than a second between two
-//!   readings, is told and counted.
+//! - *The clock as read* is the machine's time. It may be wrong, and may be corrected.
+//! - A *receive time* is the clock as read, unless that is before the last receive time, of this process or of an
+//!   earlier one (from the journal). Until the clock has caught up, receive times continue from the last one at half
+//!   the speed of time: order is preserved, distances about so, and the lead is gone after twice its length.
+//! - A step of the clock is detected by comparison with the monotonic clock: a difference of more than a second
+//!   between two readings is reported and counted.
 //!
 //! Reasons: docs/adr/0026-receive-times-never-go-back.md.
 

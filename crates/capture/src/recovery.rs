@@ -1,7 +1,6 @@
-//! Rows that come back from the journal after a start.
+//! Restores rows from the journal at a start.
 //!
-//! Batches of few rows that follow each other are put together: one by one they would take kilobytes each, and as much time as many
-//! rows.
+//! Small adjacent batches are concatenated: one by one they would take kilobytes each, and as much time as many rows.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! What was refused, with the reason: counted, the newest kept in memory, and all of it written to a log of bounded size.
+//! Refused input with its reasons: counted, the newest in memory, all of it in a log of bounded size.
 //!
-//! - The log is `.journal/rejected.log`, a JSON object a line; when it is full it becomes `rejected.1.log`, and a new one begins. It is
-//!   written by the keeper's thread, so that nobody who sends or refuses waits for the disk, and isn't synced.
-//! - It is for people: whatever happens to it, rows go on.
+//! - The log is `.journal/rejected.log`, one JSON object per line; when full it becomes `rejected.1.log`, and a new
+//!   one begins. The keeper's thread writes it, without a sync, so no sender waits for the disk.
+//! - It is for people: rows don't depend on it.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -79,8 +79,8 @@ impl Refusals {
         drop(state);
         if let Some(first) = all.first().filter(|_| left_out > 0) {
             let reason = format!("{left_out} refusals came too fast to be written here");
-            let told = Rejected { at: first.at, way: Cow::Borrowed("log"), reason, sample: String::new() };
-            all.insert(0, told);
+            let summary = Rejected { at: first.at, way: Cow::Borrowed("log"), reason, sample: String::new() };
+            all.insert(0, summary);
         }
         let mut lines = Vec::new();
         for rejected in all {

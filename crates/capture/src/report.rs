@@ -1,6 +1,6 @@
-//! The state of a database for those who run it: what its tables have, and what is captured into them.
+//! The state of a database for operators: its tables, and what is captured into them.
 //!
-//! A running server tells its own; of a database at rest it is read from the files, of which none is changed.
+//! A running server reports its own state; for a database at rest the files are read, and none is changed.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,8 @@
-//! How long rows get in the columns of their table, found out without making them.
+//! Estimates how many bytes a batch will occupy in the columns of its table, without building them.
 //!
-//! Few bytes can say many: a column that is missing is a value for each row, and rows of a dictionary or of views share texts that
-//! the table keeps one by one. So a batch is measured before it is brought into its table's columns.
+//! A small batch can become large: a missing column becomes a value per row, and rows of a dictionary or of views
+//! share texts that the table stores one by one. So a batch is measured before it is converted to its table's
+//! columns.
 
 use std::collections::HashSet;
 
@@ -14,10 +15,10 @@ use crate::conform::is_text;
 /// Bytes that rows take at least in memory and in files once they have the table's columns, nulls included.
 pub(crate) fn bytes(spec: &TableSpec, rows: &RecordBatch) -> usize {
     let columns = spec.arrow();
-    let given = rows.schema_ref().fields().iter().zip(rows.columns());
+    let fields_and_columns = rows.schema_ref().fields().iter().zip(rows.columns());
     let mut places = HashSet::new();
     let mut bytes = of_all_columns(spec, rows.num_rows());
-    for (field, column) in given.filter(|(_, column)| is_text(column.data_type())) {
+    for (field, column) in fields_and_columns.filter(|(_, column)| is_text(column.data_type())) {
         let place = spec.position(field.name());
         let texts = place.filter(|place| *columns.field(*place).data_type() == DataType::Utf8 && places.insert(*place));
         bytes = bytes.saturating_add(texts.map_or(0, |_| self::texts(column)));

@@ -1,10 +1,12 @@
-//! Stores what a start has set aside, each batch once.
+//! Stores the batches that a start has set aside, each once.
 //!
-//! - A batch of a producer is stored under its name and number if that is the next one. Any other number is left out: the producer has sent it
-//!   again or gone on, or it stands behind one that isn't there, which would be taken for a repeat when it comes.
-//! - A batch without a producer is stored under a name of our own and its number in the journal. Those are never given twice and rise, so that
-//!   another call, or another piece with the same batch, stores nothing twice.
-//! - A batch is left out if its table's files may have it: they do if later rows of the table were written down.
+//! - A batch of a producer is stored under its name and number if that is the next one. Any other number is skipped:
+//!   the producer has sent it again or gone on, or it follows a missing number, which would then be taken for a
+//!   repeat.
+//! - A batch without a producer is stored under an internal name and its number in the journal. These ascend and are
+//!   never reused, so another call, or another file with the same batch, stores nothing twice.
+//! - A batch is skipped if its table's files may have it, which is the case if later rows of the table were written
+//!   down.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;

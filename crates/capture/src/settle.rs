@@ -1,4 +1,4 @@
-//! Rows that only the journal has, brought into the tables' files so that they can be changed.
+//! Writes rows that only the journal has to the tables' files, so that statements can change them.
 
 use splay_store::Database;
 

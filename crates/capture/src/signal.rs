@@ -1,4 +1,4 @@
-//! How threads in the background are woken and stopped.
+//! Waking and stopping of background threads.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What capture has done and holds, for people and for metrics.
+//! The state of capture, for people and for metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

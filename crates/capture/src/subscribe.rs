@@ -1,9 +1,9 @@
-//! Subscriptions: what a table has, and then each batch as it comes, without a gap and without a repeat.
+//! Subscriptions: a table's rows, and then each batch as it arrives, without a gap and without a repeat.
 //!
-//! - A subscriber is registered first and looks at the table or the journal then; what reaches it twice is told apart by its
-//!   sequence number.
-//! - Its queue is bounded in bytes. One that is slower than the table never slows the table down: what becomes of it then, it
-//!   says when it subscribes.
+//! - A subscriber is registered first and reads the table or the journal afterwards; its sequence number identifies a
+//!   batch that arrives both ways.
+//! - Its queue is bounded in bytes. A slow subscriber never slows the table down; its request says what happens when
+//!   the queue is full.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -318,7 +318,7 @@ impl Subscriber {
     /// The next of what comes before the feed.
     fn before(&mut self) -> Result<Option<Update>> {
         let spec = self.spec()?;
-        let given = match &mut self.before {
+        let delivered = match &mut self.before {
             Before::Nothing => return Ok(None),
             Before::Snapshot(parts) => parts.next(&self.wanted, &spec)?.map(|(kind, rows)| (self.last, kind, rows)),
             Before::Journal(cursor) => {
@@ -333,7 +333,7 @@ impl Subscriber {
                 found
             }
         };
-        let Some((sequence, kind, rows)) = given else {
+        let Some((sequence, kind, rows)) = delivered else {
             self.before = Before::Nothing;
             return Ok(None);
         };

@@ -1,8 +1,10 @@
-//! The tickerplant: takes batches, numbers them, writes them to the journal, makes them visible, and says so.
+//! The tickerplant: takes batches, numbers them, writes them to the journal, makes them visible, and acknowledges
+//! them.
 //!
-//! One thread writes the journal. It takes whatever waits, as a group: duplicates are told apart, the group is written by one
-//! write, its rows become visible and go to subscribers, `memory` and `process` are acknowledged, the file is synced if anyone
-//! asked for `disk`, and then these are acknowledged. While it syncs, the next group gathers.
+//! One thread writes the journal, by group commit. It takes all waiting batches as a group, removes duplicates, and
+//! writes the group with one write. Its rows become visible and go to subscribers, and `memory` and `process` are
+//! acknowledged. If a sender asked for `disk`, the file is synced, and `disk` is acknowledged. During the sync the
+//! next group gathers, so throughput doesn't depend on the time of a sync.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

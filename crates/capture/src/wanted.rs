@@ -1,4 +1,4 @@
-//! What a subscriber wants of a table's rows: some symbols, some columns.
+//! A subscriber's filter of a table's rows: by symbols and columns.
 
 use std::collections::HashSet;
 

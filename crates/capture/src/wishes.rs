@@ -1,4 +1,4 @@
-//! What a sender says about the table of its rows: how it shall be made, or what it takes it to be.
+//! A sender's options for the table of its rows: how to create it, or which schema the sender expects.
 
 use arrow::array::{Array, RecordBatch};
 use splay_store::{ColumnSpec, ColumnType, DATE_COLUMN, DayStart, TableSpec};

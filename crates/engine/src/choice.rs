@@ -1,7 +1,8 @@
-//! The values of a choice: those behind the first condition that holds.
+//! CASE: for each row the value of the first condition that holds.
 //!
-//! All values are computed for all rows, since kernels that ask no questions are faster than those that leave rows out. Only if one is refused,
-//! as a division by zero is, each is computed of the rows that ask for it, in the order of the conditions, as SQL has it.
+//! All branches are first computed for all rows, because kernels without a selection are faster than kernels with
+//! one. Only if a branch fails, for example with a division by zero, is each branch computed again for the rows that
+//! reach it, in the order of the conditions, as SQL requires.
 
 use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder, UInt32Array, new_null_array};
 use arrow::compute::take;

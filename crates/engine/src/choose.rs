@@ -1,9 +1,10 @@
-//! The values of one of two sides for each row, by a mask.
+//! Chooses between two columns row by row, by a mask.
 //!
-//! - Values of one width are chosen 64 rows at a time by a word of the mask, in a loop without branches; a word of zeros or of ones
-//!   copies a side as it stands. Arrow's `zip` copies run by run, and one value at a time where a side is a constant.
-//! - Beside null a side stays where it is: only which of its values count is computed.
-//! - Texts, lists and the like are left to `zip`, and so is a choice between two constants.
+//! - Values of fixed width are chosen 64 rows at a time by a word of the mask, in a loop without branches; a word of
+//!   zeros or of ones copies one side as it is. Arrow's `zip` copies run by run, and value by value where one side is
+//!   a constant.
+//! - If one side is null, the other's values stay in place, and only the validity is computed.
+//! - Texts, lists and choices between two constants use `zip`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Expressions over a column of dictionary codes: evaluated once for each text, not for each row.
+//! Expressions over one dictionary column: evaluated once per dictionary entry, not per row.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -242,8 +242,8 @@ impl Known<'_> {
         let Some(chosen) = &self.chosen else { return Ok(None) };
         let codes = dictionary.keys();
         let nulls = codes.nulls().filter(|nulls| nulls.null_count() > 0);
-        let all = |wanted: bool| {
-            chosen.iter().all(|chosen| *chosen == wanted) && (nulls.is_none() || self.is_null_chosen == wanted)
+        let all = |verdict: bool| {
+            chosen.iter().all(|chosen| *chosen == verdict) && (nulls.is_none() || self.is_null_chosen == verdict)
         };
         if all(true) {
             return Ok(Some(BooleanArray::new(BooleanBuffer::new_set(codes.len()), None)));

@@ -1,7 +1,7 @@
-//! The rows that masks keep of the parts of a column, one behind the other, each value copied once.
+//! Copies the rows that pass a filter from several parts of a column into one array, each value once.
 //!
-//! Few rows are copied by their numbers. Otherwise the mask is read 64 rows at a time, and values are moved together without a branch (`compress.rs`),
-//! so it doesn't matter how kept rows and others take turns.
+//! If few rows pass, they are copied by row number. Otherwise masks are read 64 rows at a time and values are
+//! compressed without a branch (`compress.rs`), so the cost doesn't depend on how passing and failing rows alternate.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
-//! Comparisons of numbers and of what is stored as such. Of floats both zeros are equal, and all NaN are equal and above all numbers, whatever
-//! their bits.
+//! Comparisons of numbers and of types stored as numbers. For floats both zeros are equal, and all NaN are equal and
+//! greater than all numbers, whatever their bits.
 //!
-//! The processor's own comparison takes zeros so, and no NaN for less, greater or equal. With a number on one side, one comparison
-//! or its opposite is all there is to do: NaN is greater than the number, as what isn't less or equal.
+//! The processor's comparison already treats zeros so, and is false for NaN. If one side is a constant number, each
+//! operator is one comparison or the negation of its opposite: NaN is greater than the number because it isn't less
+//! or equal.
 
 use std::sync::Arc;
 

@@ -1,5 +1,12 @@
-//! Moves the values that a mask keeps together: by one instruction for each 64 bytes where the processor has AVX-512, by a loop without
-//! branches elsewhere.
+//! Stream compaction: moves the values whose mask bit is set to the front of an array.
+//!
+//! Idea: one AVX-512 `vcompress` instruction per 64 bytes where the processor has it; elsewhere a loop that writes
+//! every value and advances the output position by the mask bit, so it has no branch to mispredict. If fewer than
+//! `DENSE` of 64 values are set, their bits are found one by one instead.
+//!
+//! Invariant: mask bits beyond the values are zero. The output needs `SLACK_BYTES` of spare capacity, because a whole
+//! register is written before its length is known. Cost: proportional to the values read, not to the values that
+//! pass.
 
 /// Kept values of 64 from which on all 64 are written, rather than the kept ones looked for.
 const DENSE: u32 = 12;

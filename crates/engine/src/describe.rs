@@ -1,4 +1,4 @@
-//! Tick plans in words, one line for each step, the last step first; of a plan that ran, with what each step cost.
+//! Tick plans as text, one line per step, last step first; for a plan that ran, with the cost of each step.
 
 use std::fmt::{Display, Formatter, Result};
 

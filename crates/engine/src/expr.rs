@@ -1,8 +1,9 @@
 //! Expressions over columns, evaluated a chunk of rows at a time by Arrow's kernels.
 //!
-//! Types are settled before: every operation gets what its kernel takes, and casts stand where they are needed. Overflow of
-//! integers and their division by zero are errors, floats are ordered with one zero and one NaN, which is above all numbers,
-//! nulls follow SQL. These are DataFusion's rules, so that a statement gives the same rows whichever way it runs.
+//! Types are resolved when the plan is made: every operation gets the types of its kernel, and the plan contains the
+//! casts. Overflow of integers and their division by zero are errors, floats are ordered with one zero and one NaN,
+//! which is above all numbers, nulls follow SQL. These are DataFusion's rules, so a statement gives the same rows
+//! whichever way it runs.
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
-//! The first rows of a plan, for a limit: no more of its inputs are made than they need.
+//! The first rows of a plan, for a limit: computes no more of a step's input than these rows need.
 //!
-//! Filters, projections and joins by time give of the first rows of their input the first rows of their own, in the same order. Where rows may be
-//! left out or come several times, some input rows are tried; if they give too few, all are taken.
+//! Filters, projections and time joins are prefix-true: the first rows of their input give the first rows of their
+//! output, in the same order. A step that may drop or repeat rows first tries a prefix of its input; if this gives
+//! too few rows, it takes all of it.
 
 use std::time::Instant;
 
@@ -18,27 +19,27 @@ const TRIED_ROWS: usize = 65_536;
 const FIRST_ROWS_MAX: usize = 1 << 18;
 
 /// The first rows of a plan, at least as many as are wanted if it has so many. There may be more.
-pub(crate) fn first_frames(plan: &Plan, wanted: usize, setting: &Setting<'_>) -> Result<Vec<Frame>> {
-    if wanted > FIRST_ROWS_MAX {
+pub(crate) fn first_frames(plan: &Plan, row_limit: usize, setting: &Setting<'_>) -> Result<Vec<Frame>> {
+    if row_limit > FIRST_ROWS_MAX {
         return frames(plan, setting);
     }
     let start = Instant::now();
     let made = match plan {
         Plan::Rows { scan, outputs, types, fetch } => {
-            let fetch = fetch.map_or(wanted, |fetch| fetch.min(wanted));
+            let fetch = fetch.map_or(row_limit, |fetch| fetch.min(row_limit));
             rows(scan, &covers(scan, false, setting)?, outputs, types, Some(fetch), setting)?
         }
         Plan::Project { input, .. } | Plan::WindowJoin { input, .. } => {
-            over_input(plan, first_frames(input, wanted, setting)?, setting)?
+            over_input(plan, first_frames(input, row_limit, setting)?, setting)?
         }
         Plan::Asof { input, asof } if !asof.inner && !asof.all_of_time => {
-            over_input(plan, first_frames(input, wanted, setting)?, setting)?
+            over_input(plan, first_frames(input, row_limit, setting)?, setting)?
         }
-        Plan::Asof { input, .. } | Plan::Filter { input, .. } => tried(plan, input, wanted, setting)?,
+        Plan::Asof { input, .. } | Plan::Filter { input, .. } => tried(plan, input, row_limit, setting)?,
         Plan::Limit { input, skip, fetch } => {
-            let wanted = fetch.map_or(wanted, |fetch| fetch.min(wanted));
-            let input = whole(first_frames(input, skip.saturating_add(wanted), setting)?, setting)?;
-            vec![input.slice(*skip, wanted)]
+            let row_limit = fetch.map_or(row_limit, |fetch| fetch.min(row_limit));
+            let input = whole(first_frames(input, skip.saturating_add(row_limit), setting)?, setting)?;
+            vec![input.slice(*skip, row_limit)]
         }
         other => return frames(other, setting),
     };
@@ -47,10 +48,10 @@ pub(crate) fn first_frames(plan: &Plan, wanted: usize, setting: &Setting<'_>) ->
 }
 
 /// The first rows of a step of which nobody knows how many input rows they need.
-fn tried(plan: &Plan, input: &Plan, wanted: usize, setting: &Setting<'_>) -> Result<Vec<Frame>> {
+fn tried(plan: &Plan, input: &Plan, row_limit: usize, setting: &Setting<'_>) -> Result<Vec<Frame>> {
     let count = |frames: &[Frame]| frames.iter().map(Frame::len).sum::<usize>();
-    let first = first_frames(input, TRIED_ROWS.max(wanted), setting)?;
-    let are_all = count(&first) < TRIED_ROWS.max(wanted);
+    let first = first_frames(input, TRIED_ROWS.max(row_limit), setting)?;
+    let are_all = count(&first) < TRIED_ROWS.max(row_limit);
     let made = over_input(plan, first, setting)?;
-    if are_all || count(&made) >= wanted { Ok(made) } else { over_input(plan, frames(input, setting)?, setting) }
+    if are_all || count(&made) >= row_limit { Ok(made) } else { over_input(plan, frames(input, setting)?, setting) }
 }

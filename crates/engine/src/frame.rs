@@ -1,5 +1,5 @@
-//! Rows in memory, and what is done with them once the table has been read: filter, sort, cut. Columns that nobody looks at stay where they are
-//! (`late.rs`).
+//! Frames: rows in memory after a table has been read, and their filters, sorts and slices. Columns that no step
+//! reads stay in place (`late.rs`).
 
 use std::sync::Arc;
 

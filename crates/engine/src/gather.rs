@@ -1,4 +1,4 @@
-//! Values of rows that stand in several parts, put together in an order of their own.
+//! Gathers rows of several parts into one array, in a given order.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -143,7 +143,7 @@ fn stretches(positions: &[u64]) -> Option<Vec<(u32, Range<usize>)>> {
             let (part, _) = place(*position);
             let is_full = stretches.len() == STRETCHES_MAX;
             match stretches.last_mut() {
-                Some((known, _)) if *known == part => {}
+                Some((current, _)) if *current == part => {}
                 Some(_) if is_full => return None,
                 Some((_, rows)) => {
                     rows.end = number;

@@ -1,7 +1,9 @@
-//! Numbers of things by the hashes of these: a table of open addressing, in which many hashes are looked up at once.
+//! An open-addressing hash table from hashes to numbers, which looks up many hashes at once.
 //!
-//! A table of many groups is larger than a cache, and a look-up waits for memory. Those of neighbouring rows don't depend on each other: a loop
-//! that does nothing else keeps as many of them under way as the processor can.
+//! A table of many groups is larger than the cache, so each lookup waits for memory. Lookups of different rows are
+//! independent: a loop that does nothing else keeps as many of them in flight as the processor can. An entry has 32
+//! bits of the hash and the number; the caller compares the keys behind the number. Invariant: at most half of the
+//! places are occupied, so a probe ends soon.
 
 /// A number by a hash: most of what isn't the same is told apart, and a table that grows is filled, without a look at the things.
 #[derive(Debug, Clone, Copy)]

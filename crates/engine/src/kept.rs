@@ -1,4 +1,5 @@
-//! The rows that a mask keeps.
+//! Filter masks, with the forms in which kernels read them: words of 64 rows, row numbers if few rows pass, Arrow's
+//! predicate.
 
 use std::ops::Range;
 use std::sync::OnceLock;

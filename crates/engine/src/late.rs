@@ -1,11 +1,14 @@
-//! Columns of frames whose values stay where they are until somebody looks at them.
+//! Late materialisation: columns of frames whose values stay in place until an expression reads them.
 //!
-//! A filter, a sort, a limit or a window looks at few columns of its rows and passes the others on. Columns that are slices of mapped files are
-//! passed on as what they are: the slices, and the numbers of their rows, which all such columns of a frame share. Steps change the numbers. The
-//! values are taken out when an expression reads them, or for the answer, once, and only for the rows that are left by then. Columns of compressed
-//! segments are passed on likewise: what is decoded at last are the pages of the rows that are left.
+//! Idea: filters, sorts, limits and windows read few columns of their rows and pass the others on. A column of a
+//! mapped file is passed on as its slices with a list of row numbers, which all such columns of a frame share; a step
+//! changes only the row numbers. The first read gathers the values, once, for the rows that are left by then. Columns
+//! of compressed segments work likewise; their first read decodes the pages of the remaining rows.
 //!
-//! What was computed or decoded is copied by each step, as its memory would be held otherwise as long as a row of it is left.
+//! Invariant: computed and decoded columns are never late. Otherwise their memory would be held as long as one of
+//! their rows is left.
+//!
+//! Cost: one word per row for the row numbers, and one gather per column that is read.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -398,7 +401,7 @@ impl Choices {
         rows: &Arc<RowChoice>,
         make: impl FnOnce(&RowChoice) -> Result<RowChoice>,
     ) -> Result<Arc<RowChoice>> {
-        if let Some((_, made)) = self.made.iter().find(|(known, _)| Arc::ptr_eq(known, rows)) {
+        if let Some((_, made)) = self.made.iter().find(|(cached, _)| Arc::ptr_eq(cached, rows)) {
             return Ok(Arc::clone(made));
         }
         let made = Arc::new(make(rows)?);
@@ -491,8 +494,8 @@ impl JoinedChoices {
             }
         }
         let is_it =
-            |known: &[Arc<RowChoice>]| known.iter().zip(&choices).all(|(known, choice)| Arc::ptr_eq(known, choice));
-        let rows = match self.made.iter().find(|(known, _)| is_it(known)) {
+            |cached: &[Arc<RowChoice>]| cached.iter().zip(&choices).all(|(cached, choice)| Arc::ptr_eq(cached, choice));
+        let rows = match self.made.iter().find(|(cached, _)| is_it(cached)) {
             Some((_, rows)) => Arc::clone(rows),
             None => {
                 let of_all: Vec<&RowChoice> = choices.iter().map(AsRef::as_ref).collect();

@@ -1,7 +1,7 @@
-//! Small tables that values are looked up in, as a join to a list of values or to a small table does.
+//! Lookup tables: maps key values to rows of a small table, for joins to a list of values or to a small table.
 //!
-//! The columns of the table are constants, of which each run may bring others. A key that is there twice would make two rows of one: such
-//! a table is refused.
+//! The table's columns are constants that each run supplies. Keys must be unique, because a lookup gives at most one
+//! row: a table with a duplicate key is refused, and the statement runs by another plan.
 
 use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -556,13 +556,13 @@ mod tests {
             (numbers(&[Some(-7), None, Some(3)]), numbers(&[Some(3), None, Some(4), Some(-7)])),
             (texts(&[Some("a"), None, Some("c")]), texts(&[Some("c"), None, Some("x"), Some("a")])),
         ];
-        for (keys, asked) in cases {
+        for (keys, probes) in cases {
             let table = LookupTable::new(vec![1], vec![0]);
             let constants = [Arc::clone(&fees), keys];
-            let found = table.column(&asked, 0, &constants).unwrap();
+            let found = table.column(&probes, 0, &constants).unwrap();
             let found: Vec<Option<f64>> = found.as_primitive::<arrow::datatypes::Float64Type>().iter().collect();
             assert_eq!(found, [Some(2.5), None, None, Some(0.5)]);
-            let has = table.has(&asked, &constants).unwrap();
+            let has = table.has(&probes, &constants).unwrap();
             assert_eq!(has.as_boolean().values().iter().collect::<Vec<_>>(), [true, false, false, true]);
         }
         assert!(!LookupTable::are_unique(&[numbers(&[Some(1), Some(1)])]));
@@ -578,7 +578,7 @@ mod tests {
             numbers(&[Some(1), Some(1), Some(2), Some(1), None, Some(i64::MIN)]),
             numbers(&[Some(5), Some(5), Some(5), Some(5), Some(5), Some(9)]),
         ];
-        let asked = [
+        let probes = [
             texts(&[Some("b"), Some("a"), Some("a"), Some("b"), None, Some("b"), Some("c"), Some("a")]),
             numbers(&[Some(1), Some(2), None, Some(i64::MIN), Some(1), Some(2), Some(1), Some(1)]),
             numbers(&[Some(5), Some(5), Some(5), Some(9), Some(5), Some(5), Some(5), Some(9)]),
@@ -589,7 +589,7 @@ mod tests {
         ];
         for (width, expected) in (2..).zip(expected) {
             let table = LookupTable::new((0..width).collect(), vec![1]);
-            let found = table.numbers(&asked[..width], &keys).unwrap();
+            let found = table.numbers(&probes[..width], &keys).unwrap();
             assert_eq!(found.iter().collect::<Vec<_>>(), expected);
             assert!(LookupTable::are_unique(&keys[..width]));
             let by_number = LookupTable::by_number(vec![1]);
@@ -624,12 +624,12 @@ mod tests {
                 let shown = cast(&keys, &DataType::Utf8).unwrap();
                 let row_of = |name: &str| shown.as_string::<i32>().iter().position(|key| key == Some(name));
                 for step in [1, 3, 199] {
-                    let asked: Vec<String> = (0..1000).map(|number| format!("S{:03}", number * step % 1000)).collect();
-                    let asked = plain(&asked.iter().map(String::as_str).collect::<Vec<_>>());
-                    for asked in [coded(&asked), Arc::clone(&asked)] {
+                    let probes: Vec<String> = (0..1000).map(|number| format!("S{:03}", number * step % 1000)).collect();
+                    let probes = plain(&probes.iter().map(String::as_str).collect::<Vec<_>>());
+                    for probes in [coded(&probes), Arc::clone(&probes)] {
                         let table = LookupTable::new(vec![0], vec![0]);
-                        let found = table.rows(&asked, &[Arc::clone(&keys)]).unwrap();
-                        let names = cast(&asked, &DataType::Utf8).unwrap();
+                        let found = table.rows(&probes, &[Arc::clone(&keys)]).unwrap();
+                        let names = cast(&probes, &DataType::Utf8).unwrap();
                         let expected = names.as_string::<i32>().iter().map(|name| row_of(name.unwrap()));
                         let expected: Vec<u32> =
                             expected.map(|row| row.map_or(MISSING, |row| u32::try_from(row).unwrap())).collect();

@@ -1,4 +1,4 @@
-//! Values as the numbers that they are stored as: kernels are written for these, and a date is worked on as an `i32`.
+//! Values as the numbers that they are stored as, for which kernels are written: a date is an `i32`.
 
 use arrow::array::{Array, ArrayData, ArrayRef, make_array};
 use arrow::buffer::{NullBuffer, ScalarBuffer};

@@ -1,9 +1,13 @@
-//! Orders of rows by keys that are written as numbers.
+//! Sort orders of rows, by keys packed into numbers.
 //!
-//! Each key of a row becomes an unsigned number with the key's order, cut to as many bits as its values need, and as many keys as
-//! fit 64 bits are put side by side into one number, by which rows are sorted. Only rows that tie look at further keys; where most tie, rows are
-//! sorted by the further keys first. Of texts of few values the number is their place among these, of others the first bytes that they don't
-//! share; those that tie by it, and what is neither number nor text, are left to Arrow's row format.
+//! Idea: each key becomes an unsigned number with the key's order, cut to as many bits as its values need, and as
+//! many keys as fit are packed into 64 bits. Rows are sorted by this number, by radix sort for many rows. Only rows
+//! that tie compare further keys; if most tie, the further keys are sorted first. A text of few distinct values
+//! becomes its rank, any other its first bytes after the common prefix; ties among those, and other types, use
+//! Arrow's row format.
+//!
+//! Invariant: the sort is stable, so rows that tie in all keys keep their order. Columns that are sorted already
+//! return no order at all.
 
 use std::sync::Arc;
 
@@ -43,8 +47,8 @@ pub(crate) fn order_by(columns: &[SortColumn], fetch: Option<usize>, threads: us
         columns => columns,
     };
     // Of a few rows only those are looked at further that the first column leaves.
-    let asked = if few.is_some() { 1 } else { columns.len() };
-    let Some(Leading { keys, used, is_exact }) = leading(&columns[..asked]) else {
+    let leading_columns = if few.is_some() { 1 } else { columns.len() };
+    let Some(Leading { keys, used, is_exact }) = leading(&columns[..leading_columns]) else {
         return by_rows(columns, fetch).map(Some);
     };
     if let Some(fetch) = few {

@@ -1,8 +1,9 @@
-//! Comparisons in a column's own type. Beside a literal a column is made wider: an `int8` becomes an `int64`, a `float32` a `float64`. The
-//! literal is made narrow instead, so that no row is converted and summaries of blocks, which are of the column's type, say which rows matter.
+//! Comparisons in a column's own type. SQL widens a column beside a literal: an `int8` to an `int64`, a `float32` to
+//! a `float64`. Instead the literal is narrowed, so no row is converted, and block summaries, which have the column's
+//! type, can exclude blocks.
 //!
-//! A literal that the type doesn't hold lies between two of its values, or beyond all: then the comparison is one with a neighbour, or says the
-//! same of all rows that aren't null.
+//! A literal that the type can't represent lies between two of its values or beyond all of them: the comparison then
+//! uses a neighbour, or has the same result for all rows that aren't null.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
-//! Work that is dealt out to threads.
+//! Distribution of work to threads.
 //!
-//! The calling thread works too: it is the one that hears of a Ctrl-C, and waking others costs more than small work.
+//! The calling thread works too: only it notices a Ctrl-C, and waking other threads costs more than a small piece of
+//! work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What is made of a constant once for each run.
+//! Values derived from a constant, computed once per run.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -22,15 +22,15 @@ impl<T> Default for PerRun<T> {
 impl<T> PerRun<T> {
     /// What was made of a constant, or is made now.
     pub fn get(&self, of: &ArrayRef, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // An array that is weakly held keeps its address.
-        if let Some((_, made)) = known.iter().find(|(one, _)| std::ptr::addr_eq(one.as_ptr(), Arc::as_ptr(of))) {
+        if let Some((_, made)) = cache.iter().find(|(one, _)| std::ptr::addr_eq(one.as_ptr(), Arc::as_ptr(of))) {
             return Ok(Arc::clone(made));
         }
-        known.retain(|(one, _)| one.strong_count() > 0);
-        known.truncate(RUNS_MAX - 1);
+        cache.retain(|(one, _)| one.strong_count() > 0);
+        cache.truncate(RUNS_MAX - 1);
         let made = Arc::new(make()?);
-        known.insert(0, (Arc::downgrade(of), Arc::clone(&made)));
+        cache.insert(0, (Arc::downgrade(of), Arc::clone(&made)));
         Ok(made)
     }
 

@@ -1,8 +1,9 @@
-//! Functions of an instant, evaluated once for each stretch of rows in which they can't change.
+//! Functions of a timestamp, evaluated once for each run of rows in which they can't change.
 //!
-//! `extract(hour FROM time)` has one value in each hour, and `date_trunc('minute', time)` in each minute: the function is called for the first row
-//! of each such stretch of time, and its value stands for the others, wherever they stand. Rows mostly come by time, so that neighbours are of one
-//! stretch. Where there are nearly as many stretches as rows, each row is evaluated.
+//! `extract(hour FROM time)` has one value per hour, `date_trunc('minute', time)` one per minute. The function is
+//! called for the first row of each such interval, and its value is reused for the other rows of the interval,
+//! wherever they are. Rows mostly ascend in time, so adjacent rows share an interval. If there are nearly as many
+//! intervals as rows, each row is evaluated.
 
 use std::sync::Arc;
 

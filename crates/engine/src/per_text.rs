@@ -1,8 +1,8 @@
-//! Costly functions of texts, evaluated once for each text of a block of rows.
+//! Costly functions of texts, evaluated once per distinct text of a block of rows.
 //!
-//! Texts of few values often come without a dictionary. Where the function takes longer for a row than finding out which text it is, and a sample of
-//! a block's rows has few different texts, those of the block are numbered and the function is called for each of them once. How long it takes
-//! is measured: it decides on the way to the values, which are the same on both.
+//! Texts of few values often come without a dictionary. If the function takes longer per row than finding out which
+//! text it is, and a sample of the block has few distinct texts, the texts of the block are numbered and the function
+//! is called once for each. The time per row is measured; it decides only between two ways to the same values.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ pub(crate) fn over_recurring_texts(
         return Ok(None);
     }
     let (mut only, mut is_one) = (None, true);
-    expr.visit_columns(&mut |column| is_one &= only.replace(column).is_none_or(|known| known == column));
+    expr.visit_columns(&mut |column| is_one &= only.replace(column).is_none_or(|former| former == column));
     let Some(column) = only.filter(|_| is_one) else { return Ok(None) };
     let Value::Array(array) = columns.column(column)? else { return Ok(None) };
     let Some(texts) = array.as_string_opt::<i32>() else { return Ok(None) };
@@ -64,21 +64,21 @@ fn values(expr: &Expr, column: usize, texts: ArrayRef, constants: &[ArrayRef]) -
 /// The different texts, null among them if there is one, and which of them each row has; `None` if there are many.
 fn numbered(texts: &StringArray) -> Option<(StringArray, Vec<u32>)> {
     let most = texts.len() / ROWS_OF_TEXT_MIN;
-    let mut known = Texts::default();
+    let mut distinct = Texts::default();
     let mut of_rows = Vec::with_capacity(texts.len());
     let null = u32::MAX;
     for text in texts {
-        of_rows.push(text.map_or(null, |text| known.number(text)));
-        if known.len() > most {
+        of_rows.push(text.map_or(null, |text| distinct.number(text)));
+        if distinct.len() > most {
             return None;
         }
     }
-    let of_null = u32::try_from(known.len()).ok()?;
+    let of_null = u32::try_from(distinct.len()).ok()?;
     let has_null = texts.null_count() > 0;
     if has_null {
         of_rows.iter_mut().filter(|number| **number == null).for_each(|number| *number = of_null);
     }
-    let each = known.iter().map(Some).chain(has_null.then_some(None));
+    let each = distinct.iter().map(Some).chain(has_null.then_some(None));
     Some((each.collect(), of_rows))
 }
 

@@ -1,4 +1,4 @@
-//! Tick plans: what is done with a table's rows, in the few forms that the kernels know.
+//! Tick plans: trees of steps over a table's rows, in the few forms that the kernels support.
 
 use std::sync::Arc;
 
@@ -190,7 +190,7 @@ impl Scan {
             match bound {
                 Bound::SymbolCondition(condition) => {
                     self.predicate = Some(match self.predicate.take() {
-                        Some(known) => Expr::Binary(BinaryOp::And, Box::new(known), Box::new(condition)),
+                        Some(former) => Expr::Binary(BinaryOp::And, Box::new(former), Box::new(condition)),
                         None => condition,
                     });
                 }

@@ -1,4 +1,4 @@
-//! How far a statement is, for those who wait for it.
+//! The progress of a statement, for its caller.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Leaves out what nobody looks at: columns that a step reads into memory, aggregates and window functions, if no later step uses them.
+//! Removes unused columns, aggregates and window functions from a plan.
 
 use std::collections::BTreeSet;
 

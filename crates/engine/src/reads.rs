@@ -1,4 +1,4 @@
-//! How much a plan reads, for those who want to know what a statement cost.
+//! Counts what a plan reads, for the statement's costs.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

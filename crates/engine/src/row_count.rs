@@ -1,4 +1,4 @@
-//! How many rows a step makes, where that is known only as they are made.
+//! Bounds on the rows of steps whose output size shows only while they run.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! Rows of a table as a plan's outputs: read by blocks, without those that its filter leaves out.
+//! Rows of a table as a plan's output: read by blocks, without the rows that its filter removes.
 
 use std::collections::HashSet;
 use std::ops::Range;

@@ -175,7 +175,7 @@ fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
                     covers(scan, by_symbol, setting)?
                 }
             };
-            let asked = TableAggregate {
+            let aggregation = TableAggregate {
                 snapshot: table(scan, setting)?,
                 predicate: scan.predicate.as_ref(),
                 keys,
@@ -188,7 +188,7 @@ fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
                 reads: &setting.reads,
                 by_rows: false,
             };
-            over_table(&asked, covers).map(of_columns)
+            over_table(&aggregation, covers).map(of_columns)
         }
         Plan::Aggregate { input, keys, key_types, aggregates } => {
             aggregated(frames(input, setting)?, keys, key_types, aggregates, setting).map(of_columns)

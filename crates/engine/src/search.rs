@@ -1,4 +1,11 @@
-//! Search that starts where the last one ended.
+//! Galloping search: finds the end of a prefix in ascending times, starting at the previous result.
+//!
+//! Idea: the step doubles away from the start until it passes the end, and a binary search finishes within the last
+//! step. Near the start, `NEAR` times are counted at once without a branch, because the processor would mispredict
+//! half of such branches.
+//!
+//! Invariant: the condition holds for a prefix of the times, whatever the start. Cost: the logarithm of the distance
+//! from the start, which makes a merge of dense searches and a binary search of sparse ones.
 
 /// Times that are looked at together, and how often that is done.
 const NEAR: usize = 8;
@@ -19,25 +26,25 @@ pub(crate) fn partition_from(times: &[i64], hint: usize, is_before: impl Fn(i64)
 fn away_from(times: &[i64], hint: usize, is_ahead: bool, is_before: impl Fn(i64) -> bool) -> usize {
     let mut step = 1;
     if is_ahead {
-        let mut known = hint + 1;
+        let mut start = hint + 1;
         // Mostly it is near: some at once are counted without a branch for each, of which the processor would guess half wrong.
         for _ in 0..NEAR {
-            let Some(near) = times.get(known..known + NEAR) else { break };
+            let Some(near) = times.get(start..start + NEAR) else { break };
             let before = near.iter().filter(|time| is_before(**time)).count();
-            known += before;
+            start += before;
             if before < NEAR {
-                return known;
+                return start;
             }
         }
         loop {
-            let probe = known.saturating_add(step);
+            let probe = start.saturating_add(step);
             if probe > times.len() {
-                return known + times[known..].partition_point(|time| is_before(*time));
+                return start + times[start..].partition_point(|time| is_before(*time));
             }
             if !is_before(times[probe - 1]) {
-                return known + times[known..probe - 1].partition_point(|time| is_before(*time));
+                return start + times[start..probe - 1].partition_point(|time| is_before(*time));
             }
-            known = probe;
+            start = probe;
             step *= 2;
         }
     }

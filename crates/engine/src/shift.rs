@@ -1,4 +1,5 @@
-//! Instants moved by intervals of nanoseconds, as sums of whole numbers: Arrow's kernel asks the calendar for each row.
+//! Timestamps plus or minus intervals of nanoseconds, as integer sums: Arrow's kernel goes through the calendar for
+//! each row.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Whether a plan shall go on, and who hears how far it is.
+//! Cancellation of a plan, and the receiver of its progress.
 
 use crate::error::{Error, Result};
 use crate::progress::Progress;

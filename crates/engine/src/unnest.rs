@@ -1,7 +1,7 @@
-//! Lists as rows: each row as often as its longest list has values.
+//! Lists as rows: repeats each row as often as its longest list has values.
 //!
-//! The places of the values are found first, and each column is taken once. Rows whose lists are empty or null are left out; of a shorter list null
-//! stands for what it hasn't.
+//! The row numbers are computed first, and each column is gathered once. Rows whose lists are all empty or null are
+//! dropped; shorter lists are filled with nulls.
 
 use std::ops::Range;
 use std::sync::Arc;

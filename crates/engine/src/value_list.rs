@@ -1,7 +1,8 @@
-//! Lists of constants that values are looked for in, as `IN` does: by hash, whatever the length of the list.
+//! Lists of constants, as in `IN`: tested by hash, whatever the length of the list.
 //!
-//! The constant holds all values of the list. A table of them is made when a run first asks, and kept as long as that run's constants
-//! live. Equal are values of equal bits, and floats of equal bits in their one form: so `IN` finds what a chain of `=` finds.
+//! The constant holds all values of the list. A run builds the table at its first test and caches it as long as its
+//! constants live. Values are equal if their bits are, after floats are brought to one form of zero and NaN: so `IN`
+//! finds what a chain of `=` finds.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Loops compiled a second time, for processors with AVX2, whose instructions take four times as many values as those that every processor has.
+//! Compiles loops twice: for every x86-64 processor, and for those with AVX2, whose instructions take four times as
+//! many values.
 
 /// What a loop gives, by the best instructions of this processor. The loop is a closure with `#[inline(always)]`, as is each function that it
 /// calls: what isn't part of it is compiled for every processor.

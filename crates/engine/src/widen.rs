@@ -1,4 +1,4 @@
-//! Conversions of numbers and instants that every value passes, without looking at each whether it does.
+//! Conversions of numbers and timestamps that can't fail, without a check per value.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
-//! Tokens of the settings, of which only BLAKE3 digests are kept, and what clients show to be let in. Who they are `callers.rs` tells.
+//! Tokens of the settings, stored as BLAKE3 digests, and the credentials that clients send. `callers.rs` maps both to
+//! users.
 //!
-//! - A token is 32 random bytes, so a fast digest is enough: there is nothing to guess (docs/guide/serve.md).
+//! - A token is 32 random bytes, so a fast digest is enough: it can't be guessed (docs/guide/serve.md).
 //! - Digests are compared in constant time, all of them at each request.
 //! - No token appears in an error, a log or a URL.
 
@@ -55,14 +56,14 @@ impl Tokens {
             })?;
             tokens.extend(file.tokens);
         }
-        let known = |token: Token| {
+        let entry = |token: Token| {
             let digest = blake3::Hash::from_hex(&token.blake3).map_err(|_| Error::Setting {
                 setting: format!("token {:?}", token.name),
                 reason: "blake3 is not a digest of 64 hexadecimal digits; `splay token` makes one".to_owned(),
             })?;
             Ok(Known { name: Arc::from(token.name), digest, roles: Arc::from(token.roles) })
         };
-        Ok(Tokens { tokens: tokens.into_iter().map(known).collect::<Result<_>>()? })
+        Ok(Tokens { tokens: tokens.into_iter().map(entry).collect::<Result<_>>()? })
     }
 
     /// Whether everybody may do everything.
@@ -72,13 +73,13 @@ impl Tokens {
 
     /// Whose token this is, and what it allows; nothing if it isn't known.
     pub(crate) fn of(&self, token: &str) -> Option<(Arc<str>, Arc<[Role]>)> {
-        self.find(token).map(|known| (Arc::clone(&known.name), Arc::clone(&known.roles)))
+        self.find(token).map(|entry| (Arc::clone(&entry.name), Arc::clone(&entry.roles)))
     }
 
     fn find(&self, token: &str) -> Option<&Known> {
         let digest = blake3::hash(token.as_bytes());
         // Not `find`, which would stop at the first.
-        self.tokens.iter().fold(None, |found, known| if known.digest == digest { Some(known) } else { found })
+        self.tokens.iter().fold(None, |found, entry| if entry.digest == digest { Some(entry) } else { found })
     }
 }
 

@@ -1,12 +1,13 @@
-//! Who a request is by: the holder of a token of the settings, a user of the database, somebody whom the provider of the settings vouches for, or,
-//! where there is none of them, whoever is on this machine.
+//! The caller of a request: the holder of a token of the settings, a user of the database, a person whom the provider
+//! of the settings authenticates, or, if none of these is configured, any client on this machine.
 //!
-//! - Users, roles and rights are those that the database has at the time of the request. A change of them is seen by the next one.
-//! - A file of users that can't be read lets nobody in.
-//! - A user has the quotas of his roles (`quotas.rs`).
-//! - Who may do the same shares a session. Sessions are few, and made when they are asked for.
-//! - A password that was right is known again by a keyed digest, for as long as it stays the user's. Hashing one takes 20 milliseconds and 19 MiB,
-//!   so few are hashed at a time.
+//! - Users, roles and rights are those of the database at the time of the request, so a change takes effect at the
+//!   next one.
+//! - If the file of users can't be read, nobody gets in.
+//! - A user has the quotas of its roles (`quotas.rs`).
+//! - Callers with equal rights share a session. Sessions are few, and created on demand.
+//! - A password that was right is recognised again by a keyed digest, until it changes. Hashing one takes 20
+//!   milliseconds and 19 MiB, so only a few are hashed at a time.
 
 mod caller;
 mod passwords;

@@ -1,4 +1,4 @@
-//! Rows that statements insert: they are captured, as those of any other sender.
+//! Captures the rows that `INSERT` statements add, like those of any other sender.
 
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 

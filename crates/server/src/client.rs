@@ -1,7 +1,7 @@
-//! A client of a server, for commands: requests over HTTP, with token and TLS.
+//! An HTTP client of a server, for commands, with token and TLS.
 //!
-//! - Each request has a connection of its own, as commands send few, and large ones; unless it is sent over a [`Connection`], which is kept.
-//! - An answer is read whole, and is bounded. What a request did is unknown if its answer doesn't come.
+//! - Each request has a connection of its own, because commands send few, large requests; a [`Connection`] is reused.
+//! - An answer is read as a whole, up to a limit. If no answer arrives, the effect of the request is unknown.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Bytes that are made of an answer, counted against its statement's memory until they are sent.
+//! Memory of encoded answers: counted against the statement until it is sent.
 
 use std::io::{Error, ErrorKind, Write};
 
@@ -64,9 +64,9 @@ impl CountedBuffer {
 impl Write for CountedBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if let Err(error) = self.grow(bytes.len()) {
-            let told = Error::new(ErrorKind::OutOfMemory, error.to_string());
+            let out_of_memory = Error::new(ErrorKind::OutOfMemory, error.to_string());
             self.refused = Some(error);
-            return Err(told);
+            return Err(out_of_memory);
         }
         self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())

@@ -1,5 +1,5 @@
-//! What can go wrong in starting and running a server. What goes wrong in a request is told to the client
-//! ([`Problem`](crate::problem::Problem)).
+//! Errors in starting and running a server. Errors of a request go to the client as a
+//! [`Problem`](crate::problem::Problem).
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

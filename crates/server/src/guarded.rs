@@ -1,4 +1,4 @@
-//! Rows of somebody: capture as far as his rights go, by those that he has when the rows come.
+//! Appends checked against the caller's rights at the time when the rows arrive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,7 @@
-//! How rows come in and go out live: what the server needs of capture, and no more.
+//! The interface to capture: rows in, live updates out.
 //!
-//! The server speaks to an [`Ingest`]. A [`Capture`] is one; the tests have another in memory, which can be told to be full.
+//! The server uses an [`Ingest`]. A [`Capture`] is one; the tests have another in memory, which can simulate a full
+//! disk.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,8 @@
-//! The server: statements and rows over HTTP, Flight SQL, Flight, PostgreSQL's wire protocol, WebSocket and line protocol.
+//! The server: statements and rows over HTTP, Flight SQL, Flight, PostgreSQL's wire protocol, WebSocket and line
+//! protocol.
 //!
-//! A [`Server`] is bound first, which is when everything that can be wrong with its settings is said, and then runs until it
-//! is told to stop. Everything that a client can ask for is bounded by [`settings::Limits`].
+//! [`Server::bind`] validates all settings and binds the addresses; [`Server::run`] serves until it is told to stop.
+//! Every resource that a client can request is bounded by [`settings::Limits`].
 //!
 //! ```no_run
 //! use splay_server::settings::Settings;

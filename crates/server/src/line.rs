@@ -1,14 +1,18 @@
-//! Line protocol over TCP, as QuestDB's clients send it: lines, and no answer.
+//! Line protocol over TCP, as QuestDB's clients send it: lines, without answers.
 //!
-//! - A connection has a thread of its own, which reads, decodes and hands over: the network's threads do nothing long.
-//! - What one read brought is handed over at once, so a lone line is not held back; under load reads grow, and so do batches.
-//! - Only a line with its line feed is a line: what a broken connection leaves may be cut within a number.
-//! - A connection that opens with a request of HTTP or a handshake of TLS is closed before a row of it is taken: a web page made it.
-//! - A bad line is counted and kept for the operator; the stream goes on.
-//! - Without answers the only way to slow a client down is not to read: so many appends may wait for their ack, and a full
-//!   disk is waited for. Batches that wait for it may come behind others of their connection that found room.
-//! - A sender with a quota isn't read from until he may send again: nothing is refused.
-//! - Rows that are lost after all close the connection, so that the client notices.
+//! - Each connection has a thread, which reads, decodes and passes rows on, so that the network's threads never
+//!   block.
+//! - The rows of one read are passed on at once, so a single line isn't delayed; under load reads grow, and so do
+//!   batches.
+//! - A line counts only with its line feed: the rest of a broken connection may be cut within a number.
+//! - A connection that opens with an HTTP request or a TLS handshake is closed before any row is taken: a web page
+//!   made it.
+//! - A bad line is counted and recorded for the operator; the stream continues.
+//! - Without answers the only way to slow a client down is not to read: the number of appends that wait for their
+//!   acknowledgement is limited, and a full disk is waited for. Batches that wait for the disk may be stored after
+//!   later ones of their connection.
+//! - A sender beyond its quota isn't read until it may send again: nothing is refused.
+//! - If rows are lost nevertheless, the connection is closed, so that the client notices.
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};

@@ -1,4 +1,4 @@
-//! Line protocol into rows: what HTTP and TCP have in common.
+//! Line protocol to rows: the part that HTTP and TCP share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

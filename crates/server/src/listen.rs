@@ -210,8 +210,8 @@ async fn connection(front: Front, stream: TcpStream, client: SocketAddr) {
 }
 
 async fn speak(front: Front, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, client: SocketAddr) {
-    let asked = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&asked);
+    let requested = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&requested);
     // Requests of HTTP/2 run on tasks of their own: each is given the peer.
     let (peer, router) = (Peer::new(front.auditor, front.name, client), front.router);
     let service = TowerToHyperService::new(service_fn(move |request: Request<Incoming>| {
@@ -223,7 +223,7 @@ async fn speak(front: Front, stream: impl AsyncRead + AsyncWrite + Unpin + Send 
     // Of a client that connects and says nothing, or half of a preface.
     let silence = async {
         tokio::time::sleep(head).await;
-        if asked.load(Ordering::Acquire) {
+        if requested.load(Ordering::Acquire) {
             std::future::pending::<()>().await
         }
     };

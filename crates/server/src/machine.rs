@@ -1,4 +1,4 @@
-//! How much memory the machine has, or the container that the server runs in.
+//! The memory of the machine, or of the server's container.
 
 use std::fs;
 

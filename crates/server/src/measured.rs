@@ -1,7 +1,7 @@
-//! What capture measures of rows, for `/metrics`: how long they took, and how good their feeds are.
+//! The measurements of capture in `/metrics`: latencies and feed quality.
 //!
-//! Tables, symbols and venues are words of clients. Their number is bounded: the first of them have their own names, and the others
-//! together have one ([`Named`]).
+//! Tables, symbols and venues are names that clients choose, so their number is bounded: the first have labels of
+//! their own, and the others share one ([`Named`]).
 
 use std::fmt::Error as FormatError;
 use std::sync::Arc;

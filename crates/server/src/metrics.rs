@@ -1,7 +1,7 @@
-//! Numbers for `/metrics`, in OpenMetrics text.
+//! The metrics of `/metrics`, in OpenMetrics text.
 //!
-//! Labels are names of ours (ways in, outcomes, ack classes) and tables. Tables are made by clients: the first hundred have numbers of
-//! their own, the others together one.
+//! Labels are fixed names (protocols, outcomes, acknowledgement classes) and tables. Clients create tables, so the
+//! first hundred have labels of their own, and the others share one.
 
 use std::fmt::Error as FormatError;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Which tables and series have numbers of their own in `/metrics`: the first that came. The others together have one name, so that
-//! what is scraped stays small however many tables senders make.
+//! Bounded label sets: the first tables and series have labels of their own in `/metrics`, the others share one, so a
+//! scrape stays small however many tables senders create.
 
 use std::collections::HashSet;
 use std::hash::Hash;

@@ -1,8 +1,8 @@
-//! Who opens a connection for line protocol: a sender of lines, or something that speaks another protocol.
+//! Detects foreign protocols on a new connection for line protocol.
 //!
-//! A web page can make its reader's browser send a request to any port of this machine, and lines can stand in its body. Such a
-//! connection opens with a request line of HTTP, or with the handshake of TLS, whose tickets can hold any bytes, too. No line begins
-//! like these: the first bytes decide, before a row is taken.
+//! A web page can make its reader's browser send a request to any port of this machine, with lines in its body. Such
+//! a connection opens with an HTTP request line, or with a TLS handshake, whose tickets can contain any bytes. No
+//! line begins like these, so the first bytes decide, before a row is taken.
 
 /// Longest method that is looked for; registered ones have up to 17 letters.
 const METHOD_BYTES_MAX: usize = 32;

@@ -1,10 +1,13 @@
-//! Places for statements, so that short ones get through whatever long ones and slow clients do.
+//! Slots for statements, which let short statements through whatever long ones and slow clients do.
 //!
-//! - A statement begins in a *short* place, and leaves it after [`SHORT`] for a *long* one. There are as many of either.
-//! - Where all long places are taken, it stays until somebody waits for its short place. Then, if it has sent nothing, it is stopped,
-//!   waits without holding anything, and begins anew in a long place; if it has sent rows already, it stands still until it has one.
-//! - A statement whose client reads nothing for [`PATIENCE`] gives its place back, and goes on in a long place once the client has read.
-//! - So many wait, for a place or for their client, and no more.
+//! - A statement begins in a *short* slot, and leaves it after [`SHORT`] for a *long* one. There are equally many of
+//!   both.
+//! - If all long slots are occupied, it stays until another statement waits for its short slot. Then, if it has sent
+//!   nothing, it is stopped, waits without holding memory, and restarts in a long slot; if it has already sent rows,
+//!   it pauses until it has one.
+//! - A statement whose client reads nothing for [`PATIENCE`] gives its slot back, and continues in a long slot once
+//!   the client has read.
+//! - The number of statements that wait, for a slot or for their client, is bounded.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

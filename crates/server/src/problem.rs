@@ -1,6 +1,6 @@
-//! What a client is told when a request fails: a stable code, a text, and whether it may try again.
+//! The error of a failed request: a stable code, a text, and whether the client may retry.
 //!
-//! Codes are part of the interface: they are listed in docs/reference/http.md, and never change their meaning.
+//! Codes are part of the interface: docs/reference/http.md lists them, and their meaning never changes.
 
 use std::time::Duration;
 
@@ -175,14 +175,14 @@ impl Problem {
 
     pub(crate) fn json(&self) -> serde_json::Value {
         let retryable = self.code.is_retryable();
-        let mut told = json!({ "error": self.message, "code": self.code.as_str(), "retryable": retryable });
+        let mut body_json = json!({ "error": self.message, "code": self.code.as_str(), "retryable": retryable });
         if let Some(quota) = &self.quota {
-            told["quota"] = json!(quota);
+            body_json["quota"] = json!(quota);
         }
         if self.after.is_some() {
-            told["retry_after"] = json!(self.retry_seconds());
+            body_json["retry_after"] = json!(self.retry_seconds());
         }
-        told
+        body_json
     }
 }
 

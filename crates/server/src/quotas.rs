@@ -1,11 +1,13 @@
-//! Quotas: what a user may take of the server, and what he takes, over all his connections and ways in (ADR 71).
+//! Quotas: the limits of a user and the user's consumption, over all connections and protocols (ADR 71).
 //!
-//! - Which quotas somebody has the database says, at each request. They narrow the server's limits and are never above them.
-//! - Here is who is counted and who is refused. Whatever runs statements, follows tables or takes rows asks an [`Allowance`], which is of its
-//!   caller.
-//! - Rows are counted by a bucket that fills with the rate and holds the rows of a second. A message may take more than is left, and those behind
-//!   it wait until that is paid: so none is too large to be ever taken, and the rate holds over time.
-//! - A refusal names the quota and the role that has it.
+//! - The database says at each request which quotas a user has. They narrow the server's limits and never exceed
+//!   them.
+//! - This module counts and refuses. Whatever runs statements, follows tables or takes rows uses the [`Allowance`] of
+//!   its caller.
+//! - Rows are counted by a token bucket that fills at the quota's rate and holds the rows of one second. A message
+//!   may overdraw it, and later ones wait until the debt is paid: so no message is too large to be accepted, and the
+//!   rate holds over time.
+//! - A refusal names the quota and its role.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};

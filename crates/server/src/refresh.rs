@@ -1,6 +1,7 @@
-//! Keeps the rows of materialized views, from time to time.
+//! Refreshes the stored rows of materialized views from time to time.
 //!
-//! A view gives the same rows before and after; what a refresh saves is the work of statements. So one that fails is logged and tried again.
+//! A refresh doesn't change a view's rows, only the cost of reading them. So a failed one is logged and repeated
+//! later.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

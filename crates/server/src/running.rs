@@ -1,6 +1,6 @@
-//! Statements that run, so that their clients can cancel them: over Flight by the ticket, over PostgreSQL's wire by the connection's key.
+//! Running statements by the key that cancels them: a Flight ticket, or the key of a PostgreSQL connection.
 //!
-//! Either names its statement by random bytes that only its client was told. Dropping a [`Cancelled`] forgets it.
+//! Both are random bytes that only the statement's client received. Dropping a [`Cancelled`] removes its key.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,8 +1,8 @@
 //! Settings of the server: plain data, from a TOML file or built in code.
 //!
-//! - A setting that isn't named has its default; one that isn't known is an error.
-//! - Nothing here opens a file but [`Settings::read`] and what `[auth]` and `[tls]` name, which
-//!   [`Server::bind`](crate::Server::bind) reads.
+//! - A missing setting has its default; an unknown one is an error.
+//! - Only [`Settings::read`] opens a file here; [`Server::bind`](crate::Server::bind) reads the files that `[auth]`
+//!   and `[tls]` name.
 
 mod audit;
 mod oidc;

@@ -1,4 +1,4 @@
-//! Where subscriptions get their updates: capture, or a replay; and what is made of them: bars.
+//! Sources of a subscription's updates: capture or a replay, and bars computed from either.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

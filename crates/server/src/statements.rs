@@ -1,13 +1,15 @@
-//! Statements under limits: so many at a time, each with so much memory, time and rows.
+//! Statements under limits: how many at a time, and memory, time and rows of each.
 //!
-//! - A statement runs on a thread of its own, which encodes the answer too: nothing long happens on the network's threads.
-//! - At most [`PIECES_WAITING`] encoded pieces wait for the client. A client that goes away is noticed within
+//! - A statement runs on a thread of its own, which also encodes the answer, so that the network's threads never
+//!   block.
+//! - At most [`PIECES_WAITING`] encoded pieces wait for the client. A client that disconnects is noticed within
 //!   [`LOOK_AROUND`], and the statement stops.
-//! - The first piece comes with the first rows: what fails before them fails before a byte is sent.
-//! - Short statements, long ones and slow clients are kept out of each other's way: see [`places`](crate::places).
-//! - Whose statement it is may have quotas, which narrow the limits (`quotas.rs`). One beyond his statements at a time is refused at once.
-//! - A statement that runs as a tick plan looks for both between blocks of rows. Where a block takes long (a sort of all rows),
-//!   its client is told that the time is over, and its place is taken until the block ends.
+//! - The first piece is sent with the first rows: a failure before them is reported before a byte is sent.
+//! - Slots keep short statements, long ones and slow clients out of each other's way: see [`places`](crate::places).
+//! - The caller's quotas may narrow the limits (`quotas.rs`). A statement beyond the caller's `statements_max` is
+//!   refused at once.
+//! - A tick plan checks for cancellation and for its deadline between blocks of rows. If a block takes long (a sort
+//!   of all rows), its client gets the timeout in time, and its slot stays occupied until the block ends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
-//! Subscriptions, whatever carries them: updates from capture, encoded on a thread of their own, sent as far as the client has
-//! given credit.
+//! Subscriptions over any protocol: updates from capture, encoded on a thread of their own, sent as far as the client
+//! has given credit.
 //!
-//! - A client without credit, or one that doesn't read, is not read for: its updates wait in capture's bounded queue, and what
-//!   happens beyond is the policy that it chose. Ingest never waits for it.
-//! - Each update carries the sequence number to resume behind.
+//! - Updates for a client without credit, or one that doesn't read, wait in capture's bounded queue; when it is full,
+//!   the policy that the client chose applies. Ingest never waits for a client.
+//! - Each update has the sequence number after which a client can resume.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -135,10 +135,10 @@ impl Subscriptions {
         encode: E,
     ) -> Outcome<Updates<E::Message>> {
         let begun = follower.who().begin(Action::subscription(&ask.tables().join(", "))).await?;
-        let (sources, asked, asking) = (self.sources.clone(), ask.clone(), follower.clone());
+        let (sources, request, asking) = (self.sources.clone(), ask.clone(), follower.clone());
         let subscribed = tokio::task::spawn_blocking(move || {
             asking.check()?;
-            sources.open(&asked)
+            sources.open(&request)
         });
         let subscribed = subscribed.await;
         let broke_off = |_| Problem::new(Code::Internal, "the subscription broke off");

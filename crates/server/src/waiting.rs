@@ -1,4 +1,4 @@
-//! Appends of a connection to which nobody answers: those under way, and those that found no room and are kept until there is some.
+//! Appends of connections without replies: those in progress, and those that wait for room on the disk.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! Answers: batches as they are made, what they cost, and the threads that make them.
+//! Answers: streams of batches, their costs, and the threads that compute them.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

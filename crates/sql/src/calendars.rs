@@ -1,7 +1,8 @@
 //! Reference tables as trading calendars.
 //!
-//! A table is one if it has the columns `date`, `open` and `close`; `kind` and `note` say how a date differs from others, and further columns don't
-//! matter. It is read at the commit that it has when a statement is planned, and its calendar kept until there is another commit.
+//! A table is one if it has the columns `date`, `open` and `close`; `kind` and `note` describe special dates, and
+//! further columns are ignored. It is read at its commit when a statement is planned, and its calendar is cached
+//! until the next commit.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,8 +44,8 @@ impl CalendarTables {
     }
 
     fn no_such_calendar<T>(&self, name: &str) -> Result<T> {
-        let known = Calendar::names();
-        let shipped = known.iter().map(|name| (*name).to_owned());
+        let names_shipped = Calendar::names();
+        let shipped = names_shipped.iter().map(|name| (*name).to_owned());
         let near = |other: &String| levenshtein(&name.to_lowercase(), &other.to_lowercase());
         let is_calendar = |other: &String| {
             let table = self.tables.whole(other);
@@ -57,7 +58,7 @@ impl CalendarTables {
         let hint = meant.map_or_else(|| "; there".to_owned(), |meant| format!("; did you mean {meant:?}? There"));
         plan_err!(
             "there is no calendar {name:?}{hint} are {}, and the reference tables of this database that are calendars",
-            known.join(", ")
+            names_shipped.join(", ")
         )
     }
 }

@@ -1,14 +1,14 @@
-//! Queries that stand for a value and read columns from around them, where DataFusion 55.2 has no plan: bound by more than equalities, in their
-//! select list, by `LIMIT 1`, or without an aggregate.
+//! Correlated scalar sub-queries that DataFusion 55.2 can't plan: correlated by more than equalities, in their select
+//! list, with `LIMIT 1`, or without an aggregate.
 //!
 //! ```sql
 //! SELECT *, (SELECT avg(price) FROM trade b WHERE b.symbol = a.symbol AND b.time < a.time) FROM trade a
 //! ```
 //!
-//! The values that the query reads from around it are its *domain*: the distinct rows of these columns. The domain is joined below the query, which
-//! makes each reference a column, the aggregates are grouped by it, and the rows around look their values up by it, where null finds null. A row
-//! that finds none has what the aggregates give of no rows. `LIMIT 1` is the aggregate `first_value`; a query without an aggregate has that of the only
-//! row there may be.
+//! Idea: the outer columns that the query reads are its *domain*: their distinct rows. The domain is joined inside
+//! the query, which turns each outer reference into a column; the aggregates are grouped by it, and the outer rows
+//! look their values up by it, with null equal to null. A row without a match has the aggregates' result for no rows.
+//! `LIMIT 1` is the aggregate `first_value`; a query without an aggregate has that of its only row.
 //!
 //! Source: Neumann and Kemper, "Unnesting Arbitrary Queries", BTW 2015.
 
@@ -43,14 +43,14 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
     if !matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Aggregate(_)) {
         return Ok(Transformed::no(node));
     }
-    let asked = queries(&node)?;
+    let queries_found = queries(&node)?;
     let mut input = match node.inputs().as_slice() {
-        [input] if !asked.is_empty() => (*input).clone(),
+        [input] if !queries_found.is_empty() => (*input).clone(),
         _ => return Ok(Transformed::no(node)),
     };
     let columns = input.schema().columns();
-    let mut values = Vec::with_capacity(asked.len());
-    for query in asked {
+    let mut values = Vec::with_capacity(queries_found.len());
+    for query in queries_found {
         *number += 1;
         match looked_up(&input, &query, *number)? {
             Some((with_value, value)) => {

@@ -1,7 +1,8 @@
-//! The date of rows whose partition is longer than a date: it is computed from their time.
+//! The column `date` of tables whose partitions are longer than a date: computed from the time.
 //!
-//! A table of daily partitions has the date of each row for nothing. One of months, years or a single partition shows the same column, which is
-//! `local_date(time, zone)` above the scan, with the start of its days where that isn't midnight. Conditions on it bound the time, so that they are found as those on the time are.
+//! A table with daily partitions has the date of each row at no cost. A table with longer partitions shows the same
+//! column as `local_date(time, zone)` above the scan, with the start of its days if that isn't midnight. Conditions
+//! on it become bounds of the time, so they prune like those on the time.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! Dictionaries whose values are distinct, as consumers of Arrow expect them: pandas' categories have to be.
+//! Removes duplicate values from dictionaries, as consumers of Arrow expect: pandas' categories must be distinct.
 //!
-//! Where a statement joins batches to one, their dictionaries may stand one behind the other, with equal values in both.
+//! Where a statement concatenates batches, their dictionaries may be concatenated too, with equal values in both.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Filters that become known while a statement runs: the keys of a join's small side narrow the scan of its large one.
+//! Dynamic filters: the keys of a join's small side narrow the scan of its large side while the statement runs.
 //!
-//! A hash join reads its small side first. What it then says of the other side's keys (each of a short list, least and greatest of a long one)
-//! comes to the scan as a filter whose value changes. Before a scan reads, and again when the filter has changed, it leaves out the partitions,
-//! symbols and blocks that hold none of these keys. The rows that are left aren't looked at: the join does that.
+//! A hash join reads its small side first and then publishes a filter on the keys of the other side: each key of a
+//! short list, minimum and maximum of a long one. Before a scan reads, and again whenever the filter changes, it
+//! excludes the partitions, symbols and blocks without these keys. It doesn't filter single rows: the join does that.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;

@@ -1,9 +1,9 @@
-//! Filters of physical plans and columns of one name.
+//! Protects filters of physical plans from columns of the same name.
 //!
-//! Columns of physical plans have no relation, so that those of a join may have one name twice. DataFusion 55.2 moves filters below projections and
-//! other operators by the names of their columns, and takes the first one of a name, which may be another column: filters that stand in a plan, and
-//! those that joins make while they run. Where an operator's columns have a name twice, none is moved through it. Can go once `FilterRemapper` of
-//! `filter_pushdown.rs` goes by places.
+//! Columns of physical plans have no relation, so a join's output may have one name twice. DataFusion 55.2 pushes
+//! filters below projections and other operators by column name, and takes the first match, which may be another
+//! column: filters of the plan, and those that joins create at run time. If an operator's columns have a name twice,
+//! this blocks all filters at it. Can go once `FilterRemapper` of `filter_pushdown.rs` works by position.
 
 use std::collections::HashSet;
 use std::sync::Arc;

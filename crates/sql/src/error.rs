@@ -1,4 +1,4 @@
-//! What can go wrong in a statement.
+//! Errors of statements.
 
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
@@ -179,9 +179,9 @@ impl Error {
 fn of_no_signature(message: &str) -> Option<String> {
     let (before, tried) = message.split_once("' failed to match any signature")?;
     let function = before.rsplit('\'').next()?;
-    let given = tried.split_once("(DataType: ").and_then(|(_, rest)| rest.split_once(")."));
-    Some(match given {
-        Some((given, _)) => format!("{function} doesn't take a {given}"),
+    let type_text = tried.split_once("(DataType: ").and_then(|(_, rest)| rest.split_once(")."));
+    Some(match type_text {
+        Some((type_text, _)) => format!("{function} doesn't take a {type_text}"),
         None => format!("{function} doesn't take what it is given"),
     })
 }

@@ -58,9 +58,9 @@ pub(crate) async fn expand(statement: &mut Statement, state: &SessionState, has_
                 return Ok(is_expanded);
             }
             ControlFlow::Break(Halt::Ask(query)) => {
-                let asked = query.to_string();
+                let from_text = query.to_string();
                 let answer = Relation::of(*query, state, has_joins).await;
-                known.insert(asked, answer.map_err(|error| error.strip_backtrace()));
+                known.insert(from_text, answer.map_err(|error| error.strip_backtrace()));
             }
             ControlFlow::Break(Halt::Fail(error)) => return Err(DataFusionError::External(Box::new(error))),
         }

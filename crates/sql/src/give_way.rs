@@ -1,8 +1,9 @@
-//! Joins that give way, so that a statement whose answer was dropped ends soon.
+//! Makes joins yield to the executor, so that a statement whose answer was dropped ends soon.
 //!
-//! A task is stopped where it waits. A join that makes many rows of few, or passes over many pairs, seldom does: it polls its
-//! inputs once for millions of pairs. So the streams into and out of every join wait for a turn of the executor once they have
-//! been at work for [`TURN`], and those into it cut their batches into pieces of which each is less than [`PIECE`] of work.
+//! A task can only be cancelled where it awaits. A join that makes many rows from few, or scans many pairs, seldom
+//! does: it polls its inputs once for millions of pairs. So the streams into and out of every join wait for a turn of
+//! the executor after [`TURN`] of work, and those into it split their batches into pieces of less than [`PIECE`] of
+//! work.
 
 use std::pin::Pin;
 use std::sync::Arc;

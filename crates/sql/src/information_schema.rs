@@ -1,4 +1,5 @@
-//! `information_schema` as DataFusion has it, but for `views`: of views alone. Sessions of PostgreSQL's clients have its `columns`.
+//! DataFusion's `information_schema`, with a table `views` that lists only views. Sessions of PostgreSQL's clients
+//! also have its `columns`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

@@ -297,8 +297,8 @@ impl StatementLimits {
         let size = self.relations.pop().unwrap_or_default();
         match self.expressions.remove(&(&raw const *query)) {
             Some(name) => {
-                let known = self.sizes.entry(name).or_default();
-                *known = size.max(*known);
+                let largest = self.sizes.entry(name).or_default();
+                *largest = size.max(*largest);
                 ControlFlow::Continue(())
             }
             None => self.add(size),

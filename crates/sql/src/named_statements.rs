@@ -1,7 +1,7 @@
-//! `PREPARE`, `EXECUTE` and `DEALLOCATE`: statements that a session keeps under names.
+//! `PREPARE`, `EXECUTE` and `DEALLOCATE`: a session's named statements.
 //!
-//! `EXECUTE` runs the statement with its values in the places of the placeholders, cast to the types that `PREPARE` gave. Literals are what tick plans are
-//! known without, so that it costs what a known statement costs.
+//! `EXECUTE` runs the statement with its values as literals, cast to the types of `PREPARE`. Tick plans are cached by
+//! the text without literals, so this costs as much as a cached statement.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -287,8 +287,8 @@ mod tests {
             ("deallocate q", "does not exist"),
             ("deallocate", "expected a statement"),
         ] {
-            let told = resolved(&mut session, text);
-            assert!(told.starts_with("error") && told.contains(expected), "{text}: {told}");
+            let message = resolved(&mut session, text);
+            assert!(message.starts_with("error") && message.contains(expected), "{text}: {message}");
         }
         let long = format!("prepare long as select {}", "$1, ".repeat(100_000));
         assert_eq!(resolved(&mut session, &long), "done");

@@ -1,4 +1,4 @@
-//! An operator that hands on the batches of its input and looks at each: to give way, or to ask for memory.
+//! A pass-through operator that inspects each batch of its input: to yield, or to reserve memory.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;

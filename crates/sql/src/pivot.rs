@@ -53,8 +53,8 @@ impl RelationPlanner for PivotPlanner {
     }
 }
 
-fn pivot_key(mut given: Vec<SqlExpr>, schema: &DFSchema, context: &mut dyn RelationPlannerContext) -> Result<Column> {
-    let (Some(key), true) = (given.pop(), given.is_empty()) else {
+fn pivot_key(mut exprs: Vec<SqlExpr>, schema: &DFSchema, context: &mut dyn RelationPlannerContext) -> Result<Column> {
+    let (Some(key), true) = (exprs.pop(), exprs.is_empty()) else {
         return not_impl_err!("PIVOT by several columns at once");
     };
     match context.sql_to_expr(key, schema)? {

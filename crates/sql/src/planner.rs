@@ -1,4 +1,4 @@
-//! From logical to physical plans: DataFusion's planner, which also knows our operators.
+//! From logical to physical plans: DataFusion's planner, extended by our operators.
 
 use std::sync::Arc;
 

@@ -1,9 +1,10 @@
 //! A table of the store as DataFusion sees it.
 //!
-//! - Columns have folded names (see `names.rs`); behind them stands the virtual column `date`.
-//! - Every filter on the table's columns is taken: what the selection doesn't say exactly is evaluated in the scan.
-//! - Columns and rows that whoever asks may not see are left out here: columns of the schema, rows by the scan, before other filters see them.
-//! - A provider is one snapshot. DataFusion asks for a table once per statement, so a statement sees one state of it.
+//! - Columns have folded names (see `names.rs`); the virtual column `date` is the last.
+//! - Every filter on the table's columns is accepted: the scan evaluates what the selection doesn't express exactly.
+//! - Columns and rows that the session's rights hide are removed here: columns from the schema, rows by the scan,
+//!   before other filters see them.
+//! - A provider is one snapshot. DataFusion requests a table once per statement, so a statement sees one state of it.
 
 use std::sync::{Arc, OnceLock, Weak};
 

@@ -1,7 +1,7 @@
-//! Turns filter expressions into a [`Selection`], so that whole partitions, symbols and blocks are passed over.
+//! Translates filter expressions to a [`Selection`], so that whole partitions, symbols and blocks are skipped.
 //!
-//! A filter that the selection expresses exactly (dates, symbols) needs no evaluation; all others are evaluated on what is
-//! kept. What isn't understood narrows nothing.
+//! A filter that the selection expresses exactly (dates, symbols) needs no evaluation; all others are evaluated on
+//! the remaining rows. A filter that isn't understood narrows nothing.
 
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -22,7 +22,7 @@ const COMPARISONS: [(Operator, BinaryOp); 5] = [
 pub(crate) fn narrow(selection: &mut Selection, spec: &TableSpec, filter: &Expr) -> bool {
     if let Some(symbols) = symbols_of(spec, filter) {
         match &mut selection.symbols {
-            Some(known) => known.retain(|symbol| symbols.contains(symbol)),
+            Some(allowed) => allowed.retain(|symbol| symbols.contains(symbol)),
             None => selection.symbols = Some(symbols),
         }
         return true;

@@ -1,7 +1,8 @@
-//! Nothing passes that changes a table, a setting or a file, that is too large to be planned, or that nobody would carry out.
+//! Refuses statements that change a table, a setting or a file, that are too large to be planned, or that nothing
+//! executes.
 //!
-//! The parsed statement decides, before it is planned: what is to be changed may not exist, or may not fit, and the answer is
-//! the same. What reads is listed, so that a statement that the parser learns later is refused.
+//! The parsed statement decides, before it is planned: the result is the same whether the object of a change exists
+//! or not. The statements that read are listed, so a statement that a later parser learns is refused.
 
 use std::ops::ControlFlow;
 

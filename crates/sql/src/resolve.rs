@@ -219,15 +219,15 @@ fn name_apart(columns: &mut [SelectItem], is_outermost: bool) {
         _ => false,
     });
     for column in columns {
-        let (expression, given) = match column {
+        let (expression, alias_text) = match column {
             SelectItem::UnnamedExpr(expression) => (expression, None),
             SelectItem::ExprWithAlias { expr, alias } if is_outermost => (expr, Some(alias.value.to_lowercase())),
             _ => continue,
         };
-        let is_named = given.is_some();
+        let is_named = alias_text.is_some();
         // In small letters, as names of a statement are folded.
-        let text = given.clone().unwrap_or_else(|| expression.to_string().to_lowercase());
-        let name = given.unwrap_or_else(|| name_of(expression).to_lowercase());
+        let text = alias_text.clone().unwrap_or_else(|| expression.to_string().to_lowercase());
+        let name = alias_text.unwrap_or_else(|| name_of(expression).to_lowercase());
         // DataFusion tells `t.x` and `q.x` apart, and neither from an `x` without a relation.
         let last_part = match (&*expression, is_named) {
             (Expr::CompoundIdentifier(parts), false) => parts.last().map(|part| part.value.to_lowercase()),

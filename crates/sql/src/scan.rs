@@ -1,11 +1,11 @@
-//! The scan of a table: reads the selected pieces, evaluates filters, and only then the other columns.
+//! The scan of a table: reads the selected pieces, evaluates filters, and only then reads the other columns.
 //!
-//! - Each stream reads rows that follow each other in the table, so each keeps the table's order. What is declared: by
-//!   (symbol, time) within one date; by (date, symbol, time) over several; by time alone where only one symbol is read and
-//!   the dates follow each other in time; each of them, and none, by the row number behind.
-//! - For a join it may be split by symbols instead: then each stream reads its symbols one by one, over all dates.
-//! - Filters that joins bring while a statement runs narrow the pieces (`dynamic_filters.rs`).
-//! - Columns of Arrow segments are slices of the mapped file; a batch that passes the filters whole is handed on as it is.
+//! - Invariant: each stream reads adjacent rows of the table, so each preserves the table's order. The declared order
+//!   is (symbol, time) within one date; (date, symbol, time) over several; time alone if only one symbol is read and
+//!   the dates follow each other in time; each of them, and none, followed by the row number.
+//! - For a join it may be split by symbols instead: each stream then reads its symbols one by one, over all dates.
+//! - Dynamic filters of joins narrow the pieces while the statement runs (`dynamic_filters.rs`).
+//! - Columns of Arrow segments are slices of the mapped file; a batch whose rows all pass the filters isn't copied.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Formatter};
@@ -408,8 +408,8 @@ fn note_stats(metrics: &ExecutionPlanMetricsSet, stats: &SelectionStats) {
 
 /// Pieces for each stream: rows that follow each other, about equally many.
 fn split(pieces: Vec<Piece>, rows: u64, streams_max: usize) -> Vec<Vec<Piece>> {
-    let wanted = rows.div_ceil(STREAM_ROWS_MIN).clamp(1, streams_max.max(1) as u64);
-    let share = rows.div_ceil(wanted).next_multiple_of(splay_store::BLOCK_ROWS as u64).max(1);
+    let stream_count = rows.div_ceil(STREAM_ROWS_MIN).clamp(1, streams_max.max(1) as u64);
+    let share = rows.div_ceil(stream_count).next_multiple_of(splay_store::BLOCK_ROWS as u64).max(1);
     let (mut streams, mut filled) = (vec![Vec::new()], 0);
     for mut piece in pieces {
         while !piece.rows.is_empty() {

@@ -1,8 +1,8 @@
-//! The inner side of a semi or anti join, of `IN`, `EXISTS` and their negations, has each key once.
+//! Deduplicates the inner side of semi and anti joins, of `IN`, `EXISTS` and their negations.
 //!
-//! DataFusion's hash join keeps every row of the side that it builds its table of, and walks all that have a key for each row that it probes
-//! with: `venue IN (SELECT venue FROM trade)` takes the square of the rows of a venue. Which of the equal rows is found makes no difference to
-//! such a join, so the rule groups the inner side by the columns that the join looks at.
+//! DataFusion's hash join stores every row of its build side, and walks all rows of a key for each probing row:
+//! `venue IN (SELECT venue FROM trade)` takes the square of the rows of a venue. Such a join needs only one of the
+//! equal rows, so this rule groups the inner side by the columns that the join reads.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! `SHOW CREATE TABLE`, `SHOW CREATE VIEW` and `SHOW CREATE MATERIALIZED VIEW`: the statement that makes the same again.
+//! `SHOW CREATE TABLE`, `SHOW CREATE VIEW` and `SHOW CREATE MATERIALIZED VIEW`: the statement that recreates the
+//! object.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Where statements of a text end, and how names stand in them.
+//! Splits a text into statements, and finds the names in them.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
-//! What stands beside a time: texts to the minute are times, and numbers beside a date are a mistake.
+//! Values compared with times: texts without seconds are times, and numbers beside a date are errors.
 //!
-//! - `time >= '2024-03-04 09:30'`, `TIMESTAMP '2024-03-04 09:30Z'` and `to_timestamp('2024-03-04 09:30')` are read as if they had `:00` behind the
-//!   minute. Arrow's parser asks for seconds.
-//! - `date = 2024-03-04` is the number 2017: refused. DataFusion would take it for days since 1970.
+//! - `time >= '2024-03-04 09:30'`, `TIMESTAMP '2024-03-04 09:30Z'` and `to_timestamp('2024-03-04 09:30')` are read as
+//!   if they had `:00` after the minute, because Arrow's parser requires seconds.
+//! - `date = 2024-03-04` is the number 2017, and is refused. DataFusion would take it for days since 1970.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,9 @@
-//! Refuses by name what the parser takes and nobody carries out.
+//! Refuses by name clauses that the parser accepts and nothing executes.
 //!
-//! The parser reads the dialects of many systems, and DataFusion leaves out what it doesn't know of a parsed statement: `select * from t
-//! tablesample (10)` would count all rows. Each function here takes a node of the parsed statement apart into all of its fields, so that a
-//! field that a later version of the parser adds doesn't compile until somebody has decided about it.
+//! The parser accepts the dialects of many systems, and DataFusion ignores parts of a parsed statement that it
+//! doesn't support: `select * from t tablesample (10)` would count all rows. Each function here destructures a node
+//! of the parsed statement into all its fields, so a field that a later version of the parser adds doesn't compile
+//! until somebody has decided about it.
 
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{

@@ -1,9 +1,9 @@
-//! Views of the database in the `WITH` of a statement that reads them: `SELECT … FROM v` becomes
-//! `WITH "v" AS (query of v) SELECT … FROM v`.
+//! Inserts the queries of views into the `WITH` of a statement that reads them: `SELECT … FROM v` becomes `WITH "v"
+//! AS (query of v) SELECT … FROM v`.
 //!
-//! - So a view costs what its query costs as a sub-query, has the tick plans of one, and a statement that was planned before is planned
-//!   anew once a view of it has changed, since its text is another.
-//! - A view that another one reads stands before it. A name that the statement gives to a query of its own `WITH` is that query's.
+//! - So a view costs as much as its query as a sub-query, and has the same tick plans. A cached plan is never used
+//!   after one of its views has changed, because the text differs.
+//! - A view that another one reads comes first. A name that the statement's own `WITH` defines means that query.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -1,7 +1,7 @@
-//! Batches on their way from the streams of a plan to the reader of its answer: so many, and so many bytes.
+//! The queue of batches between a plan's streams and the reader of the answer, bounded in number and bytes.
 //!
-//! A batch of usual size passes as if nothing were counted. Large ones wait until the reader has taken those before them, since what waits is in no
-//! operator's hands and in nobody's account.
+//! A batch of usual size passes without waiting. Large ones wait until the reader has taken the earlier ones, because
+//! no operator accounts for queued batches.
 
 use std::sync::Arc;
 

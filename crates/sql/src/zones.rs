@@ -1,6 +1,8 @@
-//! Times on the clocks of zones, once types are coerced: casts of times without a zone, as `AT TIME ZONE` is one, and sums of instants and days.
+//! Local times in time zones, after types are coerced: casts of times without a zone, such as `AT TIME ZONE`, and
+//! sums of timestamps and days.
 //!
-//! `functions/local_times.rs` says what is later where the clock changes. Zones whose clock doesn't, as UTC, stay with Arrow's kernels.
+//! `functions/local_times.rs` defines the result at clock changes. Zones without changes, such as UTC, stay with
+//! Arrow's kernels.
 
 use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};

@@ -1,8 +1,9 @@
-//! Threads whose work nobody waits for give way to those that somebody waits for.
+//! Makes background threads yield the processor to threads that somebody waits for.
 //!
-//! Linux lets a thread that was woken wait behind one that computes, for 4 to 8 ms where all processors are busy, and a low
-//! priority doesn't change that (docs/adr/0018). So loops over many rows say how far they are by [`did`], and on a thread that
-//! called [`enter`] the processor is offered to others every few thousand rows. Elsewhere it costs a look at a thread's own cell.
+//! Linux lets a woken thread wait behind a computing one, for 4 to 8 ms if all processors are busy, and a low
+//! priority doesn't change that (docs/adr/0018-background-work-gives-way.md). So loops over many rows report their
+//! progress by [`did`], and a thread that called [`enter`] yields every few thousand rows. On other threads the call
+//! costs one thread-local read.
 
 use std::cell::Cell;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Sizes as people write them: on the command line, in options of SQL.
+//! Sizes as people write them (`512M`), on the command line and in options of SQL.
 
 use std::str::FromStr;
 

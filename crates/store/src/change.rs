@@ -1,4 +1,4 @@
-//! Changes of rows that are there: deletion, update, retention. And what commits have done.
+//! Changes of existing rows: deletion, update, retention. And the history of commits.
 
 use arrow::array::RecordBatch;
 

@@ -1,4 +1,4 @@
-//! Dates of instants in a time zone, and when a date begins there.
+//! Dates of timestamps in a time zone, and the timestamp at which a date begins there.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -108,8 +108,8 @@ const NS_OF_SPANS: i64 = 4_096 * NS_PER_DAY;
 /// The spans of a zone in the n-th eleven years since 1970. Clocks are looked at once a day.
 fn spans(zone: Tz, number: i64) -> Arc<[Span]> {
     static KNOWN: LazyLock<Mutex<HashMap<(Tz, i64), Arc<[Span]>>>> = LazyLock::new(Mutex::default);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    Arc::clone(known.entry((zone, number)).or_insert_with(|| {
+    let mut cached = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(cached.entry((zone, number)).or_insert_with(|| {
         let (first, end) = (number.saturating_mul(NS_OF_SPANS), (number + 1).saturating_mul(NS_OF_SPANS));
         let mut spans = Vec::new();
         let mut span = Span { start: first, end: first, offset: offset(zone, first) };

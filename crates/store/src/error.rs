@@ -1,4 +1,4 @@
-//! What can go wrong in the store, one variant for each thing a caller would do differently.
+//! Errors of the store, one variant for each case in which a caller would act differently.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,8 @@
-//! Floats in one form: a number that IEEE 754 writes in several ways is one value to SQL.
+//! The canonical form of floats: one bit pattern for values that SQL treats as one.
 //!
-//! Arrow's kernels order and compare floats by their bits, in which a zero has a sign and a NaN a sign and a payload; processors
-//! give NaNs with the sign set (x86, for the difference of two infinities), which stand below all numbers there.
+//! Arrow's kernels order and compare floats by their bits, in which a zero has a sign and a NaN a sign and a payload.
+//! Processors produce NaNs with the sign set (x86, for the difference of two infinities), which Arrow orders below
+//! all numbers.
 
 use std::sync::Arc;
 

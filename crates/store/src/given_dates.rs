@@ -1,4 +1,5 @@
-//! A column `date` of rows whose table has none, as its date follows from the time: the values are compared with that date, and not kept.
+//! Incoming rows with a column `date`, for tables that derive `date` from the time: the values are compared with that
+//! date, and dropped.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Date32Type, TimestampNanosecondType};
@@ -52,24 +53,24 @@ impl TableSpec {
     /// [`Error::Row`] for the first that isn't; [`Error::Schema`] if they aren't a table's dates and times.
     pub fn check_dates(&self, times: &dyn Array, dates: &dyn Array) -> Result<()> {
         let times = times.as_primitive_opt::<TimestampNanosecondType>();
-        let given = dates.as_primitive_opt::<Date32Type>();
-        let (Some(times), Some(given)) = (times, given) else {
+        let values = dates.as_primitive_opt::<Date32Type>();
+        let (Some(times), Some(values)) = (times, values) else {
             return Err(self.error(format!(
                 "its column {DATE_COLUMN} is {}, and a date follows from the time",
                 dates.data_type()
             )));
         };
-        if given.null_count() == given.len() {
+        if values.null_count() == values.len() {
             return Ok(());
         }
         let mut own = self.dates()?;
-        for (row, (time, given)) in times.iter().zip(given).enumerate() {
-            let (Some(time), Some(given)) = (time, given) else { continue };
+        for (row, (time, value)) in times.iter().zip(values).enumerate() {
+            let (Some(time), Some(value)) = (time, value) else { continue };
             let of_time = own.of(time);
-            if of_time != given {
+            if of_time != value {
                 let reason = format!(
                     "has the date {}, and its time {} is of {}, in {}: a table's date follows from its time; give the column another name",
-                    date(given),
+                    date(value),
                     DateTime::from_timestamp_nanos(time).format("%Y-%m-%dT%H:%M:%S%.fZ"),
                     date(of_time),
                     self.dates_in(),

@@ -1,11 +1,11 @@
 //! Live rows: captured, and not yet in a table's files.
 //!
-//! - Whoever captures attaches them to the table ([`Table::attach`](crate::Table::attach)); from then on each snapshot of it
-//!   has them, as segments in memory beside those on disk. Readers see one table.
-//! - Who only reads follows the one that captures instead ([`Database::follow`](crate::Database::follow)): the rows are the same, read
-//!   from its journal.
-//! - What holds for every partition holds here: a symbol's rows in a segment come, by time, behind those in the segments before
-//!   it. Late rows are brought there by [`chain`], which takes the rows that they belong before along into the new segment.
+//! - A capture attaches them to the table ([`Table::attach`](crate::Table::attach)); from then on each snapshot of it
+//!   contains them, as segments in memory beside those on disk. Readers see one table.
+//! - A process that only reads follows the capture instead ([`Database::follow`](crate::Database::follow)): the rows
+//!   are the same, read from its journal.
+//! - Invariant of every partition: a symbol's rows in a segment are later than those in the segments before it.
+//!   [`chain`] moves late rows into order: it copies the rows that follow them into the new segment.
 
 use std::ops::Range;
 use std::sync::Arc;

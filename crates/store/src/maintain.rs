@@ -1,4 +1,4 @@
-//! Upkeep of a table: compaction, change of schema, verification, export.
+//! Maintenance of a table: compaction, schema changes, verification, export.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;

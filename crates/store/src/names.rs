@@ -1,11 +1,11 @@
-//! Which folder a table is in.
+//! Maps a table's name to its folder.
 //!
-//! - A table has one folder as long as it is there. It is called as the table was when it was made; HEAD has the name of one that is called
-//!   otherwise. So a table is renamed by the step that makes any commit happen, and no path of a file changes.
-//! - A table whose name another one's folder has gets a folder of the name, `~`, and a number.
-//! - A name is that of one table. Who gives one looks for others under the writer lock.
-//! - The journal knows tables by their names. A table that takes a name that others had says from then on that its files have the rows which
-//!   they captured under it, as theirs do: or a start would give it their rows.
+//! - A table stays in one folder. The folder has the table's first name; if the table is renamed, HEAD has the
+//!   current name. So a rename is an ordinary commit, and no file's path changes.
+//! - If the name of a new table is already another one's folder, its folder is the name, `~`, and a number.
+//! - Names are unique. A writer that assigns one checks the others under the writer lock.
+//! - The journal identifies tables by name. A table that takes over a name records that its files already have the
+//!   rows which earlier holders captured under it; otherwise a start would give it their rows.
 
 use crate::database::{Database, Table};
 use crate::error::{Error, Result};

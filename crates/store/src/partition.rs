@@ -1,4 +1,5 @@
-//! Partitions: what they span, when their dates begin, and what they are called. Which date an instant belongs to is in `dates.rs`.
+//! Partitions: their periods, the time of day at which their dates begin, and their names. `dates.rs` computes the
+//! date of a timestamp.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;

@@ -1,8 +1,10 @@
-//! Reference tables: instruments, exchanges, corporate actions. Tables without a time column, or with effective dates.
+//! Reference tables: instruments, exchanges, corporate actions. Tables without a time column, or with effective
+//! dates.
 //!
-//! - All rows are in one partition, that of 1970-01-01, and each change writes it anew, in order of symbol, effective date and key.
-//! - A table with a key has each value of it once. The columns of the key aren't null.
-//! - Where no column is the time, the last column is one that nobody sees: the effective date at midnight in UTC, or 1970-01-01. So all
+//! - All rows are in one partition, that of 1970-01-01, and each change rewrites it, in order of symbol, effective
+//!   date and key.
+//! - Keys are unique, and their columns have no nulls.
+//! - If no column is the time, a hidden last column is: the effective date at midnight in UTC, or 1970-01-01. So code
 //!   that reads tables by symbol and time reads these as well.
 
 use std::sync::Arc;

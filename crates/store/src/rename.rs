@@ -1,7 +1,7 @@
-//! Tables that get other names.
+//! Renames tables.
 //!
-//! The name is in HEAD ([`names`](crate::names)), so that the commit which says the new one is all that happens: files stay where they are,
-//! and readers go on with what they see.
+//! HEAD has the name ([`names`](crate::names)), so a rename is one commit: files stay in place, and readers continue
+//! with their snapshots.
 
 use crate::database::Table;
 use crate::error::{Error, Result};

@@ -1,12 +1,15 @@
-//! Tables of a follower: another database's commits, installed as they are.
+//! Tables of a follower: another database's commits, installed unchanged.
 //!
-//! - A commit is a prefix of a log. What a database has of it is compared by a digest of the whole prefix, so that only what is new is sent, and
-//!   a log that went another way is noticed and replaced.
-//! - Files are fetched and checked first, under their names, which no commit of this database names yet. Then the log is written, and replacing HEAD
-//!   installs the commit: readers have the old one or the new one.
-//! - A log that isn't a continuation gets a number that HEAD doesn't name now, so that it is in nobody's way until HEAD is replaced.
-//! - Files that the table keeps for undo are fetched as well, so that a copy can be read as it was, and its commits undone once it leads.
-//! - One process holds the locks of whoever writes tables, views, users and roles for as long as it follows: nobody else changes anything.
+//! - A commit is a prefix of a log. A digest of the whole prefix compares both databases' logs, so only new bytes are
+//!   sent, and a diverging log is detected and replaced.
+//! - Files are fetched and checked first, under their final names, which no commit of this database names yet. Then
+//!   the log is written, and replacing HEAD installs the commit: readers have the old one or the new one.
+//! - A log that isn't a continuation gets a number that HEAD doesn't name, so it affects nobody until HEAD is
+//!   replaced.
+//! - Files that the table retains for undo are fetched as well, so a copy can be read as it was, and its commits
+//!   undone once it leads.
+//! - While it follows, one process holds the locks for changes of tables, views, users and roles, so nobody else
+//!   changes anything.
 //!
 //! Reasons: docs/adr/0068-followers-copy-the-journals-bytes.md.
 
@@ -112,9 +115,9 @@ impl Database {
         let before = std::mem::take(&mut cache.0);
         let mut heads = Vec::new();
         for place in self.places()? {
-            let known = before.get(&place.folder);
+            let previous = before.get(&place.folder);
             let found = match HeadFile::read(self.storage().as_ref(), &place.folder) {
-                Ok(file) if known.is_some_and(|head| head.head() == file.head) => Ok(known.cloned()),
+                Ok(file) if previous.is_some_and(|head| head.head() == file.head) => Ok(previous.cloned()),
                 _ => self.table_head(&place).map(Some),
             };
             match found {

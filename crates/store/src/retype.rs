@@ -1,4 +1,5 @@
-//! Columns that get a type which doesn't hold every value of the old one, but those that are there: their files are written anew.
+//! Changes a column to a type that can't hold every value of the old one, but holds all that occur: rewrites its
+//! files.
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{Int64Type, UInt64Type};

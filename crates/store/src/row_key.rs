@@ -1,8 +1,8 @@
-//! Which rows are the same: rows of a date and a symbol that are equal in all columns, or in those of a key.
+//! Equality of rows: within a date and a symbol, by all columns or by those of a key.
 //!
-//! - A row that has null in a column of a key has no key and is the same as no other. Where all columns count, nulls are equal.
+//! - A row with a null in a column of a key has no key and equals no other. If all columns count, nulls are equal.
 //! - Floats are compared as SQL compares them: all NaNs are one, and so are the two zeros.
-//! - A load compares rows in their order ([`Load`](crate::Load)). Capture compares the digests of rows that come in any order.
+//! - A load compares rows in their order ([`Load`](crate::Load)). Capture compares digests of rows in any order.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
-//! Finds the rows that a question can't do without: partitions by date and time, symbols by the directory, blocks by summary.
+//! Selection: finds the rows that may match, in partitions by date and time, by symbol through the directory, in
+//! blocks by summary.
 //!
-//! What is left out holds no matching row; what is kept may hold rows that don't match, so the filters still have to be
-//! evaluated on it. Nothing but indexes is read.
+//! Invariant: excluded rows don't match; the others may or may not, so filters must still be evaluated on them. Only
+//! indexes are read.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -119,15 +120,15 @@ impl TableSnapshot {
         for partition in self.partitions() {
             let kept_before = pieces.len();
             let last = self.spec().partition.last(partition.date);
-            let wanted = partition.date <= selection.date.max && last >= selection.date.min;
+            let is_selected = partition.date <= selection.date.max && last >= selection.date.min;
             for segment in partition.segments.iter() {
                 stats.rows.total += segment.rows();
                 stats.blocks.total += blocks_of(segment);
-                if wanted && partition.is_in_sequence() {
+                if is_selected && partition.is_in_sequence() {
                     self.select_segment(selection, partition, segment, &mut pieces, &mut stats)?;
                 }
             }
-            if wanted && !partition.is_in_sequence() {
+            if is_selected && !partition.is_in_sequence() {
                 self.select_symbols(selection, partition, &mut pieces, &mut stats)?;
             }
             stats.partitions.total += 1;

@@ -1,11 +1,13 @@
-//! Slices of a database at fixed commits: what one process of many reads of a statement's tables.
+//! Slices of a database at fixed commits: the part of a statement's tables that one process of many reads.
 //!
-//! - A [`Pinned`] database gives every table at one commit, whatever is committed meanwhile: the first look at a table pins it, or the commits are
-//!   given. Rows that are captured and not written down yet are in no commit, so that they aren't in it.
-//! - A [`Slice`] leaves out rows by symbol and by partition. Slices that are next to each other have no row in common and miss none: rows without a
+//! - A [`Pinned`] database shows every table at one commit, whatever is committed meanwhile: the first access to a
+//!   table pins it, or the caller passes the commits. Captured rows that aren't written down are in no commit, so it
+//!   doesn't contain them.
+//! - A [`Slice`] excludes rows by symbol and by partition. Adjacent slices are disjoint and complete: rows without a
 //!   symbol are in the slice that has no first symbol.
-//! - Tables that can't be cut along an axis are whole in each slice: those without symbols along the symbols, reference tables along both.
-//! - A slice costs what the symbol directories of its segments cost. No data is read.
+//! - Tables that can't be cut along an axis are whole in each slice: tables without symbols along the symbols,
+//!   reference tables along both.
+//! - A slice reads the symbol directories of its segments, and no data.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -84,10 +86,10 @@ impl Pinned {
     }
 
     /// A table at its commit, or at the one that is asked for.
-    pub(crate) fn snapshot(&self, table: &Table, asked: Option<u64>) -> Result<TableSnapshot> {
-        let name = asked.map_or_else(|| table.folder().to_owned(), |commit| format!("{}@{commit}", table.folder()));
-        let known = self.commits.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
-        let snapshot = match (known, self.is_complete) {
+    pub(crate) fn snapshot(&self, table: &Table, at_commit: Option<u64>) -> Result<TableSnapshot> {
+        let name = at_commit.map_or_else(|| table.folder().to_owned(), |commit| format!("{}@{commit}", table.folder()));
+        let pinned_commit = self.commits.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
+        let snapshot = match (pinned_commit, self.is_complete) {
             (Some(pin), _) => {
                 let snapshot = table.whole_at_commit(pin.commit)?;
                 if snapshot.digest() != pin.digest {
@@ -104,7 +106,7 @@ impl Pinned {
                 return Err(Error::Refused { reason });
             }
             (None, false) => {
-                let snapshot = match asked {
+                let snapshot = match at_commit {
                     Some(commit) => table.whole_at_commit(commit)?,
                     None => table.stored()?,
                 };

@@ -1,11 +1,12 @@
-//! Rows of materialized views: which of them are what the view's query gives now.
+//! Stored rows of materialized views, and which of them are fresh, that is, equal to the result of the view's query
+//! now.
 //!
-//! - A view is kept by *parts*: runs of partitions of the table that it reads, which together cover all time. The query's rows with times of a part
-//!   come from the table's rows with times of the part.
-//! - The commit that keeps a part's rows records a source: the name ends with the part's first date, the digest is that of the query and of all
-//!   that its rows depend on in the table. A part without such a record, or with live rows, is stale, whatever happened since and in
-//!   whichever order.
-//! - What goes by the table's retention stays in the view.
+//! - A view is stored in *parts*: runs of partitions of its table, which together cover all time. The query's rows
+//!   with times in a part depend only on the table's rows with times in the part.
+//! - The commit that stores a part's rows records a source: its name ends with the part's first date, its digest is
+//!   that of the query and of all inputs of the part in the table. A part without such a record, or with live rows,
+//!   is stale, whatever happened since and in whatever order.
+//! - Rows that the table's retention removes stay in the view.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;

@@ -1,8 +1,8 @@
-//! Views: queries under names, kept in `views.json` in the database's folder.
+//! Views: queries under names, in `views.json` in the database's folder.
 //!
-//! - The file is replaced as a whole, by the one writer: after a crash there is the old list or the new one.
-//! - The store keeps the texts; `splay-sql` plans them. Tables and views share their names.
-//! - A materialized view has a table beside it, which keeps its rows (`view_rows.rs`).
+//! - The single writer replaces the file as a whole: after a crash it has the old list or the new one.
+//! - The store has the texts; `splay-sql` plans them. Tables and views share one name space.
+//! - A materialized view has a hidden table for its rows (`view_rows.rs`).
 //!
 //! Bytes: docs/format/views.md.
 

@@ -1,4 +1,4 @@
-//! Numbers in files, least byte first.
+//! Little-endian numbers in files.
 
 /// The number in the four bytes from `at`, which there must be.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {

@@ -1,4 +1,5 @@
-//! Writes captured rows down: from memory to segments on disk, by one commit that also says which rows these are.
+//! Write-downs: move captured rows from memory to segments on disk, in one commit that also records which rows these
+//! are.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Rows of a bar, read again from the table.
+//! Reads the rows of a bar again from the table.
 
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;

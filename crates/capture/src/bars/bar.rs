@@ -123,20 +123,20 @@ impl Layout {
     }
 
     /// Bars as rows, in the order given.
-    pub(super) fn rows(&self, told: &[Told]) -> RecordBatch {
-        let times = told.iter().map(|told| told.bucket);
+    pub(super) fn rows(&self, bars: &[Told]) -> RecordBatch {
+        let times = bars.iter().map(|each| each.bucket);
         let mut columns: Vec<ArrayRef> =
             vec![Arc::new(TimestampNanosecondArray::from_iter_values(times).with_timezone("UTC"))];
         if self.has_symbol {
-            let symbols = told.iter().map(|told| told.symbol.as_deref());
+            let symbols = bars.iter().map(|each| each.symbol.as_deref());
             columns.push(Arc::new(symbols.collect::<DictionaryArray<Int32Type>>()));
         }
         let prices: [fn(&Bar) -> Option<f64>; 4] = [|bar| bar.open.1, |bar| bar.high, |bar| bar.low, |bar| bar.close.1];
         for price in prices {
-            columns.push(Arc::new(told.iter().map(|told| price(&told.bar)).collect::<Float64Array>()));
+            columns.push(Arc::new(bars.iter().map(|each| price(&each.bar)).collect::<Float64Array>()));
         }
         if self.has_size {
-            let volumes = told.iter().map(|told| told.bar.volume);
+            let volumes = bars.iter().map(|each| each.bar.volume);
             columns.push(if self.is_whole {
                 let whole = |volume| match volume {
                     Volume::Whole(whole) => i64::try_from(whole).unwrap_or(i64::MAX),
@@ -146,10 +146,10 @@ impl Layout {
             } else {
                 Arc::new(volumes.map(|volume| volume.map(Volume::as_f64)).collect::<Float64Array>())
             });
-            columns.push(Arc::new(told.iter().map(|told| told.bar.vwap()).collect::<Float64Array>()));
+            columns.push(Arc::new(bars.iter().map(|each| each.bar.vwap()).collect::<Float64Array>()));
         }
-        columns.push(Arc::new(UInt64Array::from_iter_values(told.iter().map(|told| told.bar.count))));
-        columns.push(Arc::new(BooleanArray::from(told.iter().map(|told| told.bar.is_final).collect::<Vec<_>>())));
+        columns.push(Arc::new(UInt64Array::from_iter_values(bars.iter().map(|each| each.bar.count))));
+        columns.push(Arc::new(BooleanArray::from(bars.iter().map(|each| each.bar.is_final).collect::<Vec<_>>())));
         // The columns are those of the schema, by construction.
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
             .unwrap_or_else(|_| RecordBatch::new_empty(Arc::clone(&self.schema)))

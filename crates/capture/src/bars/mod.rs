@@ -1,10 +1,11 @@
-//! Live bars: open, high, low, close, volume, vwap and count of each symbol and bucket of time, told as they change.
+//! Live bars: open, high, low, close, volume, vwap and count per symbol and time bucket, sent as they change.
 //!
-//! - [`Bars`] makes them of the updates of a subscription: bars of its snapshot, then the bars that each batch changed.
-//! - A bar is what SQL says of the same rows. Late rows amend their bar: of one that is no longer held all rows are read again
-//!   ([`BarRows`]), so that it is right however late they are.
-//! - A bar is final once a row comes that is `late` behind its end. One that is amended later is told again.
-//! - Only bars that aren't final are held, at most [`BARS_MAX`]; all are where rows can't be read again.
+//! - [`Bars`] computes them from the updates of a subscription: first the bars of its snapshot, then the bars that
+//!   each batch changed.
+//! - A bar equals the result of SQL over the same rows. A late row updates its bar; if that is no longer in memory,
+//!   all its rows are read again ([`BarRows`]), so a bar is correct however late its rows are.
+//! - A bar is final once a row is `late` behind its end. A final bar that changes is sent again.
+//! - Only bars that aren't final are held, at most [`BARS_MAX`]; if rows can't be read again, all bars are.
 
 mod again;
 mod bar;
@@ -182,9 +183,9 @@ impl Bars {
             }
             UpdateKind::End => {
                 self.tell(sequence, i64::MAX);
-                let mut given = self.give(sequence);
-                given.push(self.update(sequence, UpdateKind::End, &[]));
-                Ok(given)
+                let mut updates = self.give(sequence);
+                updates.push(self.update(sequence, UpdateKind::End, &[]));
+                Ok(updates)
             }
         }
     }
@@ -214,8 +215,8 @@ impl Bars {
         let mut places: Vec<Option<usize>> = vec![None; values.texts() + 1];
         for row in 0..update.rows.num_rows() {
             let (time, key) = (values.times[row], values.key(row));
-            let known = &mut places[key.unwrap_or(values.texts())];
-            let place = *known.get_or_insert_with(|| self.place(values.text(key)));
+            let slots = &mut places[key.unwrap_or(values.texts())];
+            let place = *slots.get_or_insert_with(|| self.place(values.text(key)));
             let bucket = self.bucket(time)?;
             self.latest = self.latest.max(time);
             if !self.symbols[place].bars.contains_key(&bucket) {
@@ -387,13 +388,13 @@ impl Bars {
             return Vec::new();
         }
         let chunks: Vec<&[Told]> = if told.is_empty() { vec![&[]] } else { told.chunks(UPDATE_BARS).collect() };
-        let mut given = Vec::with_capacity(chunks.len());
+        let mut updates = Vec::with_capacity(chunks.len());
         for (number, bars) in chunks.iter().enumerate() {
             let first = !std::mem::replace(&mut self.is_begun, true);
             let kind = UpdateKind::Snapshot { first, more: more || number + 1 < chunks.len() };
-            given.push(self.update(sequence, kind, bars));
+            updates.push(self.update(sequence, kind, bars));
         }
-        given
+        updates
     }
 
     fn in_order(&mut self) -> Vec<Told> {

@@ -1,4 +1,4 @@
-//! The columns of an update that bars are made of.
+//! The columns of an update from which bars are computed.
 
 use arrow::array::{
     Array, ArrayRef, AsArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, UInt64Array,

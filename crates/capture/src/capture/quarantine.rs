@@ -1,7 +1,7 @@
-//! Quarantines: tables for rows whose time is too far ahead of the clock.
+//! Quarantine tables: rows whose time is too far ahead of the clock.
 //!
-//! - `trade_quarantine` has the columns of `trade`. Such names are reserved: nothing but capture makes a table of one.
-//! - What else has such a name, since before they were reserved, neither gets rows nor keeps others from their table: the name becomes longer.
+//! - `trade_quarantine` has the columns of `trade`. Such names are reserved: only capture creates tables with them.
+//! - An older table or view with such a name gets no rows, and doesn't block the quarantine: its name becomes longer.
 
 use std::sync::{Arc, PoisonError};
 
@@ -35,17 +35,17 @@ impl Capture {
 
     /// Whether a table can be the quarantine that is wished for. It gets the columns that it lacks.
     fn fits(&self, live: &LiveTable, wished: &TableSpec) -> Result<bool> {
-        let known = live.spec();
-        if known.columns == wished.columns && may_fit(&known, wished) {
+        let table = live.spec();
+        if table.columns == wished.columns && may_fit(&table, wished) {
             return Ok(true);
         }
         let _changing = self.shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
         live.refresh_spec()?;
-        let known = live.spec();
-        if !may_fit(&known, wished) {
+        let table = live.spec();
+        if !may_fit(&table, wished) {
             return Ok(false);
         }
-        let lacked = wished.columns.iter().filter(|column| known.position(&column.name).is_none());
+        let lacked = wished.columns.iter().filter(|column| table.position(&column.name).is_none());
         let lacked: Vec<ColumnSpec> = lacked.cloned().collect();
         if !lacked.is_empty() {
             self.shared.settled(live.table().add_columns(lacked))?;
@@ -56,17 +56,17 @@ impl Capture {
 }
 
 /// Whether a table has the columns that are wished for in their types, or may get them.
-fn may_fit(known: &TableSpec, wished: &TableSpec) -> bool {
+fn may_fit(table: &TableSpec, wished: &TableSpec) -> bool {
     let same = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
-    let has_symbol = match (&known.symbol, &wished.symbol) {
+    let has_symbol = match (&table.symbol, &wished.symbol) {
         (Some(one), Some(other)) => same(one, other),
         (one, other) => one.is_none() && other.is_none(),
     };
-    let may_have = |column: &ColumnSpec| match known.position(&column.name) {
-        Some(position) => known.columns[position].column_type == column.column_type,
-        None => !known.dropped.iter().any(|dropped| same(dropped, &column.name)),
+    let may_have = |column: &ColumnSpec| match table.position(&column.name) {
+        Some(position) => table.columns[position].column_type == column.column_type,
+        None => !table.dropped.iter().any(|dropped| same(dropped, &column.name)),
     };
-    known.reference.is_none() && same(&known.time, &wished.time) && has_symbol && wished.columns.iter().all(may_have)
+    table.reference.is_none() && same(&table.time, &wished.time) && has_symbol && wished.columns.iter().all(may_have)
 }
 
 /// Rows up to a time, and those behind it if there are any.

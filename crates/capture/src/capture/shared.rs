@@ -1,4 +1,4 @@
-//! What all clones of a capture have, and the limits that it keeps.
+//! The state that all clones of a capture share, and the limits that it enforces.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! The tables that rows go to: looked up, made, given columns.
+//! The tables of incoming rows: finds them, creates them, adds columns.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLockReadGuard};

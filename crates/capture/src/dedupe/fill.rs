@@ -1,4 +1,4 @@
-//! Fills a window from the rows that a table has.
+//! Fills a window from a table's rows.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Keys of rows by time: any of them is found at once, and the earliest go together.
+//! Keys of rows ordered by time: finds any key at once, and removes the earliest together.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -35,11 +35,11 @@ impl WindowKeys {
 
     /// Takes the key of a row. Of several rows with a key the latest counts.
     pub(super) fn insert(&mut self, key: RowDigest, time: i64) {
-        let known = self.times.entry(key).or_insert(i64::MIN);
-        if *known >= time {
+        let latest = self.times.entry(key).or_insert(i64::MIN);
+        if *latest >= time {
             return;
         }
-        *known = time;
+        *latest = time;
         self.spans.entry(time.div_euclid(self.span)).or_default().push(key);
     }
 

@@ -1,12 +1,13 @@
-//! Duplicates among captured rows: what a second feed sends as well, or a feed once more after it broke off.
+//! Deduplication of captured rows: those that a second feed also sends, or a feed sends again after it reconnected.
 //!
-//! - The journal's thread decides which rows are left out, before they are written. The journal has those that stay, so that a replay of it,
-//!   subscribers and readers decide nothing.
-//! - A row is compared with those of its table that are at most a window older than the table's latest row, by digests of what makes rows
-//!   the same ([`RowDigests`](splay_store::RowDigests)), which senders' threads compute.
-//! - Keys of a group count for good once it is written. If it isn't, no row of it was there.
-//! - A window is filled from the table, at a start, and whenever a commit may have given the table other rows: a row that was deleted is
-//!   no duplicate when it comes again.
+//! - The journal's thread decides which rows are duplicates, before it writes them. The journal contains only the
+//!   other rows, so replays, subscribers and readers decide nothing.
+//! - A row is compared with the rows of its table that are at most a window older than the table's latest row, by
+//!   digests of the columns that make rows equal ([`RowDigests`](splay_store::RowDigests)), which senders' threads
+//!   compute.
+//! - The keys of a group become final once the group is written. If the write fails, none of its rows counts as seen.
+//! - A window is filled from the table at a start, and whenever a commit may have changed the table otherwise: a
+//!   deleted row is no duplicate when it arrives again.
 //!
 //! Reasons: docs/adr/0061-duplicates-are-left-out-before-the-journal.md.
 

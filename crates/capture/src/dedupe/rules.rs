@@ -1,4 +1,4 @@
-//! How duplicates of tables are found, by their settings, and how many were.
+//! Deduplication rules of tables, from their settings, and counts of duplicates.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -185,13 +185,13 @@ impl DedupeRule {
     /// # Errors
     /// [`Error::Rejected`] if the table lacks a column of the key.
     pub(crate) fn digests(&self, spec: &Arc<TableSpec>) -> Result<Arc<RowDigests>> {
-        let mut known = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, digests)) = known.as_ref().filter(|(of, _)| Arc::ptr_eq(of, spec)) {
+        let mut cached = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, digests)) = cached.as_ref().filter(|(of, _)| Arc::ptr_eq(of, spec)) {
             return Ok(Arc::clone(digests));
         }
         self.check(spec).map_err(|reason| Error::rejected(&spec.name, reason))?;
         let digests = Arc::new(RowDigests::new(spec, &self.dedupe)?);
-        *known = Some((Arc::clone(spec), Arc::clone(&digests)));
+        *cached = Some((Arc::clone(spec), Arc::clone(&digests)));
         Ok(digests)
     }
 

@@ -1,4 +1,4 @@
-//! Settings of duplicates.
+//! Settings of deduplication.
 
 use serde::{Deserialize, Serialize};
 

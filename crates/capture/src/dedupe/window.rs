@@ -1,7 +1,7 @@
-//! The window of a table: the keys of its latest rows, and of those that are being written.
+//! The window of a table: the keys of its latest rows, and of the rows of the group that is being written.
 //!
-//! Each row of the table from the time `from` on has its key here, if it has one. So a row from then on whose key isn't here is new, and an
-//! earlier one isn't compared: it stays, and is counted.
+//! Invariant: the window has the key of each row of the table from time `from` on. So a row from then on whose key is
+//! missing is new. An earlier row isn't compared: it is stored, and counted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -187,8 +187,8 @@ impl DedupeWindow {
             group.uncompared += 1;
             return false;
         }
-        let known = group.keys.get(key).copied().into_iter().chain(self.keys.time_of(key));
-        if known.max().is_some_and(|known| known >= group.from) {
+        let times_of_key = group.keys.get(key).copied().into_iter().chain(self.keys.time_of(key));
+        if times_of_key.max().is_some_and(|latest| latest >= group.from) {
             return true;
         }
         if group.keys.len() >= self.rule.keys_max {

@@ -1,12 +1,13 @@
-//! The rows of a journal for those who only read: whoever opens a database sees every acknowledged row, whether a process captures
-//! into it, has ended, or was killed.
+//! The journal's rows for processes that only read: a reader sees every acknowledged row, whether the capturing
+//! process runs, has ended, or was killed.
 //!
-//! - The journal is looked at first and the table's manifest afterwards. So rows that move to the files in between are found there, and
-//!   the manifest's [`Captured`] leaves them out of what was read here. The other order would lose them.
-//! - Whether a manifest names batches that the look before didn't see is told by their number; then both are looked at once more, so that
-//!   no message is seen in part.
-//! - Of what was read only batches are kept that their table's files don't have: where they stand in the journal, and, of tables that
-//!   statements ask for, their rows as segments in memory, as a capture has them.
+//! - The journal is read first and the table's manifest afterwards. Rows that move to files in between are in the
+//!   files, and the manifest's [`Captured`] excludes them from the rows that were read from the journal. In the other
+//!   order they would be lost.
+//! - If the manifest names batches after the last one that was read, both are read again, so that no message is seen
+//!   in part.
+//! - Only batches that their table's files don't contain are retained: their position in the journal, and, for tables
+//!   that statements use, their rows as segments in memory, built by the same code as in a capture.
 //!
 //! Reasons: docs/adr/0024-readers-follow-the-journal.md.
 
@@ -141,11 +142,11 @@ impl State {
     }
 
     /// Lets go of the segments of other tables if all together take too much; they are made once more when they are asked for.
-    fn make_room(&mut self, wanted: &str, bytes_max: u64) -> Result<()> {
-        let own = self.tables.get(wanted).map_or(0, Waiting::bytes);
+    fn make_room(&mut self, table_name: &str, bytes_max: u64) -> Result<()> {
+        let own = self.tables.get(table_name).map_or(0, Waiting::bytes);
         let all: u64 = self.tables.values().map(Waiting::bytes).sum();
         if all + self.journal.bytes() > bytes_max {
-            let others = self.tables.iter_mut().filter(|(name, _)| name.as_str() != wanted);
+            let others = self.tables.iter_mut().filter(|(name, _)| name.as_str() != table_name);
             others.for_each(|(_, table)| table.rebuild());
         }
         table::check_room(own + self.journal.bytes(), bytes_max)

@@ -1,4 +1,4 @@
-//! Batches of one table that stand in the journal and not in its files.
+//! Batches of one table that are in the journal and not in its files.
 
 use std::sync::Arc;
 
@@ -131,8 +131,8 @@ impl Waiting {
         let last = self.batches.last().map_or(0, |batch| batch.sequence).max(self.captured.sequence);
         let last = last.wrapping_add(forgotten << NUMBER_BITS);
         let of = (Arc::clone(files.folder()), files.epoch(), last, files.watch().since());
-        if let Some(known) = self.composed.as_ref().filter(|known| known.of == of) {
-            return Ok(files.with_partitions(last, known.partitions.clone()));
+        if let Some(cached) = self.composed.as_ref().filter(|cached| cached.of == of) {
+            return Ok(files.with_partitions(last, cached.partitions.clone()));
         }
         let partitions = layers::over_files(files, &self.layers)?;
         let snapshot = files.with_partitions(last, partitions.clone());

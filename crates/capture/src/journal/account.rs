@@ -1,4 +1,4 @@
-//! The account of what the journal has lost: what should be there and isn't, told once for each start that finds it.
+//! The account of lost journal bytes and files, written once by the start that finds the loss.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -49,8 +49,8 @@ impl Found {
     /// Tells of missing files, but for those that are listed. `sequence` is the number of their last batch.
     pub(super) fn tell_missing(&mut self, first: u64, last: u64, sequence: Option<u64>) {
         let mut ranges = if first <= last { vec![(first, last)] } else { Vec::new() };
-        for known in self.catalog.losses.iter().filter(|loss| loss.kind == LossKind::Missing) {
-            let (from, to) = known.files;
+        for listed in self.catalog.losses.iter().filter(|loss| loss.kind == LossKind::Missing) {
+            let (from, to) = listed.files;
             let parts = |(first, last): (u64, u64)| {
                 let before = (first, last.min(from.saturating_sub(1)));
                 let behind = (first.max(to.saturating_add(1)), last);
@@ -178,7 +178,7 @@ impl Found {
     /// Notes a loss, unless it is listed in the catalog or about a file whose rows were all stored.
     pub(super) fn lose(&mut self, loss: JournalLoss) {
         let is_left_over = loss.files.1 > 0 && loss.files.1 < self.catalog.oldest;
-        if is_left_over || self.catalog.losses.iter().any(|known| known.is_same(&loss)) {
+        if is_left_over || self.catalog.losses.iter().any(|other| other.is_same(&loss)) {
             return;
         }
         self.behind = Some((self.losses.len(), HashSet::new()));

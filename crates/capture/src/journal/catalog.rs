@@ -1,8 +1,8 @@
-//! The journal's catalog: which files have to be there, so that one that is missing is told.
+//! The journal's catalog: the files that must exist, so that a missing one is detected.
 //!
-//! - It is written before the first batch of a file is acknowledged, before files are removed, at an orderly stop, and at a start that
-//!   found something lost. Each time it is replaced as a whole.
-//! - Between two of these the newest file grows: what the catalog says of its length is the least that it must have.
+//! - It is written before the first batch of a file is acknowledged, before files are removed, at an orderly stop,
+//!   and by a start that found a loss. Each time it is replaced as a whole.
+//! - Between two writes the newest file grows: the catalog has its minimum length.
 //!
 //! Bytes: docs/format/journal.md.
 
@@ -97,7 +97,7 @@ impl Catalog {
 
     /// Adds a loss unless it is listed.
     pub(crate) fn add(&mut self, loss: JournalLoss) {
-        if !self.losses.iter().any(|known| known.is_same(&loss)) {
+        if !self.losses.iter().any(|other| other.is_same(&loss)) {
             self.losses.push(loss);
         }
         if self.losses.len() > LOSSES_MAX {

@@ -1,4 +1,4 @@
-//! The journal's files as a backup takes them, while another process may write.
+//! Copies the journal's files for a backup, while another process may write.
 
 use std::collections::BTreeMap;
 

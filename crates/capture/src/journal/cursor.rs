@@ -1,8 +1,8 @@
-//! Reads batches out of the journal one by one, for subscribers that missed some and for replays.
+//! Reads batches from the journal one by one, for subscribers that missed some and for replays.
 //!
-//! - One file is held at a time; it is mapped, but for the last, which may still grow and is read.
-//! - Batches that belong together are given once they are all there.
-//! - A file that was removed meanwhile is told as [`Error::Gone`], damage as [`Error::Damaged`]: nothing is passed over.
+//! - One file is open at a time; it is mapped, except the last, which may grow and is read.
+//! - The batches of one message are returned once all of them are there.
+//! - A file that was removed meanwhile is [`Error::Gone`], damage is [`Error::Damaged`]: nothing is skipped.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -61,16 +61,16 @@ impl Cursor {
     pub(crate) fn new(storage: Arc<dyn Storage>, files: &[JournalFile], after: u64) -> Cursor {
         // Files whose successor begins at or before the first wanted batch have none of them.
         let skipped = files.windows(2).take_while(|pair| pair[1].first <= after.saturating_add(1)).count();
-        let wanted = &files[skipped..];
+        let remaining = &files[skipped..];
         let extent = |(place, file): (usize, &JournalFile)| Extent {
             number: file.number,
             bytes: Some(file.bytes),
             first: Some(file.first),
             is_behind_loss: file.is_behind_loss,
             damage: file.damage.iter().cloned().collect(),
-            is_last: place + 1 == wanted.len(),
+            is_last: place + 1 == remaining.len(),
         };
-        let files = wanted.iter().enumerate().map(extent).collect();
+        let files = remaining.iter().enumerate().map(extent).collect();
         Cursor { storage, files, open: None, ready: VecDeque::new(), after }
     }
 

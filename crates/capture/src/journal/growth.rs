@@ -1,17 +1,21 @@
-//! The journal as another process writes it: what has come since the last look, without a lock and without a change of any byte.
+//! The journal as another process writes it: reads what was appended since the last check, without a lock and without
+//! changing a byte.
 //!
-//! - A look lists the files and asks for the last one's length. Nothing else is done where nothing has come.
-//! - The last file is read into memory, from where the look before ended: it may be cut back below us, by a writer that found no room or
-//!   by a start that cuts a torn end off, and a mapping would fault then. Files before it never change; they are mapped.
-//! - The frame that was read last is read once more with what follows it. Where other bytes stand there, the file was cut back and
-//!   written on: what was taken of it is forgotten and read anew. Such rows had not been acknowledged.
-//! - What stands behind the last whole frame of the last file is on its way, unless a whole frame stands behind it: then bytes were
-//!   changed, and that is an error with its place, as is anything unsound in other files. Damage that a start has told and listed in the
-//!   catalog is passed over, as that start did.
-//! - Files that the catalog names and that aren't there, aren't the ones that the files behind them name, or end before the bytes that the catalog
-//!   names, are an error likewise; so is a journal that is gone while tables' files have captured rows. That is looked at where the list of files
-//!   has changed, or one was cut.
-//! - A file that goes while we look has all its rows in the tables' files. Who reads the manifests after the look misses none.
+//! - A check lists the files and the length of the last one. If nothing was appended, nothing is read.
+//! - The last file is read into memory from the end of the previous check. It isn't mapped, because the writer may
+//!   truncate it (after a write that found no room, or a torn end), and a mapping would then fault. Earlier files
+//!   never change; they are mapped.
+//! - The last frame of the previous check is read again together with the bytes after it. If it has changed, the file
+//!   was truncated and extended: its rows are discarded and the file is read anew. None of these rows had been
+//!   acknowledged.
+//! - Bytes after the last whole frame of the last file are still being written, unless a whole frame follows them:
+//!   then bytes were changed, which is an error with its position, as is damage in any other file. Damage that a
+//!   start has reported and listed in the catalog is skipped, as by that start.
+//! - It is also an error if a file of the catalog is missing, isn't the file that its successor names, or is shorter
+//!   than the catalog says, and if the journal is gone while tables' files have captured rows. This is checked when
+//!   the list of files has changed, or one was truncated.
+//! - A file that disappears during a check has all its rows in the tables' files. A reader that reads the manifests
+//!   after the check misses none.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -232,8 +236,8 @@ impl Growth {
     }
 
     fn read(&mut self, number: u64, identity: FileIdentity, is_last: bool, take: &mut dyn FnMut(Found)) -> Result<()> {
-        let known = self.files.get(&number);
-        let end = known.map(|file| (file.anchor, file.walk.offset()));
+        let previous = self.files.get(&number);
+        let end = previous.map(|file| (file.anchor, file.walk.offset()));
         let length = usize::try_from(identity.length).unwrap_or(usize::MAX);
         // What was read last, and all behind it; or all.
         let from = end.filter(|(_, offset)| *offset <= length).map_or(0, |(anchor, _)| anchor);
@@ -242,16 +246,16 @@ impl Growth {
         } else {
             Held::Mapped(self.storage.map(&path(number))?)
         };
-        let is_continued = known.zip(end).is_some_and(|(file, (anchor, offset))| {
+        let is_continued = previous.zip(end).is_some_and(|(file, (anchor, offset))| {
             let read = if is_last { bytes.all().get(..offset - anchor) } else { bytes.all().get(anchor..offset) };
             offset <= length && read.is_some() && read == file.bytes.all().get(anchor..offset)
         });
-        if known.is_some() && !is_continued {
+        if previous.is_some() && !is_continued {
             self.forget(number, take);
             // Once more from the beginning.
             return self.read(number, identity, is_last, take);
         }
-        if known.is_none() && !self.begin(number, is_last, &bytes)? {
+        if previous.is_none() && !self.begin(number, is_last, &bytes)? {
             return Ok(());
         }
         let Some(file) = self.files.get_mut(&number) else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! What a journal holds and what it has lost, told without changing a byte of it; and the operator's word that the losses are known.
+//! Reports what a journal contains and what it has lost, without changing a byte; and accepts losses on the
+//! operator's behalf.
 
 use serde::Serialize;
 use splay_store::Database;

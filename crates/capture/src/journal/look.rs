@@ -1,4 +1,4 @@
-//! Looks at the journal without changing a byte of it: what is there, and what of it is in no table's files.
+//! Lists the journal's batches that are in no table's files, without changing a byte.
 
 use std::collections::HashMap;
 

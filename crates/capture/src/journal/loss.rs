@@ -1,4 +1,4 @@
-//! What the journal has lost, in words and numbers for who has to mend it.
+//! Losses of the journal, as text and figures for the operator.
 
 use serde::{Deserialize, Serialize};
 
@@ -87,8 +87,8 @@ impl JournalLoss {
     /// Batches that may be lost, as far as their number is known.
     #[must_use]
     pub fn batches(&self) -> u64 {
-        let known = self.sequences.and_then(|(first, last)| last?.checked_sub(first));
-        known.map_or(0, |more| more.saturating_add(1))
+        let difference = self.sequences.and_then(|(first, last)| last?.checked_sub(first));
+        difference.map_or(0, |more| more.saturating_add(1))
     }
 
     pub(super) fn miss(&mut self, producer: &str, after: u64, before: u64) {

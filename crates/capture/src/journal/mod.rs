@@ -1,11 +1,12 @@
-//! The journal: every batch of rows, in the order in which they were taken, before anything else is done with them.
+//! The journal: every batch of rows, in the order of acceptance, written before anything else happens to it.
 //!
-//! - Files `.journal/00000001.jnl`, ... follow each other. All but the last are synced whole before the next one begins, which names
-//!   the one before with its length and checksum. The catalog says which files have to be there.
-//! - What isn't there, or isn't what was written, is told and listed until the operator accepts it. Whole batches behind damage count.
-//! - What stands behind the last whole frame of the last file, and wasn't synced, was never acknowledged as `disk`; it is cut off,
-//!   kept beside as `.torn`, and reported.
-//! - A file goes when its rows are in the tables' files and it is not kept for subscribers that come back.
+//! - Files `.journal/00000001.jnl`, ... follow each other. All but the last are synced completely before the next one
+//!   begins, which names the previous one with its length and checksum. The catalog lists the files that must exist.
+//! - Missing or changed bytes are reported and listed until the operator accepts the loss. Whole batches after damage
+//!   count.
+//! - Bytes after the last whole frame of the last file that weren't synced were never acknowledged as `disk`; they
+//!   are truncated, saved as `.torn`, and reported.
+//! - A file is removed when its rows are in the tables' files and it isn't retained for subscribers that reconnect.
 //!
 //! Bytes: docs/format/journal.md. Reasons: docs/adr/0014-live-rows-are-segments-over-the-files.md,
 //! docs/adr/0023-the-journal-accounts-for-itself.md.

@@ -1,9 +1,10 @@
-//! Whether all files of a journal are there that have to be, as who only reads sees it: another process may write meanwhile.
+//! Checks for readers that all files of a journal exist, while another process may write.
 //!
-//! - The catalog says which files there are. It is replaced before a file is removed and after one was made, so that a file which isn't there though
-//!   the catalog named it before and after it was looked for is missing.
-//! - A file that is missing has rows that were acknowledged. Once a start has told and listed that, readers pass over it, as that start did.
-//! - Without a catalog, and with captured rows in the tables' files, the whole journal is gone.
+//! - The catalog lists the files. It is replaced before a file is removed and after one was created. So a file is
+//!   missing if it doesn't exist although the catalog named it both before and after the check.
+//! - A missing file has acknowledged rows. Once a start has reported and listed the loss, readers skip it, as that
+//!   start did.
+//! - Without a catalog, and with captured rows in the tables' files, the whole journal is missing.
 
 use splay_store::storage::Storage;
 

@@ -1,8 +1,10 @@
-//! Reads the journal after a start, past whatever is damaged, and tells what is lost. It changes nothing: see `settle`.
+//! Reads the journal at a start, skips damage, and reports losses. It changes nothing: see `settle`.
 //!
-//! - A file that another one follows was synced whole before that began, and so was what a frame of its own or the catalog says.
-//!   Damage to such bytes is a loss, and what stands behind it counts.
-//! - Behind those bytes the newest file may be torn. It ends there, so that of no producer a batch is lost and a later one kept.
+//! - Idea: bytes are either proven to have been synced, or not. A file with a successor was synced completely before
+//!   that began; in the last file a mark after each sync, or the catalog, says how many bytes were.
+//! - Damage to synced bytes is a loss, and batches after it count.
+//! - Invariant: at the first damage after the synced bytes the journal ends, even if whole batches follow. Otherwise
+//!   a producer's batch could be lost and a later one kept, and the lost one would be taken for a repeat.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -384,8 +386,8 @@ impl Found {
         parts: &[(RowsFrame<'_>, Arc<TableSpec>)],
         wants: &impl Fn(&str, u64, i64) -> bool,
     ) -> Result<Vec<Batch>, codec::Reason> {
-        let wanted = parts.iter().filter(|(rows, spec)| wants(&spec.name, rows.sequence, rows.times.1));
-        wanted.map(|(rows, spec)| batch(rows, spec)).collect()
+        let picked = parts.iter().filter(|(rows, spec)| wants(&spec.name, rows.sequence, rows.times.1));
+        picked.map(|(rows, spec)| batch(rows, spec)).collect()
     }
 
     fn note(&mut self, rows: &RowsFrame<'_>, file: &mut JournalFile, spec: &TableSpec) {

@@ -1,6 +1,7 @@
-//! Reads the whole batches out of a file that a start has set aside, or of any other piece of a journal.
+//! Reads the whole batches from a file that a start has set aside, or from any other part of a journal.
 //!
-//! Such a file has no header, and perhaps not the layouts of its tables: those are taken from the journal, and from the tables that there are.
+//! Such a file has no header, and may lack the layouts of its tables: these are taken from the journal, and from the
+//! existing tables.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -44,12 +45,12 @@ impl JournalReport {
             std::fs::read(file).map_err(|error| Error::Failed { reason: format!("{}: {error}", file.display()) })?;
         let found = look(database, database.raw_storage().as_ref())?;
         let tables = || tables(database);
-        let mut known = Known::new(&tables);
-        known.learnt.clone_from(found.layouts());
+        let mut known_layouts = Known::new(&tables);
+        known_layouts.learnt.clone_from(found.layouts());
         // As if it were all of a file. Of which version it is a part nobody knows: the parts of messages tell.
         let header = format::parse_header(&bytes);
         let framed = if header.is_some() { bytes } else { [vec![0; HEADER_BYTES], bytes].concat() };
-        let read = |version| batches(&framed, version, &known, &found);
+        let read = |version| batches(&framed, version, &known_layouts, &found);
         match header {
             Some((version, _, _)) => Ok(read(version)),
             None => Ok([read(format::LINKED), read(format::LINKED - 1)]
@@ -61,8 +62,8 @@ impl JournalReport {
     }
 }
 
-fn batches(framed: &[u8], version: u32, known: &Known<'_>, found: &Found) -> Vec<RecoveredBatch> {
-    let mut scan = Scan::new(framed, version, 1, known);
+fn batches(framed: &[u8], version: u32, known_layouts: &Known<'_>, found: &Found) -> Vec<RecoveredBatch> {
+    let mut scan = Scan::new(framed, version, 1, known_layouts);
     let mut batches = Vec::new();
     let mut message = 0;
     loop {

@@ -1,11 +1,11 @@
-//! Reads a journal file past its damage: whole messages, and between them what is damaged.
+//! Reads a journal file past its damage: returns whole messages, and the damaged ranges between them.
 //!
-//! The next sound frame behind a broken one is looked for first where the broken one says that it ends, which a text in its rows can't
-//! imitate, then at every byte. A frame is taken if its checksum is right, its batch's number is higher than the last one's, and its
-//! table is described. The parts of a message count only if they are all there.
+//! The next sound frame after a broken one is searched first where the broken one ends by its own length, which text
+//! in its rows can't imitate, then at every byte. A frame counts if its checksum is right, its batch's number is
+//! higher than the last one's, and its table has a layout. The parts of a message count only together.
 //!
-//! Cost: each byte is looked at once. Checksums behind damage are taken over at most [`CHECKED_FILES_MAX`] times the file's length,
-//! whatever lengths its bytes pretend.
+//! Cost: each byte is read once. Checksums after damage cover at most [`CHECKED_FILES_MAX`] times the file's length,
+//! whatever lengths its bytes claim.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;

@@ -1,5 +1,6 @@
-//! What a start does about what it found, before it goes on: bytes that don't count are kept beside, losses are listed, and only
-//! then is the end cut off. A crash in between makes the next start find the same again.
+//! Acts on the findings of a start, before it continues: saves bytes that don't count, then lists losses in the
+//! catalog, and only then truncates the end. Invariant: after a crash in between, the next start finds the same
+//! again.
 
 use splay_store::storage::Storage;
 

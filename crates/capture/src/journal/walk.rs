@@ -1,9 +1,9 @@
-//! The frames of one journal file, one after the other, and what has to be true of them.
+//! The frames of one journal file in sequence, and the rules for their order.
 //!
-//! - From version 3 on the file before is named first. Then come the producers, and once.
+//! - From version 3 on a file first names the previous file. Then it lists the producers, once.
 //! - A layout is described once, before its first rows.
-//! - Batches have numbers that rise by one, beginning with the one in the file's header. A frame that is there twice, or is missing
-//!   before others, is damage that no checksum sees.
+//! - Batch numbers ascend by one, beginning with the number in the file's header. A repeated frame, or one that is
+//!   missing before others, is damage that no checksum detects.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,10 +1,12 @@
-//! Writes the journal: frames behind each other, in files that follow each other.
+//! Writes the journal: frames in files that follow each other.
 //!
-//! - A file begins with the producers' last numbers and describes each table before its first rows, so that it is read alone.
-//! - A write that fails for lack of room is taken back to the last whole frame; nothing of the group was kept.
-//! - Behind each sync a frame says so, before anyone is told: after a kill, what was acknowledged as `disk` is known to have been synced.
+//! - A file begins with the producers' last numbers and describes each table before its first rows, so it can be read
+//!   alone.
+//! - A write that fails for lack of room is rolled back to the last whole frame; nothing of the group is stored.
+//! - A frame after each sync records the sync, before any acknowledgement: after a kill, the next start knows that
+//!   rows acknowledged as `disk` were synced.
 //! - The catalog is written before the first batch of a file, before files are removed, and at an orderly stop.
-//! - A sync that fails is never repeated: what is on disk is unknown, and the journal takes nothing more.
+//! - A failed sync is never retried: the state on disk is unknown, and the journal accepts nothing more.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,8 @@
 //! Layers of live rows: ordered segments in memory, by date.
+//!
+//! Invariant: within a date, each segment's rows of a symbol are later than those of the segments before it, so
+//! readers read the segments in sequence and merge nothing. Cost: `TIER_LAYERS` layers of similar size are merged
+//! into one, so a row is copied a few times, once per tier.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -142,18 +146,18 @@ pub(super) fn alike(layers: &Layers) -> Option<(i32, Vec<Arc<Segment>>)> {
     layers.iter().find_map(|(date, layers)| {
         let tiers: Vec<u32> = layers.iter().map(|layer| tier(layer.rows())).collect();
         let greatest = tiers.iter().copied().max()?;
-        let rows = (0..=greatest).find_map(|wanted| neighbours(&tiers, wanted))?;
+        let rows = (0..=greatest).find_map(|size_class| neighbours(&tiers, size_class))?;
         Some((*date, layers[rows].to_vec()))
     })
 }
 
 /// The first neighbours of a size, with smaller ones between them but no larger, of which there are enough.
-fn neighbours(tiers: &[u32], wanted: u32) -> Option<Range<usize>> {
+fn neighbours(tiers: &[u32], size_class: u32) -> Option<Range<usize>> {
     let (mut first, mut alike) = (0, 0);
     for (place, tier) in tiers.iter().enumerate() {
-        if *tier > wanted {
+        if *tier > size_class {
             alike = 0;
-        } else if *tier == wanted {
+        } else if *tier == size_class {
             if alike == 0 {
                 first = place;
             }

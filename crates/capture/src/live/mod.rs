@@ -1,12 +1,15 @@
 //! The real-time table: rows of one table that are in the journal and not yet in the table's files.
 //!
-//! - Batches are appended to a tail, which costs a push. Who wants to read puts the tail into layers first: segments in memory,
-//!   ordered by (symbol, time, arrival), each with its directory of symbols. Writers never wait for that.
-//! - Layers grow by tiers: eight of about one size become one, so that a row is copied a few times and there are few layers. Small
-//!   ones are joined by who adds to them, larger ones by the organiser's thread, for which no reader waits.
-//! - What a snapshot has is decided by the files: [`Captured`] in the table's manifest says which rows are there, and of the
-//!   states kept here the one is taken that begins where they end. While rows are written down there are two, whose tails are the
-//!   same.
+//! - Writers append batches to a tail, which is a push under a short lock; they never wait for sorting. A reader first
+//!   turns the tail into a layer: a segment in memory, ordered by (symbol, time, arrival), with its symbol directory. Rows
+//!   are sorted from a copy of the tail, outside the writers' lock; `organising` lets one thread at a time install layers.
+//! - Layers are tiered: eight of similar size are merged into one, so each row is copied a few times and there are
+//!   few layers. The thread that adds a layer merges small ones; the organiser's thread merges larger ones, and no
+//!   reader waits for it.
+//! - Invariant: the files decide which rows a snapshot takes from memory. [`Captured`] in the manifest says which
+//!   rows the files have, and the snapshot takes the live state that begins exactly there. During a write-down there
+//!   are two states, with the same tail, so every row is seen once, before and after the commit. A snapshot that
+//!   finds no matching state retries.
 
 pub(crate) mod layers;
 mod state;
@@ -228,9 +231,9 @@ impl LiveTable {
             let (mut tail, mut layers) = (state.tail(), Arc::clone(&state.layers));
             while !tail.is_empty() {
                 // Mostly what was made for the other state: one tail is the end of the other.
-                let known = ready.iter().position(|ready| ready.begins(tail));
-                let place = known.unwrap_or(ready.len());
-                if known.is_none() {
+                let ready_place = ready.iter().position(|ready| ready.begins(tail));
+                let place = ready_place.unwrap_or(ready.len());
+                if ready_place.is_none() {
                     ready.push(Ordered { batches: tail.to_vec(), rows: layers::of_tail(&spec, tail)? });
                 }
                 layers = Arc::new(layers::with(&spec, &layers, &ready[place].rows)?);
@@ -273,11 +276,11 @@ impl LiveTable {
     /// The live rows over the files.
     fn compose(&self, stored: &TableSnapshot, layers: &Layers, last: u64) -> Result<TableSnapshot> {
         let mut composed = self.composed.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |known: &&Composed| {
-            (known.epoch, known.last, known.unreadable) == (stored.epoch(), last, stored.watch().since())
+        let is_same = |cached: &&Composed| {
+            (cached.epoch, cached.last, cached.unreadable) == (stored.epoch(), last, stored.watch().since())
         };
-        if let Some(known) = composed.as_ref().filter(is_same) {
-            return Ok(stored.with_partitions(last, known.partitions.clone()));
+        if let Some(cached) = composed.as_ref().filter(is_same) {
+            return Ok(stored.with_partitions(last, cached.partitions.clone()));
         }
         let partitions = layers::over_files(stored, layers)?;
         let snapshot = stored.with_partitions(last, partitions.clone());
@@ -354,14 +357,14 @@ impl LiveRows for LiveTable {
     fn over(&self, stored: &dyn Fn() -> splay_store::Result<TableSnapshot>) -> splay_store::Result<TableSnapshot> {
         for _ in 0..TRIES {
             // In this order: rows that go to disk in between are found there, and the state that begins behind them is taken.
-            let known = {
+            let captured_by_state = {
                 let states = self.states();
                 (states.current.captured, states.next.as_ref().map(|next| next.captured))
             };
             let files = stored()?;
             let next = match files.captured() {
-                captured if captured == known.0 => false,
-                captured if Some(captured) == known.1 => true,
+                captured if captured == captured_by_state.0 => false,
+                captured if Some(captured) == captured_by_state.1 => true,
                 _ => {
                     std::thread::yield_now();
                     continue;

@@ -1,4 +1,4 @@
-//! What is live of a table over the files of one commit.
+//! The live rows of a table over the files of one commit.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Which columns of a table say how good its feed is, and their values in a batch.
+//! The columns of a table that show how good its feed is, and their values in a batch.
 
 use std::sync::Arc;
 

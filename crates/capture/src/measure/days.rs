@@ -1,4 +1,5 @@
-//! Rows that come in for a date that has ended: they go to files of a date that may have been rolled, and amend it.
+//! Rows that arrive for a date that has ended: they go to files of a date that may have been rolled, which is then
+//! rolled again.
 
 use std::sync::Arc;
 

@@ -39,11 +39,11 @@ impl Latency {
     #[must_use]
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank")]
     pub fn quantile(&self, part: f64) -> Option<f64> {
-        let wanted = ((self.rows() as f64 * part).ceil() as u64).max(1);
+        let threshold = ((self.rows() as f64 * part).ceil() as u64).max(1);
         let mut below = 0;
         latency_bounds().zip(&self.counts).find_map(|(bound, count)| {
             below += count;
-            (below >= wanted).then_some(bound)
+            (below >= threshold).then_some(bound)
         })
     }
 }

@@ -1,7 +1,8 @@
-//! What operators want to know of rows that come in: how long they took, and how good their feeds are.
+//! Measurements of incoming rows for operators: latencies and feed quality.
 //!
-//! - The journal's thread measures rows once they are acknowledged, each once; repeats aren't measured.
-//! - Times are those of this machine's clock, which says when rows came in, against the venue's, which is a column of the rows.
+//! - The journal's thread measures each row once, after its acknowledgement; repeats aren't measured.
+//! - Latencies compare this machine's clock, which gives the receive time, with the venue's, which is a column of the
+//!   rows.
 //!
 //! Names and units: docs/reference/metrics.md.
 

@@ -1,10 +1,10 @@
-//! How good a feed is, series by series: gaps, duplicates and disorder of its numbers, and crossed books; and how many of its rows
-//! come late.
+//! The quality of a feed by series: gaps, duplicates and disorder of its sequence numbers, crossed books, and late
+//! rows.
 //!
-//! - A series is a symbol of a venue. Rows are looked at in the order in which they were taken, each once.
-//! - Memory is bounded: there are [`SERIES_MAX`] series of all tables together, and a table that finds no room forgets those of its
-//!   own that have long been silent. What is counted is kept by name for the first [`NAMED_MAX`] series of a table that give
-//!   reason to; the others' is in the table's totals.
+//! - A series is a symbol of a venue. Each row is examined once, in the order of acceptance.
+//! - Memory is bounded: there are at most [`SERIES_MAX`] series of all tables, and a table without room forgets its
+//!   longest silent series. Counts by name exist for the first [`NAMED_MAX`] series of a table with a defect; the
+//!   others are in the table's totals.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -205,7 +205,7 @@ impl Watch {
 
     /// Columns of a table, looked for again only when the table has changed.
     pub(super) fn places(&mut self, spec: &Arc<TableSpec>) -> Places {
-        if self.spec.as_ref().is_none_or(|known| !Arc::ptr_eq(known, spec)) {
+        if self.spec.as_ref().is_none_or(|previous| !Arc::ptr_eq(previous, spec)) {
             self.places = Places::of(spec, &self.settings);
             self.spec = Some(Arc::clone(spec));
         }
@@ -270,7 +270,7 @@ impl Watch {
             return NONE;
         }
         let at = u32::try_from(self.series.len()).unwrap_or(NONE);
-        let named = self.named.iter().position(|known| known.symbol == symbol && known.venue == venue);
+        let named = self.named.iter().position(|other| other.symbol == symbol && other.venue == venue);
         let named = named.and_then(|place| u32::try_from(place).ok()).unwrap_or(NONE);
         let (last, latest, lower, seen) = (None, i64::MIN, 0, self.batch);
         self.series.push(Series { last, latest, lower, seen, named, defects: Defects::default() });
@@ -440,8 +440,8 @@ impl<'a> Keys<'a> {
     fn series(&mut self, row: usize, mut find: impl FnMut(&str, &str) -> u32) -> u32 {
         let key = |texts: &Option<Texts<'a>>| texts.as_ref().map_or(-1, |texts| texts.key(row));
         let both = (key(&self.symbol), key(&self.venue));
-        if let Some((known, at)) = self.last
-            && known == both
+        if let Some((previous, at)) = self.last
+            && previous == both
         {
             return at;
         }

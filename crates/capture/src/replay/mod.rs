@@ -1,8 +1,8 @@
-//! Replays: a stored or a recorded day, sent as it was sent live: snapshot, then deltas with sequence numbers.
+//! Replays: a stored or recorded day, sent like live rows: snapshot, then deltas with sequence numbers.
 //!
-//! - The same request over the same rows gives the same updates, whatever the speed and whoever takes them: rows in order of time,
-//!   then of the tables as they were named, then of symbol, then of arrival; updates cut at fixed instants.
-//! - Each replay goes on as it is read. Nothing is dropped for one that reads slowly; it only falls behind.
+//! - The same request over the same rows gives the same updates, at any speed and for every subscriber: rows in order
+//!   of time, then of the tables as named, then of symbol, then of arrival; updates are cut at fixed times.
+//! - Each replay advances as its subscriber reads it. Nothing is dropped for a slow one; it only falls behind.
 //! - The clock comes from outside.
 
 mod pace;
@@ -209,10 +209,10 @@ impl Replay {
             return Ok(Some(update));
         }
         loop {
-            let Some(given) = self.take()? else { return self.end().map(Some) };
-            let first = *self.first.get_or_insert(given.due);
-            if let Some(left) = self.pace.left(self.speed, first, given.due) {
-                self.waiting = Some(given);
+            let Some(next_update) = self.take()? else { return self.end().map(Some) };
+            let first = *self.first.get_or_insert(next_update.due);
+            if let Some(left) = self.pace.left(self.speed, first, next_update.due) {
+                self.waiting = Some(next_update);
                 let patience = until.saturating_duration_since(Instant::now());
                 if patience.is_zero() {
                     return Ok(None);
@@ -220,13 +220,13 @@ impl Replay {
                 std::thread::sleep(left.min(patience));
                 continue;
             }
-            let view = &self.views[given.table];
+            let view = &self.views[next_update.table];
             if let Some(wanted) = &view.wanted
-                && let Some(rows) = wanted.of(&view.spec, &given.rows)?
+                && let Some(rows) = wanted.of(&view.spec, &next_update.rows)?
             {
-                self.last = given.sequence;
+                self.last = next_update.sequence;
                 let table = Arc::clone(&view.name);
-                return Ok(Some(Update { table, sequence: given.sequence, kind: UpdateKind::Delta, rows }));
+                return Ok(Some(Update { table, sequence: next_update.sequence, kind: UpdateKind::Delta, rows }));
             }
             // Who waits may have something else to look after.
             if start.elapsed() > timeout.max(PASSED_OVER_MAX) {
@@ -236,8 +236,8 @@ impl Replay {
     }
 
     fn take(&mut self) -> Result<Option<Given>> {
-        if let Some(given) = self.waiting.take() {
-            return Ok(Some(given));
+        if let Some(next_update) = self.waiting.take() {
+            return Ok(Some(next_update));
         }
         let views = &self.views;
         match &mut self.source {

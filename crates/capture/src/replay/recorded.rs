@@ -1,4 +1,4 @@
-//! Batches of the journal as they came in.
+//! Batches of the journal in the order of arrival.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -59,12 +59,12 @@ impl Recorded {
 
     /// When its first batch came in.
     pub(super) fn begins(&self) -> Option<i64> {
-        self.ahead.front().map(|given| given.due)
+        self.ahead.front().map(|next_batch| next_batch.due)
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Given>> {
-        if let Some(given) = self.ahead.pop_front() {
-            return Ok(Some(given));
+        if let Some(next_batch) = self.ahead.pop_front() {
+            return Ok(Some(next_batch));
         }
         loop {
             let specs = &self.specs;

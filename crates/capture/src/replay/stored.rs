@@ -1,10 +1,10 @@
 //! A day of tables in order of time.
 //!
-//! - Each run of equal symbols is in order of time as it lies; the runs are merged, and what is read of mapped segments is copied
-//!   only when it is sent. Memory goes with the number of symbols, not of rows; but segments that aren't mapped are decoded, and
-//!   more than [`DECODED_BYTES_MAX`] of them are refused.
-//! - Where updates are cut depends on the rows and the request alone: where the table changes, where a stretch of time ends, and
-//!   at [`BATCH_ROWS`] rows.
+//! - Each run of equal symbols is already in order of time; the runs are merged, and rows of mapped segments are
+//!   copied only when they are sent. Memory grows with the number of symbols, not of rows. Segments that aren't
+//!   mapped are decoded, and more than [`DECODED_BYTES_MAX`] of them are refused.
+//! - The limits of updates depend only on the rows and the request: where the table changes, where an interval of
+//!   time ends, and at [`BATCH_ROWS`] rows.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -129,8 +129,8 @@ impl Stored {
             if self.sequence <= self.after {
                 continue;
             }
-            let given = &self.tables[table];
-            let rows = if wants(table) { given.gather(&places)? } else { RecordBatch::new_empty(given.spec.arrow()) };
+            let source = &self.tables[table];
+            let rows = if wants(table) { source.gather(&places)? } else { RecordBatch::new_empty(source.spec.arrow()) };
             return Ok(Some(Given { table, sequence: self.sequence, due, rows }));
         }
     }

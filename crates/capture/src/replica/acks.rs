@@ -1,4 +1,5 @@
-//! The leader's account of its followers: how far its journal is synced, how far each has it, and who waits for that.
+//! The leader's record of its followers: how far its journal is synced, how far each follower has it, and the
+//! acknowledgements that wait for them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

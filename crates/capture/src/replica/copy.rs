@@ -1,4 +1,4 @@
-//! A copy of a database, and the steps that keep it one. Each step can be cut short anywhere, and is done again.
+//! A copy of a database, and the steps that maintain it. Each step can be interrupted anywhere and repeated.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -295,12 +295,12 @@ impl Replica {
 
     /// Brings tables to the leader's commits, and lets go of journal files that nobody needs. Gives whether all commits are there.
     pub(super) fn follow_tables(&self) -> Result<bool> {
-        let asked = Instant::now();
+        let started = Instant::now();
         let leader = self.ask(|leader| leader.state(&self.asker()))?;
         self.check_leader(&leader)?;
         let are_there = self.copy_tables(&leader)?;
         if are_there {
-            self.seen().tables_current = Some(asked);
+            self.seen().tables_current = Some(started);
         }
         let mut journal = self.journal();
         journal.list(&leader.catalog);

@@ -1,10 +1,12 @@
-//! How a copy begins, and how one catches up that has been away for so long that the leader's journal doesn't reach back to it: files first, then
-//! the journal from its oldest file on, beside the one that is there, whose place it then takes.
+//! The initial copy of a database, and the catch-up of one whose leader has already removed the next journal file:
+//! files first, then the leader's journal from its oldest file, in a folder beside the old journal, which it then
+//! replaces.
 //!
-//! - Commits are installed before the new files of the journal get their names, and the old ones go last: the leader has removed them, so that the
-//!   tables' own files have all their rows. So whatever is cut short, all rows that were here before are in files or in the journal.
-//! - From the first name on what is left to do is noted, and a start does it without the leader.
-//! - Statements of this process wait for the moment in which one takes the place of the other.
+//! - Invariant: at every moment all rows that were here before are in files or in the journal. So commits are
+//!   installed before the new journal files get their names, and the old files are removed last: the leader has
+//!   removed them, so the tables' own files have all their rows.
+//! - From the first rename on, the remaining steps are recorded, and a start completes them without the leader.
+//! - Statements of this process wait during the switch.
 
 use std::sync::PoisonError;
 

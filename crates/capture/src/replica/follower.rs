@@ -1,4 +1,4 @@
-//! The threads of a follower: one along the journal, which never waits for files, and one for files.
+//! The threads of a follower: one copies the journal and never waits for files, one fetches files.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -115,18 +115,18 @@ impl Follower {
     /// What it does.
     #[must_use]
     pub fn status(&self) -> FollowerStatus {
-        let (known, seen) = (self.replica.knows(), self.replica.has_seen());
+        let (progress, seen) = (self.replica.knows(), self.replica.has_seen());
         let state = self.shared.state();
         FollowerStatus {
-            leader: known.leader.unwrap_or_default(),
-            epoch: known.epoch,
+            leader: progress.leader.unwrap_or_default(),
+            epoch: progress.epoch,
             lag_ns: seen.current.map(since),
             tables_lag_ns: seen.tables_current.map(since),
             position: seen.position,
             leader_position: seen.end,
             sequence: self.replica.sequence(),
             leader_sequence: seen.sequence,
-            is_whole: known.is_whole,
+            is_whole: progress.is_whole,
             is_connected: state.is_connected,
             fetched_bytes: self.replica.fetched(),
             error: state.error.clone(),
@@ -147,8 +147,8 @@ impl Follower {
     /// # Errors
     /// As [`promote`](super::promote).
     pub fn promote(&self) -> Result<u64> {
-        let known = self.replica.knows();
-        if known.role != Role::Follower || !known.is_whole {
+        let progress = self.replica.knows();
+        if progress.role != Role::Follower || !progress.is_whole {
             // Refused without an end to following.
             return Err(Error::rejected("", "this copy isn't whole yet: it has never caught up with its leader"));
         }

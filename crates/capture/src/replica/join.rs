@@ -1,4 +1,5 @@
-//! Before a database follows: whether it is a copy of the leader's, and lacks nothing of what it would lose.
+//! Checks before a database follows: that it is a copy of the leader's, and that following loses none of its rows or
+//! commits.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! A follower's journal: the bytes of its leader's, in files of the same numbers.
 //!
-//! - Only whole frames are kept, whose checksums are right; they are synced before the next bytes are asked for.
-//! - A file names the one before it with length and checksum: it is begun only behind that one. So bytes that the leader doesn't have any more, or
-//!   never had, are noticed at the next file at the latest.
-//! - The catalog names the files that are here, and the losses that the leader's does.
+//! - Only whole frames with a right checksum are stored; they are synced before the next bytes are requested.
+//! - A file names the previous one with length and checksum, and is begun only if this one matches. So bytes that the
+//!   leader no longer has, or never had, are detected at the next file at the latest.
+//! - The catalog lists the local files, and the losses in the leader's catalog.
 
 use std::sync::Arc;
 

@@ -1,12 +1,15 @@
-//! Followers: copies of a database that another process keeps, on another machine, and that can take its place.
+//! Followers: copies of a database on another machine, which another process maintains and which can take over.
 //!
-//! - A follower's journal is a prefix, byte for byte, of what its leader has synced. It asks for the bytes behind a place, and by that says that all
-//!   before it are on its own disk. The leader acknowledges batches of the class `replica` by these places.
-//! - Its tables are commits of the leader's, each installed once the journal has all batches that the commit names. So readers see files and
-//!   journal as beside any process that captures: each row once, at every moment.
-//! - The epoch of a database says who may take rows. Promotion raises it; who hears of a higher one takes nothing more.
-//! - A database whose epoch has ended has to lack nothing of what it would lose before it follows.
-//! - Nothing of a leader makes a path before its form was checked, and nothing is kept before its digest or checksum was.
+//! - A follower's journal is a byte-for-byte prefix of what its leader has synced. A request for the bytes after a
+//!   position confirms that all bytes before it are on the follower's disk. The leader acknowledges batches of the
+//!   class `replica` by these positions.
+//! - Its tables are the leader's commits, each installed once the journal has all batches that the commit names. So
+//!   readers see files and journal as beside any capturing process: each row once, at every moment.
+//! - The epoch of a database decides who may accept rows. Promotion raises it; a server that learns of a higher epoch
+//!   accepts nothing more.
+//! - A database whose epoch has ended follows only if this loses none of its rows or commits.
+//! - A name from a leader becomes a path only after a check of its form, and data is stored only after a check of its
+//!   digest or checksum.
 //!
 //! Reasons: docs/adr/0068-followers-copy-the-journals-bytes.md. Bytes: docs/format/replica.md.
 

@@ -1,4 +1,4 @@
-//! What a leader sends of its journal: bytes, or why there are none.
+//! The leader's answer to a request for journal bytes: the bytes, or why there are none.
 //!
 //! Bytes: docs/format/replica.md.
 

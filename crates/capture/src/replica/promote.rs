@@ -1,4 +1,4 @@
-//! How a copy becomes the leader: by a higher epoch, which is durable before the first row is taken.
+//! Promotion: a copy becomes the leader with a higher epoch, which is durable before the first row is accepted.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a leader tells its followers.
+//! The leader's answers to its followers.
 
 use std::time::{Duration, Instant};
 
@@ -41,8 +41,9 @@ impl Capture {
     /// As whom the leader before is told that this copy was promoted, until it has heard.
     #[must_use]
     pub fn successor(&self) -> Option<Asker> {
-        let known = self.replica();
-        let state = known.as_ref().filter(|state| state.leader.is_some() && !state.is_told && state.epoch > 1)?;
+        let replica_state = self.replica();
+        let state =
+            replica_state.as_ref().filter(|state| state.leader.is_some() && !state.is_told && state.epoch > 1)?;
         Some(Asker { database: state.database.clone(), epoch: state.epoch, ..Asker::default() })
     }
 
@@ -51,21 +52,21 @@ impl Capture {
     /// # Errors
     /// Those of the write.
     pub fn note_told(&self) -> Result<()> {
-        let mut known = self.replica();
-        let Some(state) = known.as_mut() else { return Ok(()) };
+        let mut replica_state = self.replica();
+        let Some(state) = replica_state.as_mut() else { return Ok(()) };
         state.is_told = true;
         state.store(self.shared.database.raw_storage().as_ref())
     }
 
     /// Says who this database is to an asker who may know of it, and hears from it which epoch there is.
     fn answer(&self, asker: &Asker) -> Result<ReplicaState> {
-        let mut known = self.replica();
-        let mut state = match known.as_ref() {
+        let mut replica_state = self.replica();
+        let mut state = match replica_state.as_ref() {
             Some(state) => state.clone(),
             None => {
                 let new = ReplicaState::new();
                 new.store(self.shared.database.raw_storage().as_ref())?;
-                known.insert(new).clone()
+                replica_state.insert(new).clone()
             }
         };
         if !asker.database.is_empty() && asker.database != state.database {
@@ -78,7 +79,7 @@ impl Capture {
             state.fenced = Some(highest);
             // Before anybody hears of it, so that no start forgets it.
             state.store(self.shared.database.raw_storage().as_ref())?;
-            *known = Some(state.clone());
+            *replica_state = Some(state.clone());
             tracing::error!(epoch = highest, "another copy of this database was promoted: no more rows are taken here");
             self.shared.fence(highest);
         }

@@ -1,4 +1,5 @@
-//! What a database knows of its copies: `.journal/replica`. It is replaced as a whole, and durable before anybody is told of it.
+//! A database's identity and epoch, for its copies: `.journal/replica`. It is replaced as a whole, and durable before
+//! any other server learns of it.
 //!
 //! Bytes: docs/format/replica.md.
 

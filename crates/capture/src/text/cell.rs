@@ -1,5 +1,5 @@
-//! One value of a line, as a column of its type takes it. A value that a column can't hold exactly is refused, not rounded, but
-//! for floats, of which each text means the nearest.
+//! Converts one value of a line to the type of its column. A value that the column can't hold exactly is refused, not
+//! rounded, except for floats, where a text means the nearest float.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
-//! Rows as lines of text: comma-separated values, or an object of JSON in each line.
+//! Rows as lines of text: comma-separated values, or one JSON object per line.
 //!
-//! - A line is one row, and is taken whole or refused with its number and the reason; the others are taken.
+//! - A line is one row, and is stored whole or refused with its number and the reason; other lines are stored.
 //! - Columns and their types are those of a table. A value that its column can't hold is refused, not rounded.
 //!
 //! Described in docs/reference/http.md.

@@ -1,4 +1,4 @@
-//! What is kept for each group while rows go by: counts, sums, weighted sums. The others are in `extremes.rs` and `spread.rs`.
+//! The state of aggregates per group: counts, sums, weighted sums. `extremes.rs` and `spread.rs` have the others.
 
 use std::any::Any;
 use std::ops::Range;

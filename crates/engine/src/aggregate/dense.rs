@@ -1,8 +1,11 @@
-//! Groups that are found by place: where the words of all keys are close together, as codes, numbers of texts and most whole numbers
-//! are, a table has a place for each combination of them, and no row is hashed that is of a group seen before.
+//! Groups with dense keys, found by direct addressing instead of a hash.
 //!
-//! The table has as many places as the words of the blocks so far ask for. One that asks for others empties it, and groups are found by
-//! hash once more; since it then reaches twice as far on that side, that happens but a few times.
+//! Each key is a word. Where the words of all keys lie close together (dictionary codes, numbered texts, most whole
+//! numbers), a table has one slot for each combination of words, and a row's group is one load from it.
+//!
+//! Invariant: the table covers the words of the blocks so far. A block with words outside empties the table, so that
+//! each group is hashed once more; the table then reaches twice as far on that side, so this happens only a few
+//! times.
 
 use super::accumulate::NO_GROUP;
 use super::keys::{ValueKey, WordBounds};
@@ -88,10 +91,10 @@ impl DenseGroups {
 
     /// Whether there is a place for each of the words of some keys, made where there is none.
     fn reach(&mut self, values: &[ValueKey]) -> bool {
-        let known = |(value, reach): (&ValueKey, &Reach)| {
+        let covers = |(value, reach): (&ValueKey, &Reach)| {
             value.bounds().is_none_or(|bounds| reach.bounds.with(&bounds) == Some(reach.bounds))
         };
-        if self.reaches.len() == values.len() && values.iter().zip(&self.reaches).all(known) {
+        if self.reaches.len() == values.len() && values.iter().zip(&self.reaches).all(covers) {
             // Of a key without bounds no row has a word, or they aren't known.
             return values.iter().all(|value| value.bounds().is_some());
         }

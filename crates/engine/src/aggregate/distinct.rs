@@ -1,11 +1,16 @@
-//! How many different values a group has.
+//! Counts of distinct values per group.
 //!
-//! Values are words of 64 bits, texts and what has no word by the number that they were seen as. Each of the first groups has a table of its own, which stays in
-//! cache while rows of that group come, and as long as its values ascend, as times do, they are but listed. Values of all further groups are
-//! entries of one table. Values next to each other are often equal and looked up once. The first texts, which are all where there are few, have
-//! a bit for each group instead, and so have whole numbers near the first one, as those of few bits and dates are, in the first groups.
+//! Values are 64-bit words; texts and types without a word are numbered in the order of their first occurrence.
 //!
-//! What threads have counted is put together at the end: the values of a group that one thread alone has seen aren't looked at again.
+//! - The first groups have a hash table each, which stays in cache while rows of that group come. As long as a
+//!   group's values ascend, as times do, they are only appended to a list.
+//! - The values of all further groups are entries of one shared table.
+//! - Adjacent equal values are looked up once.
+//! - The first texts have a bit per group instead of an entry. So have, in the first groups, whole numbers near the
+//!   first value, such as dates.
+//!
+//! The threads' counts are merged at the end. A group that only one thread has seen keeps its count; its values
+//! aren't read again.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -50,7 +55,7 @@ impl Values {
                 }
             }
         }
-        let entry = self.table.entry(hash(seed, &[word]), |known| *known == word, |known| hash(seed, &[*known]));
+        let entry = self.table.entry(hash(seed, &[word]), |member| *member == word, |member| hash(seed, &[*member]));
         match entry {
             hashbrown::hash_table::Entry::Occupied(_) => false,
             hashbrown::hash_table::Entry::Vacant(place) => {
@@ -62,7 +67,7 @@ impl Values {
 
     #[cold]
     fn fill_table(&mut self, seed: u64) {
-        let hash_of = |known: &u64| hash(seed, &[*known]);
+        let hash_of = |member: &u64| hash(seed, &[*member]);
         self.table.reserve(2 * self.ascending.len(), hash_of);
         for word in std::mem::take(&mut self.ascending) {
             self.table.insert_unique(hash_of(&word), word, hash_of);
@@ -181,7 +186,7 @@ impl DistinctCount {
             return;
         }
         let hash_of = |(word, group): &(u64, u32)| hash(seed, &[*word, u64::from(*group)]);
-        let entry = self.seen.entry(hash_of(&value), |known| *known == value, hash_of);
+        let entry = self.seen.entry(hash_of(&value), |member| *member == value, hash_of);
         if let hashbrown::hash_table::Entry::Vacant(place) = entry {
             place.insert(value);
             self.counts[group] += 1;

@@ -1,4 +1,4 @@
-//! Aggregates from outside the engine.
+//! Aggregates that the caller implements, such as DataFusion's.
 
 use std::any::Any;
 use std::fmt::{self, Debug, Formatter};

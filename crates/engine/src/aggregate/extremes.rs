@@ -1,4 +1,4 @@
-//! Least and greatest values: of numbers of any kind, booleans and texts.
+//! Minima and maxima of numbers, booleans and texts.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -149,8 +149,8 @@ struct TruthExtreme {
 
 impl TruthExtreme {
     fn take(&mut self, group: usize, value: bool) {
-        let known = &mut self.values[group];
-        *known = Some(known.map_or(value, |known| if self.greatest { known | value } else { known & value }));
+        let current = &mut self.values[group];
+        *current = Some(current.map_or(value, |current| if self.greatest { current | value } else { current & value }));
     }
 }
 

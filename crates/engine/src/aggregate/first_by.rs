@@ -1,5 +1,5 @@
-//! First and last rows of groups in any order, of rows in memory. Of rows that tie the first is the one that stands first, and the last the one that
-//! stands last.
+//! First and last rows of groups in a given order, over rows in memory. Among rows that tie, `first` takes the first
+//! in arrival order and `last` the last.
 
 use arrow::array::{ArrayRef, new_empty_array};
 use arrow::compute::SortOptions;

@@ -1,7 +1,7 @@
-//! Groups: from the values of the keys to a number, and back to columns of keys.
+//! Groups: maps the values of the keys to a group number, and group numbers back to key columns.
 //!
-//! A key is one word of 64 bits: the bits of a number, or the number of a text among the texts seen. Which keys are null
-//! stands in one word more. So a group is found by hashing a few words, whatever the keys' types are.
+//! A key is one 64-bit word: the bits of a number, or the number of a text among the texts seen so far. One more word
+//! has a bit for each null key. So a lookup hashes a few words, whatever the types of the keys.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Keys that have to be looked at row by row.
+//! Keys that are evaluated row by row.
 
 use std::sync::Arc;
 

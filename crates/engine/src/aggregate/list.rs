@@ -1,6 +1,7 @@
-//! Lists of the values of a group, in the order of the rows or of keys, as they are or put together as one text.
+//! Lists of the values of a group, in the order of the rows or of sort keys, as a list or concatenated to one text.
 //!
-//! Values and keys stay in the arrays that they come in, each row with its group. Once all rows are there they are sorted, by group first.
+//! Values and sort keys stay in the arrays in which they arrive, and each row notes its group. At the end one sort,
+//! by group first, orders all rows.
 
 use std::any::Any;
 use std::fmt::{self, Debug, Formatter};

@@ -1,4 +1,5 @@
-//! Grouping and aggregation: over tables by the order of their rows, over frames by hash.
+//! Grouping and aggregation: over tables along the order of their rows (`over_table/`), over rows in memory by hash
+//! (`over_frame.rs`).
 
 mod accumulate;
 mod dense;

@@ -174,12 +174,12 @@ impl<'a> State<'a> {
         for (aggregate, slot) in self.aggregates.iter().zip(&mut self.slots) {
             let arguments = arguments(frame, aggregate, setting.constants)?;
             let types = arguments.iter().map(|array| array.data_type().clone()).collect::<Vec<_>>();
-            let (known, slot) = match slot {
-                Some(known) => known,
+            let (seen_types, slot) = match slot {
+                Some(seen_types) => seen_types,
                 None => slot.insert((types.clone(), Slot::new(aggregate, &arguments, setting.threads)?)),
             };
-            if *known != types {
-                return Err(of_two_types(known, &types));
+            if *seen_types != types {
+                return Err(of_two_types(seen_types, &types));
             }
             slot.update(aggregate, arguments, &grouped)?;
             slot.check_memory(bytes_max)?;
@@ -194,10 +194,10 @@ impl<'a> State<'a> {
         let groups = ours.groups.len();
         for (ours, theirs) in self.slots.iter_mut().zip(other.slots) {
             match (ours, theirs) {
-                (Some((known, ours)), Some((types, theirs))) if *known == types => {
+                (Some((seen_types, ours)), Some((types, theirs))) if *seen_types == types => {
                     ours.merge(theirs, &mapping, groups)?;
                 }
-                (Some((known, _)), Some((types, _))) => return Err(of_two_types(known, &types)),
+                (Some((seen_types, _)), Some((types, _))) => return Err(of_two_types(seen_types, &types)),
                 _ => return Err(Error::Unsupported("an aggregate of no rows".to_owned())),
             }
         }

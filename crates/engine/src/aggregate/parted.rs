@@ -1,4 +1,4 @@
-//! Rows of a block by group, where a small number says which group of a stretch a row belongs to.
+//! Rows of a block reordered by group, where a small number gives each row's group within a span.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -106,9 +106,9 @@ impl Parted {
     /// Calls `visit` with the first row, or the last, of each group of each stretch.
     pub fn ends(&self, last: bool, mut visit: impl FnMut(usize, u32)) {
         let choices = self.places.choices;
-        let known = self.groups.chunks(choices).zip(self.counts.chunks(choices));
+        let by_stretch = self.groups.chunks(choices).zip(self.counts.chunks(choices));
         let mut is_seen = vec![false; choices];
-        for (rows, (groups, counts)) in self.stretches.iter().zip(known) {
+        for (rows, (groups, counts)) in self.stretches.iter().zip(by_stretch) {
             is_seen.fill(false);
             let mut unseen = counts.iter().filter(|count| **count > 0).count();
             let mut look = |row: usize| {
@@ -151,8 +151,8 @@ impl Parted {
     ) {
         let choices = self.places.choices;
         let mut lanes = Vec::new();
-        let known = self.groups.chunks(choices).zip(self.counts.chunks(choices));
-        for (rows, (groups, counts)) in self.stretches.iter().zip(known) {
+        let by_stretch = self.groups.chunks(choices).zip(self.counts.chunks(choices));
+        for (rows, (groups, counts)) in self.stretches.iter().zip(by_stretch) {
             sums(&self.places.of_rows[rows.clone()], values(rows.clone()), add, choices, &mut lanes);
             for ((group, count), sum) in groups.iter().zip(counts).zip(&lanes) {
                 if *count > 0 && *group != NO_GROUP {
@@ -170,10 +170,10 @@ impl Parted {
         }
         let mut ordered = Ordered { runs: Vec::with_capacity(runs), to: vec![0; self.len()], from: OnceCell::new() };
         let choices = self.places.choices;
-        let known = self.groups.chunks(choices).zip(self.counts.chunks(choices));
+        let by_stretch = self.groups.chunks(choices).zip(self.counts.chunks(choices));
         let mut next = vec![0u16; choices];
         let mut start = 0;
-        for (rows, (groups, counts)) in self.stretches.iter().zip(known) {
+        for (rows, (groups, counts)) in self.stretches.iter().zip(by_stretch) {
             for ((group, count), next) in groups.iter().zip(counts).zip(&mut next) {
                 *next = u16::try_from(start).unwrap_or(u16::MAX);
                 let end = start + *count as usize;

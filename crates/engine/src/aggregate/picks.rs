@@ -1,4 +1,4 @@
-//! First and last: only the positions of the rows are kept, and the rows are read at the end, one for each group.
+//! `first` and `last`: the state is the position of a row; the rows are read at the end, one for each group.
 
 use std::borrow::Borrow;
 
@@ -64,13 +64,13 @@ impl<K: Clone + Default + Ord> Picks<K> {
         K: Borrow<Q>,
         Q: Ord + ToOwned<Owned = K> + ?Sized,
     {
-        let known = self.rows[group];
+        let picked = self.rows[group];
         if self.by_key {
-            if known == NOTHING || ((key, position) < (self.keys[group].borrow(), known)) != self.last {
+            if picked == NOTHING || ((key, position) < (self.keys[group].borrow(), picked)) != self.last {
                 key.clone_into(&mut self.keys[group]);
                 self.rows[group] = position;
             }
-        } else if known == NOTHING || (position < known) != self.last {
+        } else if picked == NOTHING || (position < picked) != self.last {
             self.rows[group] = position;
         }
     }

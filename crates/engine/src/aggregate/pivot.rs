@@ -1,8 +1,9 @@
 //! Pivots: one aggregate for each of many values of a key, computed in one pass.
 //!
-//! Aggregates that differ only in the value which a key must have are one aggregate with a cell for each group and value. Its last argument says
-//! for each row which of the values its key has, so that a row is added to one cell rather than compared with every value. A row whose key has
-//! none of them belongs to no cell. At the end the cells of a value are a column.
+//! Aggregates that differ only in the value which a key must have become one aggregate with a cell for each group and
+//! value. Its last argument is the index of the row's value, so a row is added to one cell instead of being compared
+//! with every value. A row whose key has none of the values belongs to no cell. At the end the cells of one value
+//! form a column.
 
 use std::any::Any;
 use std::sync::Arc;

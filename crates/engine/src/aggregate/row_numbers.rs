@@ -1,4 +1,5 @@
-//! Numbers for values of types without words of their own, as structs and lists are: those of the bytes that Arrow's row format writes them as.
+//! Numbers for values of types without a 64-bit word, such as structs and lists: equal values are those with equal
+//! bytes in Arrow's row format.
 
 use std::hash::BuildHasher;
 

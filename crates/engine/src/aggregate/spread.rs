@@ -1,7 +1,7 @@
 //! Variances, medians and correlations.
 //!
-//! Variance and correlation keep means and sums of squared distances, and join two parts by the formulas of Chan, Golub and
-//! LeVeque (1979), so that values far from zero don't cancel out.
+//! Variance and correlation accumulate means and sums of squared distances, and merge two parts by the formulas of
+//! Chan, Golub and LeVeque (1979), so values far from zero don't cancel.
 
 use std::any::Any;
 use std::cmp::Reverse;

@@ -1,7 +1,7 @@
-//! Least and greatest texts, in the order of their bytes.
+//! Minimum and maximum of texts, in the order of their bytes.
 //!
-//! Of plain texts the first eight bytes are compared as one number, and the texts only where those are equal. Codes of a dictionary are compared by
-//! the rank of their texts in it, which is found once for all rows.
+//! Plain texts are compared by their first eight bytes as one number, and in full only if those are equal. Dictionary
+//! codes are compared by the rank of their text in the dictionary, which is computed once for all rows.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -57,12 +57,12 @@ impl TextExtreme {
 
     fn take(&mut self, group: usize, text: &str) {
         let start = start_of(text.as_bytes());
-        if let Some(known) = &self.values[group] {
-            let order = start.cmp(&self.starts[group]).then_with(|| text.cmp(known));
+        if let Some(extreme) = &self.values[group] {
+            let order = start.cmp(&self.starts[group]).then_with(|| text.cmp(extreme));
             if order.is_eq() || order.is_gt() != self.greatest {
                 return;
             }
-            self.bytes -= known.len();
+            self.bytes -= extreme.len();
         }
         self.bytes += text.len();
         self.values[group] = Some(text.into());

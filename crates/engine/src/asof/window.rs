@@ -1,7 +1,7 @@
 //! Which right rows lie in the window of each left row.
 //!
-//! Source of the definitions: `wj` and `wj1` of kdb+. One difference: of several rows exactly at the begin, `wj` counts
-//! the last one alone; here all of them lie in the window, as they do without the prevailing row.
+//! Source of the definitions: `wj` and `wj1` of kdb+. One difference: of several rows exactly at the begin of the
+//! window, `wj` counts only the last; here all of them lie in the window, as they do without the prevailing row.
 
 use std::ops::Range;
 

@@ -1,12 +1,13 @@
-//! Joins of rows in memory with all rows of a smaller side that have their keys.
+//! Equality joins of rows in memory with all matching rows of a smaller side.
 //!
-//! The smaller side is a run's constants. A [`LookupTable`] gives for each left row the first of its rows with the same keys, and a list those that
-//! follow. Left rows keep their order, and the rows that each is joined with have theirs.
+//! The smaller side belongs to the run's constants. A [`LookupTable`] gives the first of its rows with the keys of a
+//! left row, and a list the following ones. Left rows keep their order, and so do the matches of each.
 //!
-//! Without keys each left row is joined with all rows of the smaller side.
+//! Without keys each left row is paired with all rows of the smaller side.
 //!
-//! A further condition is evaluated over some of the pairs at a time, with the columns that it reads, so that pairs that it doesn't hold for take
-//! no memory. Where it says between which values a column lies, only the rows of a key within are looked at (`key_range.rs`).
+//! A further condition is evaluated over a bounded number of pairs at a time, with only the columns that it reads, so
+//! pairs that fail take no memory beyond that. If the condition bounds a column of the smaller side, a binary search
+//! among the rows of a key finds those within (`key_range.rs`).
 
 use std::sync::Arc;
 
@@ -119,8 +120,8 @@ impl KeyJoin {
                 (left.take(&places.into())?, numbered(rows))
             }
             None if self.inner => {
-                let found = BooleanBuffer::collect_bool(firsts.len(), |row| firsts[row] != MISSING);
-                let kept = Kept::new(BooleanArray::new(found, None));
+                let matched = BooleanBuffer::collect_bool(firsts.len(), |row| firsts[row] != MISSING);
+                let kept = Kept::new(BooleanArray::new(matched, None));
                 let rows = firsts.iter().copied().filter(|first| *first != MISSING).collect::<Vec<u32>>();
                 (left.kept(kept)?, UInt32Array::from(rows))
             }

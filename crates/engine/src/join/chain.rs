@@ -1,4 +1,16 @@
-//! The right rows of one symbol, over all segments, in ascending time.
+//! The right rows of one symbol over all segments, in ascending time, and the search for the match of a left row in
+//! them.
+//!
+//! Idea: segments that don't overlap in time form a chain of parts, so nothing is merged; only overlapping segments
+//! have their times merged, once per symbol. Within a part the search gallops from the previous match (`search.rs`).
+//! Further keys are compared at the rows next to the one that the time gives, up to `SCANNED_ROWS`.
+//!
+//! Invariant: the parts of a chain ascend in time, and rows of equal time keep their order of arrival, so "last row
+//! not after t" is unique.
+//!
+//! Cost: the logarithm of the distance to the previous match. Once the scans for further keys have read `SCANS` times
+//! a part's rows, the part's rows are partitioned by key, once, and later searches are binary searches within a key.
+//! Copies count against `copied_bytes_max`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -364,15 +376,15 @@ struct FoundByKeys {
 impl FoundByKeys {
     /// The last match among the first `parts` parts, if it is known.
     fn before(&self, keys: u32, parts: usize) -> Option<Found> {
-        let (known, found) = *self.earlier.get(&keys)?;
+        let (parts_searched, found) = *self.earlier.get(&keys)?;
         // What some parts lack, fewer of them lack too.
-        (known == parts || (known > parts && found.is_none())).then_some(found)
+        (parts_searched == parts || (parts_searched > parts && found.is_none())).then_some(found)
     }
 
     /// The first match from a part on, if it is known.
     fn from(&self, keys: u32, part: usize) -> Option<Found> {
-        let (known, found) = *self.later.get(&keys)?;
-        (known == part || (known < part && found.is_none())).then_some(found)
+        let (first_searched, found) = *self.later.get(&keys)?;
+        (first_searched == part || (first_searched < part && found.is_none())).then_some(found)
     }
 }
 
@@ -409,17 +421,17 @@ impl Chain {
         left_row: usize,
         last_alone: bool,
     ) -> Result<Option<(ScalarBuffer<i64>, Rows)>> {
-        let (Some(part), Some(wanted)) = (self.part(number, keyed.right)?, keyed.keys.number(left_row)) else {
+        let (Some(part), Some(target)) = (self.part(number, keyed.right)?, keyed.keys.number(left_row)) else {
             return Ok(None);
         };
         if last_alone {
-            let last = part.last_equal(part.times.len(), keyed, wanted)?;
+            let last = part.last_equal(part.times.len(), keyed, target)?;
             return Ok(last.map(|row| (vec![part.times[row]].into(), Rows::Listed([part.rows.position(row)].into()))));
         }
-        if let Some(known) = part.of_keys.get(&wanted) {
-            return Ok(Some(known.clone()));
+        if let Some(cached) = part.of_keys.get(&target) {
+            return Ok(Some(cached.clone()));
         }
-        let list = part.split(keyed)?.list(wanted);
+        let list = part.split(keyed)?.list(target);
         if list.is_empty() {
             return Ok(None);
         }
@@ -427,7 +439,7 @@ impl Chain {
         let times = list.iter().map(|row| part.times[*row]).collect();
         let positions = list.iter().map(|row| part.rows.position(*row)).collect();
         let rows = (times, Rows::Listed(positions));
-        part.of_keys.insert(wanted, rows.clone());
+        part.of_keys.insert(target, rows.clone());
         Ok(Some(rows))
     }
 
@@ -542,8 +554,8 @@ impl Chain {
         // All rows of earlier parts are before the time, so that each left row with these keys finds the same one among them.
         let mut found = None;
         for number in (0..last).rev() {
-            if let Some(known) = self.found.before(keys, number + 1) {
-                found = known;
+            if let Some(cached) = self.found.before(keys, number + 1) {
+                found = cached;
                 break;
             }
             if searched.is_too_far(time, self.links[number].latest) {
@@ -555,8 +567,8 @@ impl Chain {
                 break;
             }
         }
-        let known = (last + usize::from(lacks && found.is_none()), found);
-        if self.found.earlier.insert(keys, known).is_none() {
+        let cached = (last + usize::from(lacks && found.is_none()), found);
+        if self.found.earlier.insert(keys, cached).is_none() {
             searched.keyed.right.count_copied(FOUND_ROWS)?;
         }
         Ok(found)
@@ -594,8 +606,8 @@ impl Chain {
         // All rows of later parts are after the time.
         let mut found = None;
         for number in first + 1..self.links.len() {
-            if let Some(known) = self.found.from(keys, number) {
-                found = known;
+            if let Some(cached) = self.found.from(keys, number) {
+                found = cached;
                 break;
             }
             if searched.is_too_far(self.links[number].earliest, time) {
@@ -607,8 +619,8 @@ impl Chain {
                 break;
             }
         }
-        let known = (first + usize::from(!lacks || found.is_some()), found);
-        if self.found.later.insert(keys, known).is_none() {
+        let cached = (first + usize::from(!lacks || found.is_some()), found);
+        if self.found.later.insert(keys, cached).is_none() {
             searched.keyed.right.count_copied(FOUND_ROWS)?;
         }
         Ok(found)
@@ -628,23 +640,23 @@ impl Chain {
 
 impl Part {
     /// The last of the first `rows` rows that has further keys of a number.
-    fn last_equal(&mut self, rows: usize, keyed: &mut Keyed<'_, '_>, wanted: u32) -> Result<Option<usize>> {
+    fn last_equal(&mut self, rows: usize, keyed: &mut Keyed<'_, '_>, target: u32) -> Result<Option<usize>> {
         if keyed.numbers.are_none() {
             return Ok(rows.checked_sub(1));
         }
         if let Some(split) = &self.split {
-            return Ok(split.last_before(wanted, rows));
+            return Ok(split.last_before(target, rows));
         }
         let numbers = numbers(&mut self.numbers, &self.rows, self.times.len(), keyed)?;
         let (mut end, mut step) = (rows, SCANNED_ROWS);
         while end > 0 {
             let from = end.saturating_sub(step);
-            if let Some(row) = last_equal(numbers, wanted, from..end) {
+            if let Some(row) = last_equal(numbers, target, from..end) {
                 return Ok(Some(row));
             }
             self.scanned += end - from;
             if self.scanned > SCANS * self.times.len() {
-                return Ok(self.split(keyed)?.last_before(wanted, from));
+                return Ok(self.split(keyed)?.last_before(target, from));
             }
             (end, step) = (from, 2 * step);
         }
@@ -652,23 +664,23 @@ impl Part {
     }
 
     /// The first row from `first` on that has further keys of a number.
-    fn first_equal(&mut self, first: usize, keyed: &mut Keyed<'_, '_>, wanted: u32) -> Result<Option<usize>> {
+    fn first_equal(&mut self, first: usize, keyed: &mut Keyed<'_, '_>, target: u32) -> Result<Option<usize>> {
         if keyed.numbers.are_none() {
             return Ok(Some(first).filter(|row| *row < self.times.len()));
         }
         if let Some(split) = &self.split {
-            return Ok(split.first_from(wanted, first));
+            return Ok(split.first_from(target, first));
         }
         let numbers = numbers(&mut self.numbers, &self.rows, self.times.len(), keyed)?;
         let (mut start, mut step) = (first, SCANNED_ROWS);
         while start < self.times.len() {
             let end = self.times.len().min(start + step);
-            if let Some(row) = first_equal(numbers, wanted, start..end) {
+            if let Some(row) = first_equal(numbers, target, start..end) {
                 return Ok(Some(row));
             }
             self.scanned += end - start;
             if self.scanned > SCANS * self.times.len() {
-                return Ok(self.split(keyed)?.first_from(wanted, end));
+                return Ok(self.split(keyed)?.first_from(target, end));
             }
             (start, step) = (end, 2 * step);
         }
@@ -676,8 +688,8 @@ impl Part {
     }
 
     /// False if no row has further keys of a number; true may be wrong.
-    fn may_have(&self, wanted: u32) -> bool {
-        self.split.as_ref().is_none_or(|split| split.has(wanted))
+    fn may_have(&self, target: u32) -> bool {
+        self.split.as_ref().is_none_or(|split| split.has(target))
     }
 
     /// The rows by their keys, dealt out once.
@@ -693,19 +705,19 @@ impl Part {
 
 /// The numbers of the keys of a part's rows, read once.
 fn numbers<'n>(
-    known: &'n mut Option<Vec<u32>>,
+    cached: &'n mut Option<Vec<u32>>,
     rows: &Rows,
     count: usize,
     keyed: &mut Keyed<'_, '_>,
 ) -> Result<&'n [u32]> {
-    match known {
-        Some(known) => Ok(known),
+    match cached {
+        Some(cached) => Ok(cached),
         None => {
             keyed.right.count_copied(count.div_ceil(4))?;
             let numbers = keyed.numbers.of_right(|column| keyed.right.column(rows, column))?;
             // Those of the left that came meanwhile, too.
             keyed.right.count_copied(NUMBER_ROWS * keyed.numbers.take_new())?;
-            Ok(known.insert(numbers))
+            Ok(cached.insert(numbers))
         }
     }
 }

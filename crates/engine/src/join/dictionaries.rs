@@ -1,4 +1,7 @@
-//! What follows from dictionaries: each segment has its own, and a search goes from one to the other and back.
+//! A cache by dictionary: each segment has its own dictionary, and a search switches between segments.
+//!
+//! Dictionaries are identified by their address in memory. The cache holds a reference to each, so an address can't
+//! be reused for another.
 
 use arrow::array::{Array, StringArray};
 use hashbrown::HashMap;
@@ -27,10 +30,10 @@ impl<T> Default for ByDictionary<T> {
 
 impl<T> ByDictionary<T> {
     pub fn get_or_insert_with(&mut self, texts: &StringArray, new: impl FnOnce() -> T) -> &mut T {
-        if !self.all.get(self.last).is_some_and(|(known, _)| same(known, texts)) {
+        if !self.all.get(self.last).is_some_and(|(cached, _)| same(cached, texts)) {
             let place = (texts.offsets().inner().inner().as_ptr() as usize, texts.len());
-            let known = self.places.get(&place).copied().filter(|known| same(&self.all[*known].0, texts));
-            self.last = known.unwrap_or_else(|| self.add(place, texts, new()));
+            let cached = self.places.get(&place).copied().filter(|cached| same(&self.all[*cached].0, texts));
+            self.last = cached.unwrap_or_else(|| self.add(place, texts, new()));
         }
         &mut self.all[self.last].1
     }

@@ -1,7 +1,7 @@
-//! Joins of rows in memory with all rows of a table that have their time, and their symbol and further keys.
+//! Joins of rows in memory with all rows of a table that have the same time, symbol and further keys.
 //!
-//! The rows of a time are the window that begins and ends with it, so that they are found as those of window joins are: by galloping along the
-//! table's order, without a hash table of either side.
+//! The rows of one time are a window that begins and ends at this time, so they are found as in window joins: by
+//! galloping along the table's order, without a hash table for either side.
 
 use super::chain::Keyed;
 use super::windows::List;

@@ -1,8 +1,9 @@
-//! What a condition of a join by keys says of one column of the smaller side: between which values of the left it lies.
+//! Range conditions of equality joins: bounds on one column of the smaller side by values of the left.
 //!
-//! `q.time BETWEEN t.time - INTERVAL '1 second' AND t.time` is such a one. The rows of a key stand in the order of that column, and those within are
-//! found by search, also where `t` is the smaller side: `q.time >= t.time - x` says `t.time <= q.time + x`. What is moved so may have no place in its
-//! type, so that the condition is evaluated on the rows that are found, unless the range is all that it says.
+//! `q.time BETWEEN t.time - INTERVAL '1 second' AND t.time` is an example. The rows of a key are sorted by that
+//! column, and a binary search finds those in range; this also works if `t` is the smaller side, because `q.time >=
+//! t.time - x` means `t.time <= q.time + x`. The moved bound may overflow its type, so the condition is evaluated
+//! again on the rows found, unless it consists of the range alone.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Further keys of a join: what must be equal besides the symbol.
+//! Further keys of a join by time: those besides the symbol.
 //!
-//! Equal keys have one number on both sides, in all segments and whatever their dictionaries are, so that searches compare numbers. Texts are
-//! numbered, everything else is compared as whole numbers. A null equals nothing.
+//! Equal keys get one number, on both sides, in all segments and for all dictionaries, so searches compare numbers.
+//! Texts are numbered; all other types are compared as whole numbers. A null equals nothing.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -198,25 +198,25 @@ const NUMBERS_AT_ONCE: usize = 32;
 /// Numbers between the least and the greatest for each row, up to which places are counted for them.
 const NUMBERS_OF_ROW: usize = 2;
 
-fn has(numbers: &[u32], wanted: u32) -> bool {
-    numbers.iter().fold(false, |has, number| has | (*number == wanted))
+fn has(numbers: &[u32], target: u32) -> bool {
+    numbers.iter().fold(false, |has, number| has | (*number == target))
 }
 
 /// The last row with a number.
-pub(super) fn last_equal(numbers: &[u32], wanted: u32, rows: Range<usize>) -> Option<usize> {
+pub(super) fn last_equal(numbers: &[u32], target: u32, rows: Range<usize>) -> Option<usize> {
     let chunks = numbers[rows.clone()].rchunks(NUMBERS_AT_ONCE);
     let ends = (0..).map(|chunk| rows.end - chunk * NUMBERS_AT_ONCE);
-    chunks.zip(ends).find(|(chunk, _)| has(chunk, wanted)).and_then(|(chunk, end)| {
-        chunk.iter().rposition(|number| *number == wanted).map(|place| end - chunk.len() + place)
+    chunks.zip(ends).find(|(chunk, _)| has(chunk, target)).and_then(|(chunk, end)| {
+        chunk.iter().rposition(|number| *number == target).map(|place| end - chunk.len() + place)
     })
 }
 
 /// The first row with a number.
-pub(super) fn first_equal(numbers: &[u32], wanted: u32, rows: Range<usize>) -> Option<usize> {
+pub(super) fn first_equal(numbers: &[u32], target: u32, rows: Range<usize>) -> Option<usize> {
     let chunks = numbers[rows.clone()].chunks(NUMBERS_AT_ONCE);
     let starts = rows.step_by(NUMBERS_AT_ONCE);
-    let (chunk, start) = chunks.zip(starts).find(|(chunk, _)| has(chunk, wanted))?;
-    chunk.iter().position(|number| *number == wanted).map(|place| start + place)
+    let (chunk, start) = chunks.zip(starts).find(|(chunk, _)| has(chunk, target))?;
+    chunk.iter().position(|number| *number == target).map(|place| start + place)
 }
 
 /// Rows of a part by the numbers of their keys.
@@ -309,8 +309,8 @@ impl Split {
     /// How many entries are before a row of a number, of numbers that are apart.
     fn apart_before(&self, number: u32, row: usize) -> usize {
         let Split::Apart(rows) = self else { return 0 };
-        let wanted = entry(number, row);
-        rows.partition_point(|entry| *entry < wanted)
+        let target = entry(number, row);
+        rows.partition_point(|entry| *entry < target)
     }
 }
 
@@ -416,20 +416,20 @@ mod tests {
         #[test]
         fn rows_of_a_number_are_found_by_scan_and_by_split(
             numbers in prop::collection::vec(prop_oneof![0u32..9, Just(NO_NUMBER), any::<u32>()], 0..200),
-            wanted in prop_oneof![0u32..10, any::<u32>()],
+            target in prop_oneof![0u32..10, any::<u32>()],
             bounds in (0usize..201, 0usize..201),
         ) {
-            prop_assume!(wanted != NO_NUMBER);
+            prop_assume!(target != NO_NUMBER);
             let rows = bounds.0.min(bounds.1).min(numbers.len())..bounds.0.max(bounds.1).min(numbers.len());
-            let all: Vec<usize> = (0..numbers.len()).filter(|row| numbers[*row] == wanted).collect();
+            let all: Vec<usize> = (0..numbers.len()).filter(|row| numbers[*row] == target).collect();
             let within = || all.iter().copied().filter(|row| rows.contains(row));
-            prop_assert_eq!(last_equal(&numbers, wanted, rows.clone()), within().next_back());
-            prop_assert_eq!(first_equal(&numbers, wanted, rows.clone()), within().next());
+            prop_assert_eq!(last_equal(&numbers, target, rows.clone()), within().next_back());
+            prop_assert_eq!(first_equal(&numbers, target, rows.clone()), within().next());
             let split = Split::new(&numbers);
-            prop_assert_eq!(split.list(wanted), all.clone());
-            prop_assert_eq!(split.has(wanted), !all.is_empty());
-            prop_assert_eq!(split.last_before(wanted, rows.end), all.iter().copied().rfind(|row| *row < rows.end));
-            prop_assert_eq!(split.first_from(wanted, rows.start), all.iter().copied().find(|row| *row >= rows.start));
+            prop_assert_eq!(split.list(target), all.clone());
+            prop_assert_eq!(split.has(target), !all.is_empty());
+            prop_assert_eq!(split.last_before(target, rows.end), all.iter().copied().rfind(|row| *row < rows.end));
+            prop_assert_eq!(split.first_from(target, rows.start), all.iter().copied().find(|row| *row >= rows.start));
         }
     }
 }

@@ -1,8 +1,8 @@
-//! As-of and window joins of rows in memory with a table, along the table's order; joins by keys (`by_keys.rs`).
+//! As-of and window joins of rows in memory with a table, along the table's order; equality joins (`by_keys.rs`).
 //!
-//! - The rows of a symbol are found by the directory, the row that stood by galloping over its times: what a left row costs
-//!   is the logarithm of its distance from the one before it, whatever the size of the table.
-//! - Nothing of the right is sorted or copied, unless segments overlap in time or a filter leaves rows out.
+//! - The symbol directory gives the rows of a symbol, and galloping over its times the row in effect: a left row
+//!   costs the logarithm of its distance from the previous one, whatever the size of the table.
+//! - The right side is neither sorted nor copied, unless segments overlap in time or a filter removes rows.
 //! - Left rows may come in any order, and keep it.
 
 mod by_keys;
@@ -283,7 +283,7 @@ fn chain_of<'c>(
 ) -> Result<&'c mut Chain> {
     // A table has symbols or it hasn't, so that the empty one stands for none.
     match chains.entry_ref(symbol.unwrap_or_default()) {
-        EntryRef::Occupied(known) => Ok(known.into_mut()),
+        EntryRef::Occupied(occupied) => Ok(occupied.into_mut()),
         EntryRef::Vacant(new) => Ok(new.insert(right.chain(symbol)?)),
     }
 }

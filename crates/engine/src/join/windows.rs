@@ -1,8 +1,9 @@
 //! Window joins of rows in memory with a table: aggregates over the right rows in a window around each left row.
 //!
-//! - The rows of a symbol ascend in time, so that a window is a range of them; it is found by galloping from the one before it.
-//! - Aggregates run over these ranges where they stand, which costs a few tenths of a nanosecond for a row and aggregate. Nothing
-//!   of the right is copied, unless segments overlap in time or a filter leaves rows out.
+//! - The rows of a symbol ascend in time, so a window is a range of them, found by galloping from the previous
+//!   window.
+//! - Aggregates run over these ranges in place, which costs a few tenths of a nanosecond per row and aggregate. The
+//!   right side isn't copied, unless segments overlap in time or a filter removes rows.
 
 use std::collections::BTreeSet;
 

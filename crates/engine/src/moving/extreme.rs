@@ -25,14 +25,14 @@ pub enum Extreme {
 /// If the type of `x` has no order.
 pub fn moving_extreme(x: &ArrayRef, n: usize, extreme: Extreme) -> Result<ArrayRef, ArrowError> {
     let compare = make_comparator(x, x, SortOptions::default())?;
-    let wanted = match extreme {
+    let better = match extreme {
         Extreme::Greatest => Ordering::Greater,
         Extreme::Least => Ordering::Less,
     };
     let nulls = x.logical_nulls();
     let at = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)).then_some(row);
     let join = |older: Option<usize>, newer: Option<usize>| match (older, newer) {
-        (Some(older), Some(newer)) => Some(if compare(older, newer) == wanted { older } else { newer }),
+        (Some(older), Some(newer)) => Some(if compare(older, newer) == better { older } else { newer }),
         (older, newer) => older.or(newer),
     };
     let mut picked = Vec::with_capacity(x.len());

@@ -1,6 +1,6 @@
-//! Reads ahead of the work, so that the disk is waited for once and not for one piece of a column after the other.
+//! Prefetches columns ahead of the work, so that requests to the disk overlap.
 //!
-//! Bytes that were read before aren't asked for again; that costs a look at a few bits for each cover and column.
+//! Bytes that were read before aren't requested again; this check reads a few bits per cover and column.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Leaves out blocks of rows that can't pass a filter, by the least and the greatest value of each.
+//! Excludes blocks whose minimum and maximum can't pass a filter.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How much of a table is read, for those who want to know what a statement cost.
+//! Counts what is read of a table, for the statement's costs.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A stretch of a segment whose columns are read once and used for all spans in it.
+//! A range of a segment's rows whose columns are read once, for all spans in it.
 
 use std::cell::OnceCell;
 use std::ops::Range;

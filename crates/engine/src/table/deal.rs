@@ -1,4 +1,4 @@
-//! Which thread works on which rows.
+//! Assigns rows to threads.
 
 use super::cover::{Cover, Span};
 

@@ -1,8 +1,8 @@
-//! The rows that come first or last by time, without a look at the others.
+//! The first or last rows by time, without reading the others.
 //!
-//! A symbol's rows ascend in time, so that of each run only as many are candidates as are wanted, and those as early or late as the
-//! last of them. Partitions that can't hold one aren't opened; where rows of each symbol are wanted, any may, and its runs that can't
-//! are passed over.
+//! A symbol's rows ascend in time, so only the first (or last) n rows of each run are candidates, and only those not
+//! beyond the n-th best so far. Partitions that can't contain one aren't opened. If rows of each symbol are
+//! requested, any partition may contain one, and runs that can't are skipped.
 
 use std::collections::BinaryHeap;
 use std::ops::Range;

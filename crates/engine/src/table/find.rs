@@ -1,4 +1,4 @@
-//! From what is wanted to the rows: partitions by date and time, symbols by the directory, times by binary search.
+//! From a scan's bounds to its rows: partitions by date and time, symbols by the directory, times by binary search.
 
 use std::ops::Range;
 use std::sync::Arc;

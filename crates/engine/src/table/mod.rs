@@ -1,4 +1,4 @@
-//! Tables as the engine reads them: runs of rows of one symbol in ascending time, cut exactly to what is wanted.
+//! Tables as the engine reads them: runs of rows of one symbol in ascending time, cut exactly to a scan's bounds.
 
 mod ahead;
 mod blocks;

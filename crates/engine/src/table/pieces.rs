@@ -1,4 +1,4 @@
-//! Short pieces of a segment's columns, copied behind each other: that costs less than a slice of each column for each.
+//! Short pieces of a segment's columns, concatenated: one copy costs less than a slice per piece and column.
 
 use std::cell::RefCell;
 use std::ops::Range;

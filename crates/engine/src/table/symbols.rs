@@ -1,4 +1,5 @@
-//! Conditions on the symbol alone: evaluated on the symbols of a segment, so that rows of others aren't read.
+//! Conditions on the symbol alone: evaluated on the symbols of a segment's directory, so rows of other symbols aren't
+//! read.
 
 use std::ops::Range;
 use std::sync::Arc;

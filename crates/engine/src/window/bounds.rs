@@ -171,8 +171,8 @@ fn bounds(bound: &FrameBound, side: Side, order: &[SortColumn], rows: usize) -> 
             let groups = peers(order, rows)?;
             let mut bounds = Vec::with_capacity(rows);
             for (place, group) in groups.iter().enumerate() {
-                let wanted = i64::try_from(place).unwrap_or(i64::MAX).saturating_add(*by);
-                let bound = match (usize::try_from(wanted).map(|wanted| groups.get(wanted)), side) {
+                let target = i64::try_from(place).unwrap_or(i64::MAX).saturating_add(*by);
+                let bound = match (usize::try_from(target).map(|target| groups.get(target)), side) {
                     (Ok(Some(found)), Side::Start) => found.start,
                     (Ok(Some(found)), Side::End) => found.end,
                     (Ok(None), _) => rows,

@@ -1,4 +1,4 @@
-//! The first rows of each partition, picked instead of sorting all.
+//! The first rows of each partition, selected without sorting the others.
 
 use std::collections::BinaryHeap;
 

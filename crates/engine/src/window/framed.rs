@@ -1,8 +1,9 @@
-//! Aggregates over the frames of rows that stand in order.
+//! Aggregates over the frames of ordered rows.
 //!
-//! Each takes a constant number of steps a row, whatever the frames are: counts and exact sums are differences of sums from the first
-//! row on; anything that rounds, and extremes, are folds of ranges of rows (`moving::fold_ranges`), from which nothing is ever taken
-//! away. Short frames of numbers without nulls are gone through place by place instead, many rows at once.
+//! Each takes a constant number of steps per row, whatever the frames are. Counts and exact sums are differences of
+//! running sums. Results that round, and extremes, are folds over ranges of rows (`moving::fold_ranges`) from which
+//! nothing is subtracted. Short frames of numbers without nulls are added position by position instead, many rows at
+//! once.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,11 +1,12 @@
 //! Window functions: a value for each row from the rows around it.
 //!
-//! - Rows mostly stand in the order of the windows. Then each frame is worked on by itself, and nothing is sorted, copied or put
-//!   together (`in_order.rs`).
-//! - Otherwise what the functions look at is brought into the order of the partition keys and the order keys, each partition is worked
-//!   on as slices, and the results go back to where the rows stood (`sorted.rs`). Calls of the same order are sorted once.
-//! - Aggregates over whole partitions are those of groups (`aggregate/`), and need no order.
-//! - Where few rows of each partition are wanted, the others are left out before (`first.rs`).
+//! - Rows are mostly in the order of the windows. Each frame is then processed by itself, and nothing is sorted,
+//!   copied or concatenated (`in_order.rs`).
+//! - Otherwise the functions' columns are sorted by partition keys and order keys, each partition is processed as
+//!   slices, and the results return to the rows' original places (`sorted.rs`). Calls with the same order share one
+//!   sort.
+//! - Aggregates over whole partitions are groups (`aggregate/`), and need no order.
+//! - If few rows of each partition are needed, the others are removed first (`first.rs`).
 
 mod bounds;
 mod first;

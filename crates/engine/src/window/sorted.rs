@@ -1,4 +1,4 @@
-//! Windows over rows that are brought into the order of the windows first.
+//! Window functions over rows that are first sorted into the order of the windows.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Something that has begun, and has a record when it ends.
+//! An operation that has begun, and gets its second record when it ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,12 +1,13 @@
-//! The audit log of the server: what is recorded of whom, and what waits for its record.
+//! The audit log of the server: what is recorded about which user, and which requests wait for their record.
 //!
-//! - What changes something has a record before it begins, which is durable by then, and another one behind it. So a change without a record
-//!   can't be, whenever the process dies.
-//! - What only reads has one record behind it, which nobody waits for.
-//! - Rows that come by themselves have a record before the first ones of a connection for a table, and one with their numbers from time to
-//!   time and when the connection ends.
-//! - All ways in go through [`Who::begin`] and [`Who::rows`]; who is let in, through [`Callers`](crate::callers::Callers).
-//! - Texts are recorded without secrets, and values of placeholders not at all.
+//! - A change has one record before it begins, which is durable by then, and one after it. So no change lacks a
+//!   record, whenever the process dies.
+//! - A read has one record after it, which nobody waits for.
+//! - Streams of rows have a record before the first rows of a connection for a table, and one with row counts from
+//!   time to time and when the connection ends.
+//! - All protocols record through [`Who::begin`] and [`Who::rows`]; sign-ins through
+//!   [`Callers`](crate::callers::Callers).
+//! - Statement texts are recorded without secrets, and values of placeholders not at all.
 
 mod begun;
 mod peer;

@@ -1,6 +1,7 @@
-//! The other end of a connection: by which way it came, from where, and what was recorded of it.
+//! The other end of a connection: its protocol, its address, and what was recorded about it.
 //!
-//! A connection's [`Peer`] is a value of the tasks that serve it: whoever is let in there has it from then on.
+//! A connection's [`Peer`] is a task-local value of the tasks that serve it, so every caller on the connection has
+//! it.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -66,14 +67,14 @@ impl Peer {
         if !self.auditor.records(AuditLevel::Changes) {
             return;
         }
-        let mut known = self.signed_in.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= SIGNED_IN_MAX {
-            known.clear();
+        let mut callers = self.signed_in.lock().unwrap_or_else(PoisonError::into_inner);
+        if callers.len() >= SIGNED_IN_MAX {
+            callers.clear();
         }
-        if !known.insert((Arc::clone(user), role)) {
+        if !callers.insert((Arc::clone(user), role)) {
             return;
         }
-        drop(known);
+        drop(callers);
         let event = AuditEvent { user: user.to_string(), role, outcome: "ok", ..self.event("sign_in") };
         self.auditor.note(event, None);
     }

@@ -1,4 +1,4 @@
-//! How many refused sign-ins are recorded one by one: whoever guesses passwords isn't to fill the disk.
+//! Limits how many refused sign-ins get a record each, so that guessing passwords can't fill the disk.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -22,20 +22,20 @@ struct Second {
 impl Refusals {
     /// Whether one at a time is recorded; and a record of those of an earlier second that weren't.
     pub(super) fn count(&self, time: i64) -> (Option<AuditEvent>, bool) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let second = time.div_euclid(SECOND_NS);
         let mut more = None;
-        if known.second != second {
-            let others = known.count.saturating_sub(RECORDED_MAX);
+        if window.second != second {
+            let others = window.count.saturating_sub(RECORDED_MAX);
             more = (others > 0).then(|| AuditEvent {
                 messages: Some(others),
                 outcome: "unauthorized",
                 about: "more were refused in an earlier second than are recorded one by one".to_owned(),
                 ..AuditEvent::new("sign_in", time)
             });
-            *known = Second { second, count: 0 };
+            *window = Second { second, count: 0 };
         }
-        known.count += 1;
-        (more, known.count <= RECORDED_MAX)
+        window.count += 1;
+        (more, window.count <= RECORDED_MAX)
     }
 }

@@ -1,4 +1,4 @@
-//! Rows that come by themselves: a record before the first ones of a connection for a table, and their numbers from time to time.
+//! Records of row streams: one before the first rows of a connection for a table, then row counts from time to time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Who does something, and the records of it.
+//! The user of an operation, and the records of it.
 
 use std::sync::{Arc, mpsc};
 

@@ -1,4 +1,4 @@
-//! What a statement is about, as far as its first words tell.
+//! The kind and subject of a statement, from its first words.
 
 use splay_sql::statements::without_blanks;
 

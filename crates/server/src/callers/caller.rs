@@ -1,4 +1,5 @@
-//! A caller, and what he may do besides running statements, whose sessions are held to his rights themselves.
+//! A caller, and the checks of rights outside of statements; a caller's session checks the rights of statements
+//! itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

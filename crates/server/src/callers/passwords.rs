@@ -1,4 +1,4 @@
-//! Passwords that were right, and the tokens that stand for them.
+//! A cache of verified passwords, as keyed digests.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,7 +60,7 @@ impl Passwords {
     /// Whether this is the user's password, and he may log in.
     pub(super) async fn is_right(&self, access: &Arc<Access>, user: &str, password: &str, now: i64) -> Outcome<bool> {
         let role = access.role(user).filter(|role| role.may_log_in(now));
-        let mark = role.and_then(|role| role.password.as_ref()).map_or("", |known| known.mark());
+        let mark = role.and_then(|role| role.password.as_ref()).map_or("", |stored| stored.mark());
         let digest = self.digest(&[&user.to_lowercase(), mark, password]);
         let is_known =
             !mark.is_empty() && self.right.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).is_some();

@@ -1,6 +1,6 @@
-//! Rows as Flight messages: the schema, then dictionaries where they changed, then rows.
+//! Rows as Flight messages: the schema, then dictionaries that changed, then rows.
 //!
-//! Symbols stay dictionaries but for callers who are to have [texts]. One that differs from the last is sent again.
+//! Symbols stay dictionaries except for clients that need [texts]. A dictionary is sent again when it changes.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -111,7 +111,7 @@ impl EncodeUpdate for Messages {
         let mut messages = Vec::new();
         match &self.schema {
             None => messages.push(Messages::schema(self, &schema)),
-            Some(known) if *known == schema => {}
+            Some(previous) if *previous == schema => {}
             Some(_) => {
                 // A Flight stream has one schema.
                 return Err(Problem::new(Code::Gone, "the table has other columns now; subscribe again"));

@@ -1,7 +1,7 @@
 //! Subscriptions over DoExchange.
 //!
-//! The descriptor of the client's first message is what it asks for, as JSON; metadata of later ones give credit. The server
-//! sends the schema, then rows, with what an update is as metadata of its rows.
+//! The descriptor of the client's first message is the request, as JSON; metadata of later messages gives credit. The
+//! server sends the schema, then rows whose metadata describes the update.
 
 use std::pin::Pin;
 
@@ -22,10 +22,10 @@ pub(super) type UpdateStream = Pin<Box<dyn Stream<Item = Result<FlightData, Stat
 pub(super) async fn exchange(
     shared: &Shared,
     caller: Caller,
-    mut asked: Streaming<FlightData>,
+    mut requests: Streaming<FlightData>,
 ) -> Outcome<UpdateStream> {
     let place = shared.subscriptions.place(&caller)?;
-    let first = tokio::time::timeout(shared.limits.head(), asked.message()).await;
+    let first = tokio::time::timeout(shared.limits.head(), requests.message()).await;
     let first = first.map_err(|_| Problem::new(Code::TooSlow, "no subscription came"))?;
     let broken = |status: Status| Problem::new(Code::Request, status.message());
     let first = first.map_err(broken)?.ok_or_else(|| Problem::new(Code::Request, "no subscription came"))?;
@@ -40,18 +40,18 @@ pub(super) async fn exchange(
     }
     let follower = shared.follower(caller, &ask);
     let updates = shared.subscriptions.open((place, follower), &ask, Messages::new()).await?;
-    let state = (updates, asked, true);
+    let state = (updates, requests, true);
     let stream = futures::stream::unfold(Some(state), |state| async move {
-        let (mut updates, mut asked, mut listens) = state?;
+        let (mut updates, mut requests, mut listens) = state?;
         loop {
             tokio::select! {
                 message = updates.messages.recv() => return match message {
-                    Some(Ok(message)) => Some((Ok(message), Some((updates, asked, listens)))),
+                    Some(Ok(message)) => Some((Ok(message), Some((updates, requests, listens)))),
                     Some(Err(problem)) => Some((Err(problem.into()), None)),
                     None if updates.is_over() => None,
                     None => Some((Err(Problem::new(Code::Closed, "the subscription ended").into()), None)),
                 },
-                more = asked.next(), if listens => match more {
+                more = requests.next(), if listens => match more {
                     Some(Ok(message)) => match more_credit(&message) {
                         Ok(credit) => updates.credit.give(credit),
                         Err(problem) => return Some((Err(problem.into()), None)),

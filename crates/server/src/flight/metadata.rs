@@ -1,4 +1,4 @@
-//! What Flight SQL clients ask about a server and its tables.
+//! Flight SQL's metadata requests about the server and its tables.
 
 use std::sync::{Arc, LazyLock};
 
@@ -26,7 +26,7 @@ const VIEW_TYPE: &str = "VIEW";
 
 /// Whether names of a catalogue and a schema, where given, are those of the tables.
 pub(super) fn is_place(catalog: Option<&str>, schema: Option<&str>) -> bool {
-    let is = |given: Option<&str>, name: &str| given.is_none_or(|given| given.is_empty() || given == name);
+    let is = |filter: Option<&str>, name: &str| filter.is_none_or(|filter| filter.is_empty() || filter == name);
     is(catalog, CATALOG) && is(schema, SCHEMA)
 }
 
@@ -135,8 +135,8 @@ fn dialect(info: &mut SqlInfoDataBuilder) {
     }
 }
 
-pub(super) fn info(asked: Vec<u32>) -> Outcome<RecordBatch> {
-    INFO.as_ref().map_err(cant_write)?.record_batch(asked).map_err(cant_write)
+pub(super) fn info(command: Vec<u32>) -> Outcome<RecordBatch> {
+    INFO.as_ref().map_err(cant_write)?.record_batch(command).map_err(cant_write)
 }
 
 pub(super) fn catalogs() -> Outcome<RecordBatch> {
@@ -145,8 +145,8 @@ pub(super) fn catalogs() -> Outcome<RecordBatch> {
     builder.build().map_err(cant_write)
 }
 
-pub(super) fn schemas(asked: CommandGetDbSchemas) -> Outcome<RecordBatch> {
-    let mut builder = asked.into_builder();
+pub(super) fn schemas(command: CommandGetDbSchemas) -> Outcome<RecordBatch> {
+    let mut builder = command.into_builder();
     builder.append(CATALOG, SCHEMA);
     builder.build().map_err(cant_write)
 }
@@ -160,8 +160,8 @@ pub(super) fn table_types() -> Outcome<RecordBatch> {
 
 /// Tables and views, with their columns if asked for, in which symbols are texts with `as_texts`. Reads what each table is, and plans
 /// each view; not for the network's threads.
-pub(super) fn tables(asked: CommandGetTables, session: &Session, as_texts: bool) -> Outcome<RecordBatch> {
-    let mut builder = asked.into_builder();
+pub(super) fn tables(command: CommandGetTables, session: &Session, as_texts: bool) -> Outcome<RecordBatch> {
+    let mut builder = command.into_builder();
     let (database, shown) =
         (session.database(), |schema: &Schema| if as_texts { texts::schema(schema) } else { schema.clone() });
     let mut tables = database.tables()?;
@@ -184,8 +184,8 @@ pub(super) fn tables(asked: CommandGetTables, session: &Session, as_texts: bool)
             found => found?,
         };
         let spec = snapshot.spec();
-        let known = session.known_columns(&spec.name, &spec.arrow());
-        builder.append(CATALOG, SCHEMA, &spec.name, TABLE_TYPE, &shown(&known)).map_err(cant_write)?;
+        let visible = session.known_columns(&spec.name, &spec.arrow());
+        builder.append(CATALOG, SCHEMA, &spec.name, TABLE_TYPE, &shown(&visible)).map_err(cant_write)?;
     }
     builder.build().map_err(cant_write)
 }

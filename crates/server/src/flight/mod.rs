@@ -205,11 +205,11 @@ async fn described(statements: &Statements, text: String) -> Outcome<Schema> {
 /// The columns of a table that whoever asks may know.
 async fn columns_of(statements: &Statements, table: &str) -> Outcome<SchemaRef> {
     let (session, table) = (statements.session().clone(), table.to_owned());
-    let known = move || -> Outcome<SchemaRef> {
+    let describe = move || -> Outcome<SchemaRef> {
         let snapshot = session.table(&table)?.snapshot()?;
         Ok(SchemaRef::new(session.known_columns(&table, &snapshot.spec().arrow())))
     };
-    on_thread(known).await?
+    on_thread(describe).await?
 }
 
 /// A flight of one endpoint: here.
@@ -563,8 +563,8 @@ impl FlightSqlService for Front {
             return Err(Problem::new(Code::Unsupported, format!("there is no action {kind:?}")).into());
         }
         let wrong = |_| Problem::new(Code::Request, "this is no flight");
-        let asked = CancelFlightInfoRequest::decode(action.body).map_err(wrong)?;
-        self.cancel(&asked.info.unwrap_or_default())?;
+        let request_body = CancelFlightInfoRequest::decode(action.body).map_err(wrong)?;
+        self.cancel(&request_body.info.unwrap_or_default())?;
         let body = CancelFlightInfoResult { status: CancelStatus::Cancelled as i32 }.encode_to_vec().into();
         Ok(Response::new(Box::pin(futures::stream::iter([Ok(arrow_flight::Result { body })]))))
     }

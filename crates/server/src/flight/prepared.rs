@@ -1,6 +1,7 @@
-//! Prepared statements: text, what it gives, and the values bound last.
+//! Prepared statements: text, result schema, and the values bound last.
 //!
-//! Bounded in number and in bytes; the one not used for longest goes first. Handles are random, so that none is guessed.
+//! Bounded in number and in bytes; the least recently used is dropped first. Handles are random, so they can't be
+//! guessed.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};

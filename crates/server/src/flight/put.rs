@@ -173,8 +173,8 @@ pub(super) fn put(appends: Appends, target: Target, mut batches: FlightDataDecod
     Box::pin(acks)
 }
 
-fn result(told: &serde_json::Value) -> PutResult {
-    PutResult { app_metadata: Bytes::from(told.to_string()) }
+fn result(metadata_json: &serde_json::Value) -> PutResult {
+    PutResult { app_metadata: Bytes::from(metadata_json.to_string()) }
 }
 
 /// Refuses an ingestion that wants what this server doesn't do, or a table to be there that isn't, or the other way round.

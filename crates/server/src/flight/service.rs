@@ -1,4 +1,5 @@
-//! Flight's methods: those of Flight SQL as its crate finds them, and the schema of what a descriptor names, which it doesn't.
+//! Flight's methods: Flight SQL's, as its crate dispatches them, and the schema of a descriptor, which the crate
+//! doesn't offer.
 
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::{

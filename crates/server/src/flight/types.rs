@@ -1,4 +1,4 @@
-//! The types of columns, as ODBC and JDBC number them.
+//! Type numbers of columns for ODBC and JDBC.
 
 use std::sync::LazyLock;
 
@@ -63,6 +63,6 @@ static DATA: LazyLock<Result<XdbcTypeInfoData, String>> = LazyLock::new(|| {
 });
 
 /// All types, or those of a number.
-pub(super) fn types(asked: CommandGetXdbcTypeInfo) -> Outcome<RecordBatch> {
-    DATA.as_ref().map_err(cant_write)?.record_batch(asked.data_type).map_err(cant_write)
+pub(super) fn types(command: CommandGetXdbcTypeInfo) -> Outcome<RecordBatch> {
+    DATA.as_ref().map_err(cant_write)?.record_batch(command.data_type).map_err(cant_write)
 }

@@ -1,8 +1,8 @@
-//! `/` and `/assets/`: the web console, as the program has it embedded.
+//! `/` and `/assets/`: the embedded web console.
 //!
-//! - The files hold no data, so they need no token; what they show comes from the paths that do.
-//! - They are stored packed and never unpacked here: a client that doesn't take gzip is told so.
-//! - The policy lets the page load only what this server has, and lets nobody frame it.
+//! - The files contain no data, so they need no token; the paths that serve data do.
+//! - They are stored compressed and never decompressed here: a client without gzip gets an error.
+//! - The content security policy lets the page load only from this server, and forbids frames.
 
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};

@@ -1,6 +1,6 @@
 //! Answers as JSON, lines of JSON, CSV and Arrow, a piece at a time.
 //!
-//! Symbols are text, times are `2026-01-02T14:30:00.123456789Z`, what is not a finite number is null in JSON.
+//! Symbols are text, times are `2026-01-02T14:30:00.123456789Z`, numbers that aren't finite are null in JSON.
 
 use std::io::Write;
 
@@ -221,9 +221,9 @@ fn csv(buffer: &mut CountedBuffer, batch: &RecordBatch, memory: &AnswerMemory, h
     let (text, mut refused) = (memory.part(), None);
     let rows = nested_as_text(batch, &mut |bytes| {
         text.resize(bytes).map_err(|error| {
-            let told = ArrowError::MemoryError(error.to_string());
+            let arrow_error = ArrowError::MemoryError(error.to_string());
             refused = Some(error);
-            told
+            arrow_error
         })
     });
     let rows = rows.map_err(|error| refused.map_or_else(|| cant_write(error), Problem::from))?;

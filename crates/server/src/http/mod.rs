@@ -274,14 +274,14 @@ async fn ready(State(server): Server) -> Response {
         }
         _ => None,
     };
-    let mut told = json!({ "status": text, "damaged_tables": damaged, "journal_losses": losses });
+    let mut body_json = json!({ "status": text, "damaged_tables": damaged, "journal_losses": losses });
     if let Some(reason) = reason {
-        told["reason"] = json!(reason);
+        body_json["reason"] = json!(reason);
     }
     if let Some(Replication::Follower(follower)) = server.replication() {
-        told["lag_ms"] = json!(follower.lag_ns.map(|lag| lag / 1_000_000));
+        body_json["lag_ms"] = json!(follower.lag_ns.map(|lag| lag / 1_000_000));
     }
-    (status, axum::Json(told)).into_response()
+    (status, axum::Json(body_json)).into_response()
 }
 
 /// The same of a database that has copies, with a reason.

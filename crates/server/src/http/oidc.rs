@@ -1,8 +1,10 @@
 //! `/auth`: sign-in of browsers by the provider of the settings (ADR 83).
 //!
-//! - A session is a cookie that no script reads and that is sent with requests of this site alone. Since cookies don't tell ports of a host apart,
-//!   one counts only where the browser says that the request is of this very origin.
-//! - Browsers are sent to the provider's sign-in, back to `/auth/oidc/callback`, and from there to `/`; nowhere else, whatever a request says.
+//! - A session is a cookie that scripts can't read and that is sent only with requests of this site. Because cookies
+//!   don't distinguish the ports of a host, it counts only if the browser states that the request has this very
+//!   origin.
+//! - Browsers are redirected to the provider's sign-in, back to `/auth/oidc/callback`, and from there to `/`; nowhere
+//!   else, whatever a request says.
 
 use axum::Json;
 use axum::extract::{Query, State};
@@ -75,7 +77,7 @@ fn console_of(vouching: &Vouching, headers: &HeaderMap) -> Outcome<String> {
     };
     let is_it = url
         .parse::<Uri>()
-        .is_ok_and(|uri| uri.authority().is_some_and(|known| known.as_str().eq_ignore_ascii_case(host)));
+        .is_ok_and(|uri| uri.authority().is_some_and(|authority| authority.as_str().eq_ignore_ascii_case(host)));
     match is_it {
         true => Ok(url.to_owned()),
         false => Err(Problem::new(Code::Request, format!("sign in at the console's address, {url}"))),

@@ -1,4 +1,4 @@
-//! `/query`: a statement, its answer.
+//! `/query`: runs a statement and returns its answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -94,13 +94,13 @@ pub(super) async fn post(
     let body = read_body(&server, &headers, body).await?;
     // He may have been dropped while it came.
     let caller = server.callers.still(&caller)?;
-    let given = in_body(&headers, &body)?;
-    if let Some(text) = given.influxql {
+    let in_form = in_body(&headers, &body)?;
+    if let Some(text) = in_form.influxql {
         return influxql(&text);
     }
-    asked.sql = given.sql.or(asked.sql);
-    asked.format = given.format.or(asked.format);
-    asked.params = given.params.or(asked.params);
+    asked.sql = in_form.sql.or(asked.sql);
+    asked.format = in_form.format.or(asked.format);
+    asked.params = in_form.params.or(asked.params);
     run(&server, &caller, asked, &headers, true).await
 }
 
@@ -188,8 +188,8 @@ fn lag(server: &Shared) -> Option<HeaderValue> {
 }
 
 /// Values for placeholders: an array by position, an object by name.
-fn parameters(given: Option<Value>) -> Outcome<Parameters> {
-    match given {
+fn parameters(values: Option<Value>) -> Outcome<Parameters> {
+    match values {
         None | Some(Value::Null) => Ok(Parameters::None),
         Some(Value::Array(values)) => {
             Ok(Parameters::Positional(values.into_iter().map(scalar).collect::<Outcome<_>>()?))

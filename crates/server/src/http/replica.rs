@@ -1,7 +1,8 @@
-//! `/replica/…`: what followers ask of a leader, and the promotion of a follower.
+//! `/replica/…`: requests of followers to their leader, and the promotion of a follower.
 //!
-//! - Who asks gets all that the database holds, users and roles among it: it takes a superuser, or a token of the role `replicate`.
-//! - A request waits for the journal to grow on a thread of its own, so that there are few at a time.
+//! - These requests give access to everything in the database, users and roles included, so the caller must be a
+//!   superuser or have a token of the role `replicate`.
+//! - A request waits on a thread of its own for the journal to grow, so their number is limited.
 
 use std::sync::Arc;
 
@@ -30,8 +31,8 @@ pub(crate) const FOLLOWER_REQUESTS_MAX: usize = 32;
 pub(super) async fn state(State(server): Server, headers: HeaderMap, body: Body) -> Outcome<Response> {
     let (leader, place) = leader(&server, &headers).await?;
     let asker: Asker = asked(&server, &headers, body).await?;
-    let told = on_thread(move || (leader.state(&asker), place).0).await?;
-    Ok(told.map_or_else(refusal, |state| Json(state).into_response()))
+    let outcome = on_thread(move || (leader.state(&asker), place).0).await?;
+    Ok(outcome.map_or_else(refusal, |state| Json(state).into_response()))
 }
 
 /// `POST /replica/journal`
@@ -107,7 +108,7 @@ fn refusal(error: IngestError) -> Response {
         }
         _ => return Problem::from(error).into_response(),
     };
-    let mut told = json!({ "error": error.to_string(), "code": Code::ReadOnly.as_str(), "retryable": false });
-    told[key] = value;
-    (StatusCode::CONFLICT, Json(told)).into_response()
+    let mut refusal_body = json!({ "error": error.to_string(), "code": Code::ReadOnly.as_str(), "retryable": false });
+    refusal_body[key] = value;
+    (StatusCode::CONFLICT, Json(refusal_body)).into_response()
 }

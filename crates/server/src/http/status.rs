@@ -1,4 +1,4 @@
-//! `/status`: what the server holds and has done, for people.
+//! `/status`: the state of the server and its counters, for people.
 
 use std::sync::Arc;
 
@@ -25,17 +25,17 @@ pub(super) async fn status(State(server): Server, headers: HeaderMap) -> Outcome
         let rejected = ingest.as_ref().map(|ingest| ingest.rejected()).unwrap_or_default();
         Report::of_running(&database, status, &rejected)
     });
-    let mut told = serde_json::to_value(report.await??)
+    let mut status_json = serde_json::to_value(report.await??)
         .map_err(|_| Problem::new(Code::Internal, "the status can't be written"))?;
     if let Some(replication) = &replication {
-        told["replication"] = serde_json::to_value(replication).unwrap_or_default();
+        status_json["replication"] = serde_json::to_value(replication).unwrap_or_default();
     }
     if let Some(Replication::Leader(leader)) = &replication {
-        told["replication"]["lag_ms_p99"] = json!(leader.lag.quantile(0.99).map(|seconds| seconds * 1e3));
+        status_json["replication"]["lag_ms_p99"] = json!(leader.lag.quantile(0.99).map(|seconds| seconds * 1e3));
     }
     if let Some(audit) = server.auditor.status() {
-        told["audit"] = serde_json::to_value(audit).unwrap_or_default();
+        status_json["audit"] = serde_json::to_value(audit).unwrap_or_default();
     }
-    told["version"] = json!(env!("CARGO_PKG_VERSION"));
-    Ok(Json(told))
+    status_json["version"] = json!(env!("CARGO_PKG_VERSION"));
+    Ok(Json(status_json))
 }

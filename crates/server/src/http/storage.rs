@@ -1,7 +1,7 @@
-//! `/tables/NAME/storage`: what a table takes on disk, by partition and by column, and what was loaded into it.
+//! `/tables/NAME/storage`: a table's size on disk, by partition and by column, and its loads.
 //!
-//! Lists are bounded: the newest [`PARTITIONS_MAX`] partitions, the latest [`LOADS_MAX`] loads, and columns of the newest partition in
-//! each tier, whose files are looked into.
+//! Lists are bounded: the newest [`PARTITIONS_MAX`] partitions, the latest [`LOADS_MAX`] loads, and columns of the
+//! newest partition in each tier, whose files are examined.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! `/subscribe`: subscriptions over WebSocket.
 //!
-//! The client's first message is what it asks for, later ones give credit. The server sends one message for each update: JSON
-//! text, or a binary Arrow IPC stream of its own whose schema's metadata say what the update is.
+//! The client's first message is the request, later ones give credit. The server sends one message for each update:
+//! JSON text, or a complete binary Arrow IPC stream whose schema metadata describes the update.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -65,8 +65,8 @@ async fn run(server: &Shared, caller: Caller, place: Place, socket: &mut WebSock
     let ask = Ask::parse(&first.into_data())?;
     let follower = server.follower(caller, &ask);
     let mut updates = server.subscriptions.open((place, follower), &ask, Frames { format: ask.format }).await?;
-    let said = json!({ "subscribed": ask.subscribed() }).to_string();
-    if socket.send(Message::text(said)).await.is_err() {
+    let reply = json!({ "subscribed": ask.subscribed() }).to_string();
+    if socket.send(Message::text(reply)).await.is_err() {
         return Ok(());
     }
     pass_on(socket, &mut updates).await

@@ -1,4 +1,4 @@
-//! `/tables`: what there is, as far as whoever asks may know.
+//! `/tables`: the tables that the caller may see.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -43,8 +43,8 @@ fn describe_or_damage(session: &Session, caller: &Caller, name: &str) -> Outcome
 fn describe(session: &Session, caller: &Caller, name: &str) -> Outcome<Value> {
     let snapshot = session.table(name)?.snapshot().map_err(Problem::from)?;
     let spec = snapshot.spec();
-    let known = session.known_columns(name, &spec.shown_arrow());
-    let is_known = |column: &str| known.index_of(column).is_ok();
+    let visible = session.known_columns(name, &spec.shown_arrow());
+    let is_known = |column: &str| visible.index_of(column).is_ok();
     let columns = spec
         .shown_columns()
         .iter()

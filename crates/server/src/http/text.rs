@@ -106,7 +106,7 @@ pub(super) async fn write(
         (None, Some(_)) => return Err(Problem::new(Code::Request, "producer and sequence belong together")),
     };
     let producer = following(producer, target.previous)?;
-    let mut told = if rows.num_rows() == 0 {
+    let mut report = if rows.num_rows() == 0 {
         json!({ "sequence": null, "class": null, "rows": 0, "duplicate": false, "quarantined": 0, "duplicate_rows": 0 })
     } else {
         let ack = parsed(target.ack.as_deref())?;
@@ -115,8 +115,8 @@ pub(super) async fn write(
     };
     let shown =
         errors.iter().take(SHOWN_MAX).map(|TextError { line, reason, .. }| json!({ "line": line, "reason": reason }));
-    (told["last_line"], told["refused"], told["errors"]) = (json!(last_line), json!(refused), shown.collect());
-    Ok(told)
+    (report["last_line"], report["refused"], report["errors"]) = (json!(last_line), json!(refused), shown.collect());
+    Ok(report)
 }
 
 /// Notes refused lines for the operator.

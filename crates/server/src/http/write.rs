@@ -254,9 +254,9 @@ async fn lines(server: &Shared, query: Option<&str>, headers: &HeaderMap, body: 
 fn taken(ack: Option<&Ack>) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let of = |ack: &Ack| [ack.sequence, ack.rows, ack.quarantined, ack.duplicate_rows, u64::from(ack.duplicate)];
-    let told = ack.map_or([0; 5], of);
+    let counts = ack.map_or([0; 5], of);
     let names = ["splay-sequence", "splay-rows", "splay-quarantined", "splay-duplicate-rows", "splay-duplicate"];
-    for (name, number) in names.into_iter().zip(told) {
+    for (name, number) in names.into_iter().zip(counts) {
         response.headers_mut().insert(name, HeaderValue::from(number));
     }
     response

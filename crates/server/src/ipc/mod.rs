@@ -1,15 +1,16 @@
-//! Arrow IPC from strangers.
+//! Arrow IPC from untrusted clients.
 //!
-//! Arrow's reader checks offsets and text, but believes a schema, and the sizes that a message names: a buffer said to unpack to an
-//! exabyte is allocated before it is unpacked, and a message said to go on for ever is waited for. A [`Checker`] looks at each message
-//! before the reader does:
+//! Arrow's reader checks offsets and text, but trusts the schema and the sizes in a message: it allocates an exabyte
+//! for a buffer that claims to unpack to one, and waits for a message that claims to be endless. A [`Checker`]
+//! examines each message before the reader does:
 //!
-//! - a schema has types that rows can have, and not too many texts ([`schema`]);
-//! - buffers lie within their message, and all that is unpacked is bounded: of a message, of the dictionaries that a stream keeps,
-//!   and of all messages of a body, which are in memory together;
-//! - rows are bounded, too: a column of nulls takes no bytes.
+//! - a schema has only types that rows can have, and a bounded number of texts ([`schema`]);
+//! - buffers lie within their message, and the unpacked bytes are bounded: of a message, of the dictionaries of a
+//!   stream, and of all messages of a body, which are in memory together;
+//! - rows are bounded too, because a column of nulls takes no bytes.
 //!
-//! What gets past the checks may still panic in the reader: [`decode`] and [`guarded`] run it where that ends only the request.
+//! A message that passes may still panic in the reader: [`decode`] and [`guarded`] run it where a panic ends only the
+//! request.
 
 #[cfg(test)]
 mod fuzz;

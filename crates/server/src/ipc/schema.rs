@@ -1,7 +1,8 @@
-//! What a schema message may say.
+//! Validates schema messages.
 //!
-//! Arrow's reader takes a schema for sound once its bytes are a flatbuffer: a width that there isn't, a list without items or a
-//! precision of 200 digits end in a panic there or later. And texts may be shared within a flatbuffer, so that few bytes say many.
+//! Arrow's reader trusts a schema once its bytes are a valid flatbuffer: an undefined width, a list without an item
+//! type or a precision of 200 digits end in a panic there or later. Texts can be shared within a flatbuffer, so few
+//! bytes may describe many.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Names and values as forms and queries of addresses have them (`application/x-www-form-urlencoded`).
+//! Form and query encoding (`application/x-www-form-urlencoded`).
 
 /// Names and values.
 #[derive(Debug, Default)]

@@ -1,8 +1,10 @@
 //! JSON Web Tokens: their parts, signatures and claims (RFC 7515, 7518, 7519, 8037, 8725).
 //!
-//! - A token names an algorithm, and it is used only with a key that is of it: neither `none` nor one of a shared secret is among them.
-//! - Keys are those of the provider. What a token says of keys (`jwk`, `jku`, `x5c`) isn't looked at.
-//! - Bytes are those of strangers until the signature is right: sizes are bounded, and nothing of them is told or logged.
+//! - A token is verified only with a key of the algorithm that it names; neither `none` nor an algorithm with a
+//!   shared secret is supported.
+//! - Keys come from the provider. Keys within a token (`jwk`, `jku`, `x5c`) are ignored.
+//! - Bytes are untrusted until the signature is verified: sizes are bounded, and none of their content is returned or
+//!   logged.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;

@@ -1,10 +1,10 @@
-//! Sign-ins of browsers: those that have begun, and those that are done.
+//! Sign-ins of browsers, from their begin to the end of the session.
 //!
-//! - Of one that has begun the server keeps nothing, so that nobody can fill its memory with them: the browser has a cookie of random bytes and
-//!   the time, and state, nonce and PKCE's verifier are keyed digests of it. Who has another cookie can't end the sign-in, and who knows all but
-//!   the server's key can't redeem its code.
-//! - Of one that is done the server keeps the digest of a random token, which is the browser's cookie.
-//! - Both are known to this process alone: after a restart people sign in again.
+//! - The server stores nothing for a sign-in that has begun, so nobody can fill its memory: the browser has a cookie
+//!   of random bytes and the time, and state, nonce and PKCE's verifier are keyed digests of it. A browser with
+//!   another cookie can't complete the sign-in, and without the server's key nobody can redeem its code.
+//! - For a completed sign-in the server stores the digest of a random token, which is the browser's cookie.
+//! - Both belong to this process: after a restart people sign in again.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};

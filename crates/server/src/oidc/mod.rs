@@ -1,9 +1,11 @@
-//! Sign-in by an OpenID Connect provider (ADR 83): tokens that programs show, and the console's sign-in with a code and PKCE.
+//! Sign-in by an OpenID Connect provider (ADR 83): tokens that programs send, and the console's sign-in with a code
+//! and PKCE.
 //!
-//! - A token of the provider names a person and his groups. Which user of the database that is, or which roles, says this file; what they may
-//!   the database says, at each request.
-//! - A person who has signed in through the console has a cookie, which the provider knows nothing of and no script can read.
-//! - Nothing of a token, a code, a cookie or a secret is logged or told.
+//! - A token of the provider names a person and their groups. This module maps these to a user or to roles of the
+//!   database, which decides their rights at each request.
+//! - A person who has signed in through the console has a cookie that the provider doesn't see and no script can
+//!   read.
+//! - No token, code, cookie or secret is logged or returned.
 
 mod form;
 #[cfg(test)]
@@ -174,7 +176,7 @@ impl Vouching {
         let begun = self.0.logins.begin(now).map_err(no_random)?;
         let mut scopes = vec!["openid"];
         scopes.extend(settings.scopes.iter().map(String::as_str).filter(|scope| *scope != "openid"));
-        let asked = Form::of([
+        let parameters = Form::of([
             ("response_type", "code"),
             ("client_id", &settings.client_id),
             ("redirect_uri", &callback(console)),
@@ -184,7 +186,7 @@ impl Vouching {
             ("code_challenge", &begun.challenge()),
             ("code_challenge_method", "S256"),
         ]);
-        let url = self.0.provider.sign_in_url(&asked).await?;
+        let url = self.0.provider.sign_in_url(&parameters).await?;
         Ok(SignIn { url, cookie: begun.cookie().to_owned() })
     }
 
@@ -203,13 +205,13 @@ impl Vouching {
         if returned.issuer.is_some_and(|other| other != issuer) {
             return Err(Problem::new(Code::Unauthorized, "another provider answers the sign-in"));
         }
-        let asked = Form::of([
+        let parameters = Form::of([
             ("grant_type", "authorization_code"),
             ("code", returned.code),
             ("redirect_uri", &callback(returned.console)),
             ("code_verifier", &begun.verifier()),
         ]);
-        let token = self.0.provider.redeem(asked).await?;
+        let token = self.0.provider.redeem(parameters).await?;
         let nonce = begun.nonce();
         let sign_in = Some((self.settings().client_id.as_str(), nonce.as_str()));
         let expected = Expected { issuer, audiences: &self.0.client, sign_in, now };

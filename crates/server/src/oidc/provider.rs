@@ -1,10 +1,10 @@
-//! What is known of the provider: its endpoints and keys, which it publishes and changes.
+//! The provider's endpoints and keys, which it publishes and changes.
 //!
-//! - They are asked for when somebody needs them, and again when a token names a key that isn't known. Strangers can make up such tokens, so
-//!   requests are few: [`ASKS`] at once, and one more each [`ASK_INTERVAL`].
-//! - What is known is used for [`KNOWN_TIME`] if the provider is away, and is asked for anew beside from [`FRESH_TIME`] on, so that a key that
-//!   was withdrawn goes.
-//! - Requests go to the issuer's host and those that the settings name. An answer that leads elsewhere isn't followed.
+//! - They are fetched on demand, and again when a token names an unknown key. Strangers can forge such tokens, so
+//!   requests are limited: [`ASKS`] at once, and one more each [`ASK_INTERVAL`].
+//! - If the provider is unreachable, cached keys stay valid for [`KNOWN_TIME`]; after [`FRESH_TIME`] they are
+//!   refreshed in the background, so that a withdrawn key expires.
+//! - Requests go only to the issuer's host and those that the settings name. Redirects aren't followed.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -157,8 +157,8 @@ impl Provider {
     /// What is known of the provider, which is asked if nothing is.
     async fn known(self: &Arc<Self>) -> Outcome<Arc<Known>> {
         let Some(known) = self.current() else {
-            let asked = self.ask(None).await?;
-            return asked.ok_or_else(|| away(&"it was asked too often"));
+            let answer = self.ask(None).await?;
+            return answer.ok_or_else(|| away(&"it was asked too often"));
         };
         if known.at.elapsed() >= FRESH_TIME && !self.refreshes.swap(true, Ordering::Relaxed) {
             let (provider, last) = (Arc::clone(self), Arc::clone(&known));

@@ -1,4 +1,4 @@
-//! Arrays as values for placeholders, text or binary: lists of one dimension, whose items are read as values are.
+//! Arrays as placeholder values, text or binary: one-dimensional lists, whose items are decoded like single values.
 
 use arrow::datatypes::DataType;
 use splay_sql::ScalarValue;

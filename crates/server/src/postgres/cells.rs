@@ -1,7 +1,7 @@
-//! Values of a column, as PostgreSQL writes them.
+//! Values of a column in PostgreSQL's text and binary formats.
 //!
-//! - Times are cut to microseconds, towards the earlier.
-//! - A text with a zero in it can't be sent: clients would cut it there.
+//! - Times are truncated to microseconds.
+//! - A text with a zero byte can't be sent, because clients would cut it there.
 
 use std::io::{Error, Result, Write};
 use std::sync::Arc;

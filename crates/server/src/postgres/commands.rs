@@ -1,4 +1,5 @@
-//! Statements about the connection itself: transactions that only read, settings, and what clients send when they give a connection back.
+//! Statements about the connection: read-only transactions, settings, and the resets that clients send when they
+//! return a connection to a pool.
 
 use splay_sql::NamedStatement;
 use splay_sql::statements::without_blanks;

@@ -1,4 +1,4 @@
-//! A connection that was set up: takes messages, answers them, keeps its settings and its transaction.
+//! A connection after startup: reads messages, answers them, and has the settings and the transaction state.
 
 use std::collections::HashMap;
 use std::time::Instant;

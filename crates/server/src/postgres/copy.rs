@@ -1,7 +1,7 @@
 //! `COPY … FROM STDIN` and `COPY … TO STDOUT`.
 //!
-//! What a client sends is held until its end, decoded, and captured as one statement's rows: all or none. So it is bounded as those are.
-//! It may take its time: the rights that count are those at the end.
+//! Rows from a client are buffered until the end, decoded, and captured as one statement's rows, all or none. So
+//! their size is limited like a statement's. The transfer may take long: the rights at its end count.
 
 use std::io::Write;
 use std::sync::Arc;

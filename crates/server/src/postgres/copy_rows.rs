@@ -1,7 +1,8 @@
-//! Rows in the formats of `COPY`: read into columns, and values as they are written.
+//! Rows in the formats of `COPY`: decoded into columns, and encoded.
 //!
-//! - Text and CSV become columns of texts, which the table's types follow from as those of `INSERT` do; binary values are those of placeholders.
-//! - A line that has more or fewer values than there are columns, or is cut, is refused by its number.
+//! - Text and CSV become text columns, which are converted to the table's types like those of `INSERT`; binary values
+//!   are decoded like placeholders.
+//! - A line with a wrong number of values, or a truncated one, is refused with its number.
 
 use std::borrow::Cow;
 
@@ -452,8 +453,8 @@ mod tests {
             (StreamKind::Binary, b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\x03", "field count is 3"),
             (StreamKind::Binary, b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\x09", "unexpected end"),
         ] {
-            let told = texts(text, &format(kind)).unwrap_err();
-            assert!(told.contains(expected), "{}: {told}", text.escape_ascii());
+            let message = texts(text, &format(kind)).unwrap_err();
+            assert!(message.contains(expected), "{}: {message}", text.escape_ascii());
         }
     }
 

@@ -1,4 +1,4 @@
-//! `DECLARE`, `FETCH`, `MOVE` and `CLOSE`: portals that statements name.
+//! `DECLARE`, `FETCH`, `MOVE` and `CLOSE`: portals under names that statements give them.
 
 use super::commands::{Command, unquoted, words};
 use super::connection::{Connection, Transaction};
@@ -182,8 +182,8 @@ impl Connection {
         if with_columns && shows {
             self.replies.columns(portal.columns(), portal.formats());
         }
-        let wanted = rows.unwrap_or(u64::MAX);
-        Ok(self.read_rows(portal, wanted, shows).await?.map(|(count, _)| count))
+        let rows_max = rows.unwrap_or(u64::MAX);
+        Ok(self.read_rows(portal, rows_max, shows).await?.map(|(count, _)| count))
     }
 }
 

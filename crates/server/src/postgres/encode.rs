@@ -1,7 +1,8 @@
 //! Rows of an answer as messages, text or binary by column.
 //!
-//! A column is first brought to one of few types ([`cells`]), a piece of rows at a time; then rows are written value by value, and the
-//! lengths of rows and values put in behind them. Bytes count against the statement's memory until they are sent.
+//! A column is first converted to one of a few types ([`cells`]), a piece of rows at a time; then rows are written
+//! value by value, and the lengths of rows and values are filled in afterwards. Bytes count against the statement's
+//! memory until they are sent.
 
 use std::io::Write;
 use std::sync::Arc;

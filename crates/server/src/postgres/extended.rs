@@ -1,7 +1,8 @@
-//! The extended protocol: statements that are prepared, bound to values, described and read in parts.
+//! The extended protocol: prepares statements, binds values, describes and reads portals in parts.
 //!
-//! - What a portal gives is told by the statement itself, which runs from the moment on that its columns are asked for: it is planned once.
-//! - Values without a type get the one that their place in the statement asks for; where it asks for none they are text.
+//! - The running statement itself describes its portal: it starts when its columns are requested, so it is planned
+//!   once.
+//! - Values without a type get the type that the statement requires in their place, or else are text.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -245,9 +246,9 @@ impl Connection {
         };
         let mut items = 0;
         let value = |(at, value): (usize, &Option<Bytes>)| {
-            let told = described.as_ref().and_then(|described| described.types.get(at)).copied();
+            let inferred = described.as_ref().and_then(|described| described.types.get(at)).copied();
             let oid = match type_of(at) {
-                0 | types::UNKNOWN => told.unwrap_or(types::TEXT),
+                0 | types::UNKNOWN => inferred.unwrap_or(types::TEXT),
                 oid => oid,
             };
             let value = values::value(at + 1, oid, super::replies::format(&formats, at), value.as_deref())?;
@@ -455,8 +456,8 @@ impl Connection {
             return Ok(Err(Refusal::new("54000", text)));
         }
         let described = portal.prepared.described.get().filter(|_| portal.prepared.is_told.load(Ordering::Relaxed));
-        let told = described.map(|described| described.columns.iter().map(|column| column.held.oid).collect());
-        let (encode, parameters) = (Rows::new(portal.formats.clone(), told), parameters(&portal.values));
+        let inferred = described.map(|described| described.columns.iter().map(|column| column.held.oid).collect());
+        let (encode, parameters) = (Rows::new(portal.formats.clone(), inferred), parameters(&portal.values));
         let mut started = match self.start(&portal.prepared.text, parameters, encode, None).await? {
             Ok(started) => started,
             Err(refusal) => return Ok(Err(refusal)),

@@ -1,7 +1,7 @@
-//! Messages of clients: read within bounds, taken apart.
+//! Messages of clients: read within limits, and parsed.
 //!
-//! - A message is a byte for its kind, four for its length, and its body. Its length is checked before a byte of the body is waited for, and
-//!   memory grows with the bytes that have come.
+//! - A message is a byte for its kind, four for its length, and its body. Its length is checked before any byte of
+//!   the body is read, and memory grows with the received bytes.
 //! - Numbers within a message never size an allocation, and a message that ends early or late is refused.
 
 use std::io;

@@ -1,10 +1,11 @@
-//! PostgreSQL's wire protocol, version 3. Described in docs/reference/postgres.md; why the protocol is written here, in ADR 59.
+//! PostgreSQL's wire protocol, version 3. Described in docs/reference/postgres.md; why it is implemented here: ADR
+//! 59.
 //!
-//! - A connection is a task of the network's threads. Its statements run as those of HTTP and Flight do, on threads of their own, in the same
-//!   places, with the same memory and time ([`statements`](crate::statements)).
-//! - Nothing that a client sends sizes an allocation unchecked; messages, prepared statements and portals are bounded.
-//! - Rows are sent as the client reads them. While a statement runs its connection is read a little ahead, so that a client that goes away is
-//!   noticed.
+//! - A connection is a task of the network's threads. Its statements run like those of HTTP and Flight, on threads of
+//!   their own, in the same slots, with the same memory and time ([`statements`](crate::statements)).
+//! - No client input sizes an allocation unchecked; messages, prepared statements and portals are bounded.
+//! - Rows are sent as the client reads them. While a statement runs, its connection is read a little ahead, so a
+//!   client that disconnects is noticed.
 
 mod arrays;
 mod cells;

@@ -1,4 +1,5 @@
-//! The settings of a connection: those that clients set when they connect, with the values that are true here. Others are refused by name.
+//! The settings of a connection: those that clients send at startup, with the values that apply here. Others are
+//! refused by name.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

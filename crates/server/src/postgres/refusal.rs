@@ -1,4 +1,4 @@
-//! What a client is told when something fails: a code of SQLSTATE, a text and, where it is known, the place in the statement.
+//! Errors for clients: a SQLSTATE code, a text and, if available, the position in the statement.
 
 use crate::problem::{Code, Problem};
 

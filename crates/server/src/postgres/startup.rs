@@ -1,4 +1,4 @@
-//! How a connection begins: TLS or not, version, settings, password.
+//! The start of a connection: TLS or not, version, settings, password.
 
 use std::sync::atomic::Ordering;
 
@@ -131,8 +131,8 @@ async fn set_up(
     let callers = &front.shared.callers;
     let caller = if callers.ask().map_err(refused)? {
         replies.ask_for_password();
-        let told = reader.stream().write_all(&replies.bytes).await;
-        told.map_err(|_| Refusal::fatal("08006", "the connection broke off"))?;
+        let written = reader.stream().write_all(&replies.bytes).await;
+        written.map_err(|_| Refusal::fatal("08006", "the connection broke off"))?;
         replies.bytes.clear();
         let password = password(reader).await?;
         callers.of_password(&user, &password).await.map_err(refused)?

@@ -1,4 +1,5 @@
-//! Statements that run: with the places, memory and time of every other way in, cancelled by key, ended if their client goes away.
+//! Running statements: with the slots, memory and time of every other protocol, cancelled by key, stopped if their
+//! client disconnects.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -143,12 +144,12 @@ impl Connection {
     /// Does what a command says and tells its answer.
     pub(super) fn show(&mut self, command: &Command, with_columns: bool) -> Result<(), Refusal> {
         let tag = self.tag(command);
-        let told = self.command(command)?;
-        if let (Some(told), Some(columns)) = (told, shown(command)) {
+        let value_shown = self.command(command)?;
+        if let (Some(value_shown), Some(columns)) = (value_shown, shown(command)) {
             if with_columns {
                 self.replies.columns(&columns, &[]);
             }
-            self.replies.row(&[Some(&told)]);
+            self.replies.row(&[Some(&value_shown)]);
         }
         self.replies.complete(tag);
         Ok(())

@@ -1,9 +1,11 @@
-//! A server's database that follows a leader: it answers statements and takes nothing, until it is promoted. From then on it captures, in the same
-//! process and on the same addresses.
+//! A server's database that follows a leader: it answers statements and accepts no rows, until it is promoted. From
+//! then on it captures, in the same process and on the same addresses.
 //!
-//! - Promotion raises the epoch durably, lets go of the locks of following, and recovers the journal as a start after a crash does.
-//! - A copy that was promoted leads after a start, too, although it is told to follow its former leader, unless that is in a later epoch.
-//! - The leader before is told of the promotion until it has heard.
+//! - Promotion raises the epoch durably, releases the follower's locks, and recovers the journal as a start after a
+//!   crash does.
+//! - A promoted copy leads after a restart too, even if its settings still name its former leader, unless that has a
+//!   later epoch.
+//! - The former leader is told of the promotion until it has answered.
 
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -154,7 +156,7 @@ fn leads(state: &ReplicaState, leader: &HttpLeader) -> bool {
         return false;
     }
     let asker = Asker { database: state.database.clone(), epoch: state.epoch, ..Asker::default() };
-    !matches!(leader.state(&asker), Ok(told) if told.epoch > state.epoch)
+    !matches!(leader.state(&asker), Ok(leader_state) if leader_state.epoch > state.epoch)
 }
 
 fn follow(

@@ -1,7 +1,7 @@
-//! A leader, over HTTP.
+//! A client of the leader, over HTTP.
 //!
-//! - Requests along the journal, which wait, have a connection of their own; all others share one.
-//! - What comes is bounded by what was asked for. Bytes of the journal bring their checksum, and files their digests: see
+//! - Requests for journal bytes, which wait, have a connection of their own; all others share one.
+//! - Answers are bounded by the request. Journal bytes come with their checksum, and files with their digests: see
 //!   [`splay_capture::Leader`].
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Followers over the network: a leader as its followers reach it, and a server's database that follows one until it is promoted.
+//! Followers over the network: the client of a leader, and a server's database that follows one until it is promoted.
 
 mod follower;
 mod leader;

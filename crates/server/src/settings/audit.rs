@@ -1,4 +1,4 @@
-//! What the audit log has, and how it is kept.
+//! Settings of the audit log.
 
 use std::path::PathBuf;
 

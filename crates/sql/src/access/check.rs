@@ -1,4 +1,4 @@
-//! Which right a changing statement needs.
+//! The right that a changing statement needs.
 
 use splay_store::{Permission, Privilege, Rights};
 

@@ -1,4 +1,4 @@
-//! Tables as somebody sees them who may not see all.
+//! Tables with hidden columns or rows, as a session with limited rights sees them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -125,9 +125,9 @@ impl Guard {
         let spec = snapshot.spec();
         let permission = self.rights.permission(Privilege::Select, table);
         if permission == Permission::None {
-            let known = self.known_columns(table, &spec.shown_arrow());
+            let visible = self.known_columns(table, &spec.shown_arrow());
             let lower =
-                known.fields().iter().map(|field| field.as_ref().clone().with_name(field.name().to_lowercase()));
+                visible.fields().iter().map(|field| field.as_ref().clone().with_name(field.name().to_lowercase()));
             return Ok(Arc::new(UnreadableTable::new(table, Schema::new(lower.collect::<Vec<_>>()))));
         }
         let hidden: BTreeSet<String> = spec
@@ -160,8 +160,8 @@ impl Guard {
     }
 
     async fn conditions(&self, table: &str, spec: &TableSpec, condition: &str) -> DataFusionResult<Arc<[Expr]>> {
-        let known = self.conditions.lock().unwrap_or_else(PoisonError::into_inner).get(table).cloned();
-        if let Some((_, conditions)) = known.filter(|(known, _)| known == spec) {
+        let cached = self.conditions.lock().unwrap_or_else(PoisonError::into_inner).get(table).cloned();
+        if let Some((_, conditions)) = cached.filter(|(cached, _)| cached == spec) {
             return Ok(conditions.expressions());
         }
         let planned = policy::planned(&self.open.shared_state(), &spec.name, condition, self.rights.user()).await;
@@ -172,11 +172,11 @@ impl Guard {
                 external(splay_store::Error::Denied { about })
             })?
             .into();
-        let mut known = self.conditions.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= TABLES_MAX {
-            known.clear();
+        let mut cached = self.conditions.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.len() >= TABLES_MAX {
+            cached.clear();
         }
-        known.insert(table.to_owned(), (spec.clone(), Arc::new(Arc::clone(&conditions))));
+        cached.insert(table.to_owned(), (spec.clone(), Arc::new(Arc::clone(&conditions))));
         Ok(conditions)
     }
 }

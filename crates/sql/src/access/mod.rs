@@ -1,11 +1,12 @@
-//! Who may do what, as sessions hold themselves to it (ADR 65, ADR 66).
+//! Rights in sessions (ADR 65, ADR 66).
 //!
-//! - What one may not see isn't there: tables and views without a right aren't found, columns without a right aren't columns of their tables. So
-//!   no clause has to be looked through for what it must not name.
-//! - Rows that policies hide are left out by the scan before anything else of the statement sees them (`policy.rs`, `guard.rs`).
-//! - A session is for one set of rights. Those who may do the same share it with its plans. Answers aren't kept. Who reads everything shares the
-//!   plans, the answers and the materialized rows of sessions without rights.
-//! - Changes ask for their right before they begin (`check.rs`). Users and roles are changed by superusers (`run.rs`).
+//! - A session's catalogue contains only what its rights show: tables and views without a right don't exist for it,
+//!   and columns without a right aren't in their table's schema. So no clause needs a check of its own.
+//! - The scan drops rows that policies hide, before any filter of the statement (`policy.rs`, `guard.rs`).
+//! - A session belongs to one set of rights. Users with equal rights share it and its plans; their answers aren't
+//!   cached. Users who read everything share the plans, the cached answers and the materialized rows of the
+//!   unrestricted session.
+//! - Changes check their right before they begin (`check.rs`). Only superusers change users and roles (`run.rs`).
 
 mod check;
 mod guard;

@@ -1,4 +1,4 @@
-//! Conditions of row policies, as a table's scan evaluates them.
+//! Conditions of row policies, evaluated by a table's scan.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result as DataFusionResult};

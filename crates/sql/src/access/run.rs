@@ -1,4 +1,4 @@
-//! Carries statements about users and roles out.
+//! Executes statements about users and roles.
 
 use splay_engine::Stop;
 use splay_store::{Access, Grant, Password, Policy, Privilege, RoleChange, Secret};

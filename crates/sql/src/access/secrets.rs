@@ -1,4 +1,4 @@
-//! Statements without their secrets, for logs and histories.
+//! Removes secrets from statements, for logs and histories.
 
 use std::borrow::Cow;
 

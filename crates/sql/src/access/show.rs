@@ -1,4 +1,4 @@
-//! `SHOW USERS`, `SHOW ROLES`, `SHOW GRANTS`, `SHOW POLICIES` and `SHOW TOKENS`: who there is, and who may what. No secret is among it.
+//! `SHOW USERS`, `SHOW ROLES`, `SHOW GRANTS`, `SHOW POLICIES` and `SHOW TOKENS`. None of them shows a secret.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! What statements about users and roles say: `CREATE USER`, `GRANT`, `CREATE POLICY`, `CREATE TOKEN` and their kin.
+//! Parses statements about users and roles: `CREATE USER`, `GRANT`, `CREATE POLICY`, `CREATE TOKEN` and related ones.
 //!
-//! The words are PostgreSQL's wherever it has them. No message shows what stands behind `PASSWORD`.
+//! The keywords are PostgreSQL's wherever it has them. No message shows the text after `PASSWORD`.
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
-//! Constants aren't too large for the batches that they are repeated in.
+//! Bounds constants that are repeated for each row of a batch.
 //!
-//! `select 'a long text' from trade` copies the text for each row of a batch. So does a function that is given a constant beside a column. The
-//! optimiser makes constants of what it can compute, so this is the last of its rules.
+//! `select 'a long text' from trade` copies the text for each row of a batch, and so does a function of a constant
+//! and a column. The optimiser folds constant expressions, so this is the last of its rules.
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};

@@ -1,8 +1,8 @@
-//! Functions whose result may be far larger than their arguments ask the statement's pool before they are called. Those that take long
-//! for a row are called for a few rows at a time, and look in between whether the statement is still wanted.
+//! Reserves memory for functions whose result may be far larger than their arguments, before they are called.
+//! Functions that take long per row are called for a few rows at a time, with a check for cancellation in between.
 //!
-//! [`BoundFunctions`] is the last of the analyzer's rules, so that the optimiser, which computes what is constant, already finds the functions that
-//! ask. All else of a function stays as it is: its name, its types, what may be simplified.
+//! [`BoundFunctions`] is the last analyzer rule, so that the optimiser, which evaluates constant calls, already finds
+//! the wrapped functions. A wrapped function keeps its name, its types and its simplifications.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;

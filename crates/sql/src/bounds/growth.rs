@@ -1,9 +1,9 @@
-//! How many bytes a call of a function may give, and how many steps it may take, before it is made.
+//! Upper bounds for the result size and the steps of a function call, before it runs.
 //!
-//! Of most functions the result is about as large as the arguments. Those whose result depends on the *value* of an argument
-//! (`repeat('x', 1000000000)`), on the product of two lengths (`replace`), or on the number of arguments are listed in [`Growth::of`].
-//! What [`Growth::bytes`] gives is an upper bound for text and lists of fixed-size values, and near it for others. It looks at each row
-//! once, which costs little beside what it lets pass.
+//! Most functions return about as many bytes as they get. [`Growth::of`] lists those whose result depends on the
+//! *value* of an argument (`repeat('x', 1000000000)`), on the product of two lengths (`replace`), or on the number of
+//! arguments. [`Growth::bytes`] is an upper bound for text and for lists of fixed-size values, and close to one for
+//! others. It reads the arguments of each row once, which costs little compared with the call.
 
 use std::ops::Range;
 use std::sync::Arc;

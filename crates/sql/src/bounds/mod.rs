@@ -1,18 +1,19 @@
-//! What a statement may take while it is planned and while it runs, and how each step of DataFusion's is kept to it.
+//! Bounds on what a statement may take while it is planned and while it runs, enforced in each step of DataFusion.
 //!
 //! | Question | File |
 //! | --- | --- |
 //! | Which pool does a statement draw from? | `../memory.rs` |
-//! | When does planning stop? | `rules.rs`, `pushdown.rs`: rules of the optimiser that look at the clock and at the size of the plan |
-//! | Which functions may give far more than they are given? | `growth.rs` over `size.rs` |
-//! | How are these kept to the pool? | `functions.rs`, `reserve.rs` |
-//! | Which calls of them give little more in any case? | `row_size.rs` |
+//! | When does planning stop? | `rules.rs`, `pushdown.rs`: optimiser rules that check the deadline and the size of the plan |
+//! | Which functions may return far more than they get? | `growth.rs` over `size.rs` |
+//! | How do they reserve memory? | `functions.rs`, `reserve.rs` |
+//! | Which of their calls are small in any case? | `row_size.rs` |
 //! | How large may a constant be? | `constants.rs` |
 //! | What does a window operator hold? | `windows.rs` |
 //! | What do joins and `unnest` repeat? | `repeats.rs` |
 //!
-//! Rules and functions find the bounds of the statement that is being planned by a variable of the task that plans it: DataFusion gives its rules
-//! no other way to something of the statement's own. A function gets its bounds when its call is planned, since it runs on other tasks.
+//! Rules and functions find the bounds of the statement through a task-local variable of the task that plans it,
+//! because DataFusion passes its rules nothing that belongs to a statement. A function gets its bounds when its call
+//! is planned, since it runs on other tasks.
 
 mod constants;
 mod functions;

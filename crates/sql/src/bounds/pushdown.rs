@@ -1,7 +1,8 @@
-//! How large the filters of a physical plan would become if they were moved down.
+//! Estimates the size of a physical plan's filters after they are pushed down.
 //!
-//! DataFusion moves filters below projections once more when the physical plan is there, those among them that a sort or a join makes while it
-//! runs. A column is then what the projection computes for it, again and again: `x || x as x`, 40 times, has 2⁴⁰ terms.
+//! DataFusion pushes filters below projections again in the physical plan, including those that a sort or a join
+//! creates at run time. Each column becomes the projection's expression, repeatedly: `x || x as x`, 40 times, has 2⁴⁰
+//! terms.
 
 use std::sync::Arc;
 

@@ -1,9 +1,10 @@
-//! What joins and `unnest` repeat is asked for before they make it.
+//! Reserves memory for rows that joins and `unnest` repeat, before they do.
 //!
-//! A join puts rows of its inputs into batches of a fixed number of rows, whatever a row takes; `unnest` puts a row there once for each element of its
-//! lists. Neither asks the statement's pool. So the widest row of each input of a join is noted as it passes by, and what a batch of such rows takes is
-//! reserved until the input's stream ends; of `unnest` what becomes of the batch that it was given last. Keys of dictionaries are
-//! repeated, not their texts. Below 1 MiB nothing is reserved.
+//! A join copies rows of its inputs into batches of a fixed number of rows, whatever the size of a row; `unnest`
+//! copies a row once for each element of its lists. Neither reserves memory. So an operator below records the widest
+//! row of each input, and reserves a batch of such rows until the input's stream ends; for `unnest` it reserves the
+//! expanded size of the last batch. Keys of dictionaries are repeated, not their texts. Below 1 MiB nothing is
+//! reserved.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Memory of what functions make, reserved from before the call until the last user of the result lets it go.
+//! Memory of function results, reserved before the call and released with the last user of the result.
 
 use std::sync::Arc;
 

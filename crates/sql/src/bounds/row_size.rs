@@ -1,8 +1,8 @@
-//! How large the value of an expression may be beside the columns that it reads, known before a row is seen.
+//! Bounds the size of an expression's value by the sizes of its columns, before a row is read.
 //!
-//! Tick plans have no pool that a function could ask. What they compute is therefore bounded by the statement's text: the value of each row
-//! is at most [`TIMES_MAX`] times as long as the columns that it comes from and [`PLUS_MAX`] bytes more. `sym || '-' || side` is, and
-//! `replace(venue, ' ', '_')`; `repeat(note, size)` isn't.
+//! Tick plans have no pool from which a function could reserve. So the statement's text must bound what they compute:
+//! a value is at most [`TIMES_MAX`] times as long as its columns plus [`PLUS_MAX`] bytes. `sym || '-' || side` and
+//! `replace(venue, ' ', '_')` qualify; `repeat(note, size)` doesn't.
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::ScalarFunction;

@@ -1,8 +1,9 @@
-//! Planning that ends: each rule of DataFusion's looks, at each node, whether the statement is still wanted, and a rule that makes a plan larger
-//! is kept to the bound of its size.
+//! Bounds planning: each DataFusion rule checks at each node whether the statement is cancelled or late, and a rule
+//! that enlarges a plan is held to a limit of its size.
 //!
-//! Some rules take time, or make a plan, that grows faster than the statement: a filter that is moved through nested projections
-//! `x + x as x` doubles at each, so it stays where it would become too large. Rules that the optimiser calls for each node stop between nodes, the others between each other.
+//! Some rules take time, or produce a plan, that grows faster than the statement: a filter that is pushed through
+//! nested projections `x + x as x` doubles at each, so it stays where it would become too large. Rules that the
+//! optimiser calls per node are checked between nodes, the others between rules.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Bytes of a part of an array, as far as its values go: what a copy of it takes.
+//! Bytes of a slice of an array: the size of a copy of its values.
 
 use std::ops::Range;
 use std::sync::Arc;

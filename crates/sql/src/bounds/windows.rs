@@ -1,7 +1,7 @@
-//! What a window operator holds counts against the statement's memory.
+//! Counts the rows that window operators hold against the statement's memory.
 //!
-//! `WindowAggExec` of DataFusion collects all rows of its input and copies them into one batch before it gives a row, and asks no pool. So its input is
-//! counted, twice, from the moment at which it takes a batch until it is done.
+//! DataFusion's `WindowAggExec` collects all rows of its input and copies them into one batch before it returns a
+//! row, without a reservation. So its input is counted twice, from the arrival of a batch until the operator is done.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Conditions and values of changing statements, as functions of stored rows.
+//! Conditions and values of changing statements, evaluated over stored rows.
 
 use std::sync::Arc;
 
@@ -222,8 +222,8 @@ impl OfRows {
             columns.push(spec.time_position());
             columns.sort_unstable();
         }
-        let known = DFSchema::try_from(Arc::clone(&schema))?;
-        let expressions = expressions.into_iter().map(|expr| physical(state, expr, &known));
+        let row_schema = DFSchema::try_from(Arc::clone(&schema))?;
+        let expressions = expressions.into_iter().map(|expr| physical(state, expr, &row_schema));
         let expressions = expressions.collect::<DataFusionResult<Vec<_>>>()?;
         Ok(OfRows { spec, columns, schema, with_date, expressions })
     }

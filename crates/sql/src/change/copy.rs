@@ -1,4 +1,4 @@
-//! `COPY`: the rows of a file into a table, and those of a table or a query into a file.
+//! `COPY`: loads a file into a table, or writes a table or a query to a file.
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
@@ -180,8 +180,8 @@ mod tests {
             ("copy t to 'a' b", "not expected"),
             ("copy t from 'a.csv' (format parquet)", "isn't named as parquet"),
         ] {
-            let told = copy_to(text).unwrap_err().to_string();
-            assert!(told.contains(part), "{text}: {told}");
+            let message = copy_to(text).unwrap_err().to_string();
+            assert!(message.contains(part), "{text}: {message}");
         }
     }
 }

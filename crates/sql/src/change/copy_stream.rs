@@ -292,8 +292,8 @@ mod tests {
             ("copy t from stdin (format csv", "behind the options"),
             ("copy t from stdin where a > 1", "WHERE"),
         ] {
-            let told = copy_stream(text).unwrap_err().to_string();
-            assert!(told.contains(part), "{text}: {told}");
+            let message = copy_stream(text).unwrap_err().to_string();
+            assert!(message.contains(part), "{text}: {message}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The statements that create tables and views as they are.
+//! The statements that recreate tables and views.
 //!
-//! - Options are those without which the statement would make another table.
-//! - A statement that is read and run again gives the same table: columns that were dropped, and earlier names of others, are no part of that.
+//! - They contain only the options without which the statement would create a different table.
+//! - Running the text creates the same table: dropped columns, and earlier names of others, are no part of it.
 
 use splay_store::{ColumnSpec, Reference, TableSpec, TierRule, View};
 

@@ -1,7 +1,8 @@
 //! `DROP TABLE`, `DROP VIEW` and `DROP MATERIALIZED VIEW`.
 //!
-//! - What views read isn't dropped, unless `CASCADE` drops these as well.
-//! - Each is dropped by itself, and before all that it reads: whenever that ends, no view is left that reads what isn't there.
+//! - A table or view that views read isn't dropped, unless `CASCADE` drops these as well.
+//! - Each is dropped by a change of its own, before everything that it reads. Invariant: whenever this is
+//!   interrupted, no view is left whose source doesn't exist.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Values in the types of a table's columns, without loss.
+//! Converts values to the types of a table's columns, without loss.
 
 use std::sync::Arc;
 

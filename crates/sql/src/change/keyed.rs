@@ -1,7 +1,7 @@
 //! `INSERT` into reference tables, with `ON CONFLICT`.
 //!
-//! All rows are there before others are kept from writing. Which of them meet stored ones is found by the store, under its lock; what `DO UPDATE`
-//! says is evaluated over such pairs.
+//! All new rows are computed before the writer lock is taken. Under the lock the store finds which of them conflict
+//! with stored rows; the expressions of `DO UPDATE` are evaluated over these pairs.
 
 use std::sync::Arc;
 
@@ -130,13 +130,14 @@ impl Updating {
         // Of rows that stay nothing is computed.
         let (pairs, rows) = (filter_record_batch(&pairs, &changes)?, filter_record_batch(stored, &changes)?);
         let mut columns = rows.columns().to_vec();
-        let said = |error: Error| splay_store::Error::Refused { reason: error.to_string() };
+        let as_store_error = |error: Error| splay_store::Error::Refused { reason: error.to_string() };
         for (value, position) in values.iter().zip(&self.positions) {
             let schema = self.spec.arrow();
             let field = schema.field(*position);
-            columns[*position] = fitted(&of(value, &pairs)?, field.data_type(), field.name()).map_err(said)?;
+            columns[*position] =
+                fitted(&of(value, &pairs)?, field.data_type(), field.name()).map_err(as_store_error)?;
         }
-        refuse_nulls(&self.spec, |position| columns[position].logical_null_count() > 0).map_err(said)?;
+        refuse_nulls(&self.spec, |position| columns[position].logical_null_count() > 0).map_err(as_store_error)?;
         Ok((changes, RecordBatch::try_new(rows.schema(), columns)?))
     }
 }

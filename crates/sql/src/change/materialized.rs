@@ -1,7 +1,9 @@
 //! `CREATE MATERIALIZED VIEW`, `REFRESH MATERIALIZED VIEW` and `ALTER MATERIALIZED VIEW`.
 //!
-//! - A refresh computes the stale parts of a view and keeps them, some at a time, each in one commit. What is live is left to the next one.
-//! - Rows are kept only if the table has stood still from the look at its parts to the plan of their query. If not, it is looked at anew.
+//! - A refresh computes the stale parts of a view and stores them, some at a time, each in one commit. Parts with
+//!   live rows are left to the next refresh.
+//! - Rows are stored only if the table hasn't committed between the check of its parts and the plan of their query.
+//!   Otherwise the check is repeated.
 
 use splay_engine::Stop;
 use splay_store::{Database, Table, TableSpec, View, ViewPart};
@@ -121,8 +123,8 @@ fn fill(
 
 /// The table that keeps the rows of a view.
 fn rows_spec(view: &View, query: &Query, source: &TableSpec, options: &[(String, String)]) -> Result<TableSpec> {
-    let known = [&["symbol", "partition", QUERY_REWRITE][..], &LIFECYCLE].concat();
-    refuse_unknown(options, &known, "of a materialized view; there is")?;
+    let supported = [&["symbol", "partition", QUERY_REWRITE][..], &LIFECYCLE].concat();
+    refuse_unknown(options, &supported, "of a materialized view; there is")?;
     let mut all = vec![("time".to_owned(), query.time().to_owned())];
     let is_of_rows = |name: &str| name == "symbol" || LIFECYCLE.contains(&name);
     all.extend(options.iter().filter(|(name, _)| is_of_rows(name)).cloned());
@@ -147,9 +149,9 @@ fn query_rewrite(options: &[(String, String)]) -> Result<Option<bool>> {
     }
 }
 
-fn refuse_unknown(options: &[(String, String)], known: &[&str], of: &str) -> Result<()> {
-    match options.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-        Some((name, _)) => fault(format!("{name} is no option {of} {}", known.join(", "))),
+fn refuse_unknown(options: &[(String, String)], supported: &[&str], of: &str) -> Result<()> {
+    match options.iter().find(|(name, _)| !supported.contains(&name.as_str())) {
+        Some((name, _)) => fault(format!("{name} is no option {of} {}", supported.join(", "))),
         None => Ok(()),
     }
 }
@@ -161,8 +163,8 @@ pub(super) fn set_options(
     options: &[(String, String)],
     stop: Stop<'_>,
 ) -> Result<Changed> {
-    let known = [&[QUERY_REWRITE][..], &LIFECYCLE].concat();
-    refuse_unknown(options, &known, "that ALTER MATERIALIZED VIEW changes; there are")?;
+    let supported = [&[QUERY_REWRITE][..], &LIFECYCLE].concat();
+    refuse_unknown(options, &supported, "that ALTER MATERIALIZED VIEW changes; there are")?;
     let view = found(database, name)?;
     let query_rewrite = query_rewrite(options)?;
     let of_rows = options::of_lifecycle(options)?;

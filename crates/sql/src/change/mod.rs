@@ -1,9 +1,11 @@
-//! Statements that change tables, or users and roles (`access/`): `INSERT`, `DELETE`, `UPDATE`, `TRUNCATE`, `CREATE TABLE`, `DROP TABLE`, `ALTER TABLE`, `CREATE VIEW`, `DROP VIEW`,
-//! `ALTER VIEW`, those of materialized views, and `COPY … FROM`.
+//! Statements that change tables, or users and roles (`access/`): `INSERT`, `DELETE`, `UPDATE`, `TRUNCATE`, `CREATE
+//! TABLE`, `DROP TABLE`, `ALTER TABLE`, `CREATE VIEW`, `DROP VIEW`, `ALTER VIEW`, those of materialized views, and
+//! `COPY … FROM`.
 //!
-//! - Each is one commit of the store, whole or not at all. Queries and conditions within them are planned as those of statements that read.
-//! - They run only where the caller asks for it by [`Session::change`]; every other way in refuses them.
-//! - The answer is one row: what was done, to how many rows, and the number of the commit.
+//! - Each is one atomic commit of the store. Queries and conditions within them are planned like those of statements
+//!   that read.
+//! - They run only through [`Session::change`]; all other methods refuse them.
+//! - The answer is one row: the operation, the number of rows, and the number of the commit.
 
 mod condition;
 mod copy;

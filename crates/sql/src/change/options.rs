@@ -1,4 +1,4 @@
-//! Options of tables and views: what `PARTITION BY`, `WITH (…)`, `SET (…)` and `RESET (…)` say.
+//! Options of tables and views: `PARTITION BY`, `WITH (…)`, `SET (…)` and `RESET (…)`.
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 use splay_engine::Stop;
@@ -253,8 +253,8 @@ mod tests {
             ("set (retain_days = -1)", "expected a value"),
             ("set (tier = 'small after 90, fast after 90')", "twice what is so after 90 days"),
         ] {
-            let told = changed(text).unwrap_err().to_string();
-            assert!(told.contains(part), "{text}: {told}");
+            let message = changed(text).unwrap_err().to_string();
+            assert!(message.contains(part), "{text}: {message}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Types of the placeholders of changing statements: those of the columns that their values go to or are compared with.
+//! Types of placeholders in changing statements: those of the columns that their values are stored in or compared
+//! with.
 
 use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -51,7 +52,7 @@ impl Session {
 }
 
 fn held(spec: &TableSpec, column: &str) -> Option<DataType> {
-    let found = spec.columns.iter().find(|known| known.name.eq_ignore_ascii_case(column));
+    let found = spec.columns.iter().find(|candidate| candidate.name.eq_ignore_ascii_case(column));
     found.map(|column| column.column_type.arrow())
 }
 

@@ -1,7 +1,9 @@
-//! Conditions and values of changing statements with queries in them, which stored rows can't be asked one by one.
+//! Conditions and values of changing statements that contain queries, and so can't be evaluated row by row over
+//! stored rows.
 //!
-//! What such a condition says of a row follows from the columns of the row that it names, those that its queries name among them. So a query over the
-//! table gives these columns of all rows that it is true for, with the values that are to be set, and the store looks up each of its rows by them.
+//! The result of such a condition for a row depends only on the columns that it names, including those that its
+//! queries name. So a query over the table returns these columns for all rows where it is true, with the new values,
+//! and the store looks up each of its rows in the result.
 
 use std::collections::HashMap;
 

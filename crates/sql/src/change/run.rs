@@ -1,4 +1,4 @@
-//! Carries changing statements out.
+//! Executes changing statements.
 
 use std::time::{Duration, Instant};
 
@@ -398,18 +398,18 @@ fn rows_of(
     let into = columns.and_then(|columns| given_positions(spec, columns).ok());
     let query = long_numbers::as_values(query, spec, into.as_deref());
     let answer = session.sql_until(&query, parameters.clone(), stop)?;
-    let given = answer.schema().fields().len();
+    let answer_columns = answer.schema().fields().len();
     let shown = spec.shown_columns().len();
     let positions = match columns {
         Some(columns) => given_positions(spec, columns)?,
-        None => match date_of_answer(spec, &answer.schema()).filter(|_| given == shown + 1) {
+        None => match date_of_answer(spec, &answer.schema()).filter(|_| answer_columns == shown + 1) {
             Some(date) => (0..date).chain([shown]).chain(date..shown).collect(),
-            None => (0..shown.min(given)).collect(),
+            None => (0..shown.min(answer_columns)).collect(),
         },
     };
-    if positions.len() != given || columns.is_none() && given < shown {
+    if positions.len() != answer_columns || columns.is_none() && answer_columns < shown {
         let wanted = columns.map_or(spec.shown_columns().len(), <[String]>::len);
-        return fault(format!("the query gives {given} columns, and {wanted} are to be filled"));
+        return fault(format!("the query gives {answer_columns} columns, and {wanted} are to be filled"));
     }
     Ok((answer, positions))
 }

@@ -1,4 +1,4 @@
-//! What a table is by the columns and options of the statement that creates it.
+//! Derives a table's schema from the columns and options of `CREATE TABLE`.
 
 use arrow::datatypes::{DataType, Schema};
 use splay_store::{ColumnSpec, ColumnType, DayStart, Lifecycle, Period, Reference, TableSpec};
@@ -46,9 +46,9 @@ pub(super) fn spec(
     reference: Reference,
     options: &[(String, String)],
 ) -> Result<TableSpec> {
-    let known = [&["time", "symbol", "time_zone", "day_start", "partition"][..], &LIFECYCLE].concat();
-    if let Some((name, _)) = options.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-        return fault(format!("{name} is no option of a table; there are {}, key and effective", known.join(", ")));
+    let supported = [&["time", "symbol", "time_zone", "day_start", "partition"][..], &LIFECYCLE].concat();
+    if let Some((name, _)) = options.iter().find(|(name, _)| !supported.contains(&name.as_str())) {
+        return fault(format!("{name} is no option of a table; there are {}, key and effective", supported.join(", ")));
     }
     let has_time = match option(options, "time") {
         None => columns.iter().any(|column| column.column_type == ColumnType::Timestamp),

@@ -1,6 +1,6 @@
-//! The texts that a changing statement consists of.
+//! The parts of a changing statement, as text.
 //!
-//! Queries, conditions and values stay as they are written, for the planner of statements that read.
+//! Queries, conditions and values stay as written, for the planner of statements that read.
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
@@ -300,7 +300,7 @@ fn create(words: &mut Words<'_>) -> Result<Statement> {
     let mut options = options::of_creation(words)?;
     // The only form where a query gives the columns.
     let mut of_option = |name: &str| {
-        let place = options.iter().position(|(known, _)| known == name);
+        let place = options.iter().position(|(option, _)| option == name);
         place.map(|place| options.remove(place).1)
     };
     for (given, is_given, clause) in [

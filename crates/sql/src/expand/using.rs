@@ -237,7 +237,7 @@ pub(super) fn put_names_in_key(key: &mut Expr, list: &[SelectItem], names: &[(St
 
 fn stands_for<'a>(name: &Ident, names: &'a [(String, Expr)]) -> Option<&'a Expr> {
     let name = if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() };
-    names.iter().find(|(known, _)| *known == name).map(|(_, expr)| expr)
+    names.iter().find(|(key_name, _)| *key_name == name).map(|(_, expr)| expr)
 }
 
 struct Names<'a> {

@@ -1,11 +1,11 @@
-//! Lets both sides of a join be read in streams that begin and end at the same symbols.
+//! Partitions both sides of a join at the same symbols instead of by hash.
 //!
-//! DataFusion makes equal keys meet by dealing rows out one by one, and puts them into order again. Where both sides are
-//! scans of our tables, neither is needed: each stream reads a range of symbols, of one side as of the other, in the order
-//! in which they are stored.
+//! DataFusion brings equal keys together by repartitioning row by row, and then sorts again. If both sides are scans
+//! of our tables, neither is needed: stream i of each side reads the same range of symbols, in stored order.
 //!
-//! - It runs last, over a plan that is right already. What it doesn't know through and through it leaves as it is.
-//! - Where the order of a scan isn't the one that the join needs, each stream is sorted.
+//! - This rule runs last, over a plan that is already correct. A plan that it doesn't understand completely stays as
+//!   it is.
+//! - If the order of a scan isn't the one that the join needs, each stream is sorted.
 
 use std::sync::Arc;
 

@@ -1,11 +1,12 @@
-//! The as-of join as an operator.
+//! The as-of join operator.
 //!
-//! - Needs: both sides sorted by their keys (nulls first), then time (nulls last); the right also by what orders rows of
-//!   equal times. Rows of equal keys must meet in one stream: both sides in one, or dealt out by the keys alike.
-//! - Gives: each left row once, in the order in which it came, with the columns of its right row; of the inner form only
-//!   rows with a match. The left's orders hold for what comes out.
-//! - Holds: the right batches between the last match and the next left row, and those that a batch of the answer takes
-//!   rows of; never a whole side. What it holds is reserved in the memory pool.
+//! - Requires: both sides sorted by their keys (nulls first), then time (nulls last); the right also by the arrival
+//!   order of rows with equal times. Rows of equal keys must be in the same stream: one stream per side, or both
+//!   partitioned alike.
+//! - Returns: each left row once, in input order, with the columns of its right row; an inner join returns only rows
+//!   with a match. The output keeps the left's orders.
+//! - Holds: the right batches between the last match and the next left row, and those that an output batch takes rows
+//!   from; never a whole side. This memory is reserved in the pool.
 
 use std::fmt::{self, Formatter};
 use std::sync::Arc;

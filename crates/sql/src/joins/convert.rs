@@ -1,4 +1,5 @@
-//! From marked joins to nodes of our own: after names and parameters are settled, before anything is optimised.
+//! Converts marked joins to logical nodes of our own: after names and parameters are resolved, before any
+//! optimisation.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! Filters above a join of ours reach its inputs.
+//! Pushes filters above our joins into their inputs.
 //!
-//! - A filter on the left's columns alone is applied to the left: it says nothing about which right row matches.
-//! - If it reads nothing but keys, it holds for the right's keys too, and is applied there as well. That is what lets both
-//!   scans pass over all symbols but those asked for.
-//! - A filter that reads a column of the right stays where it is. Applied below it would change which row matches.
+//! - A filter on the left's columns alone is applied to the left: it doesn't affect which right row matches.
+//! - If it reads only keys, it also holds for the right's keys, and is applied there as well. This lets both scans
+//!   skip all other symbols.
+//! - A filter that reads a column of the right stays above: below the join it would change which row matches.
 
 use std::collections::HashMap;
 use std::sync::Arc;

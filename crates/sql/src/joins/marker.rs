@@ -1,6 +1,7 @@
-//! What a planned as-of join carries from the relation planner to [`super::convert`]: a call in the filter of a plain join.
+//! Carries the parts of an as-of join from the relation planner to [`super::convert`], as a call in the filter of a
+//! plain join.
 //!
-//! It is a plain join until then, because names are resolved by it: DataFusion knows of `USING` in plain joins only.
+//! It is a plain join until then because DataFusion resolves names and `USING` only for plain joins.
 
 use std::sync::Arc;
 

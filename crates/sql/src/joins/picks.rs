@@ -38,8 +38,8 @@ impl Picks {
     pub(super) fn push(&mut self, number: u64, batch: &RecordBatch, visible: &[usize], row: usize) -> Result<()> {
         if self.sources.last().is_none_or(|(last, _)| *last != number) {
             // Looking for the nearest may return to the batch before.
-            match self.sources.iter().rposition(|(known, _)| *known == number) {
-                Some(known) => return self.push_of(known, row),
+            match self.sources.iter().rposition(|(other, _)| *other == number) {
+                Some(place) => return self.push_of(place, row),
                 None => {
                     if self.sources.len() >= SOURCES_MAX {
                         self.copy_together()?;

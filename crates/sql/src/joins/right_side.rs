@@ -71,18 +71,18 @@ struct Outline {
 
 /// The first row of `from..end` for which `holds`, true for a prefix, doesn't hold. Doubles its step.
 pub(super) fn first_from(from: usize, end: usize, holds: impl Fn(usize) -> bool) -> usize {
-    let (mut known, mut step) = (from, 1);
-    while known < end {
-        let probe = (known + step).min(end);
+    let (mut lower, mut step) = (from, 1);
+    while lower < end {
+        let probe = (lower + step).min(end);
         if !holds(probe - 1) {
-            let (mut low, mut high) = (known, probe - 1);
+            let (mut low, mut high) = (lower, probe - 1);
             while low < high {
                 let middle = low + (high - low) / 2;
                 if holds(middle) { low = middle + 1 } else { high = middle }
             }
             return low;
         }
-        known = probe;
+        lower = probe;
         step *= 2;
     }
     end

@@ -1,10 +1,10 @@
-//! What the markers mean for the rest of a parsed statement.
+//! Adapts the rest of a parsed statement to the markers.
 //!
-//! - A marker, the join before it and all that stands before that become one nested join, which the relation planner sees
-//!   whole (`relation.rs`).
-//! - `*` over `USING` would give the right relation's columns where their names sort first; it is spelled out, so that the
-//!   left one's are given.
-//! - A column that an equality in `ON` gives both sides under one name is that of the first relation where it has no relation's name.
+//! - A marker, the join before it and everything before that become one nested join, which the relation planner sees
+//!   as a whole (`relation.rs`).
+//! - `*` over `USING` would return the right relation's columns if its name sorts first; it is expanded, so that the
+//!   left's are returned.
+//! - An unqualified column that an equality in `ON` gives to both sides is that of the first relation.
 //! - A select over a window join is grouped by left row.
 
 use std::ops::ControlFlow;
@@ -84,7 +84,7 @@ impl VisitorMut for Selects {
 }
 
 fn arrange_select(select: &mut Select) -> Result<()> {
-    let has = |wanted| select.from.iter().any(|from| has_marker(from, wanted));
+    let has = |marker_kind| select.from.iter().any(|from| has_marker(from, marker_kind));
     let (asof, window) = (has(Marker::Asof), has(Marker::Window));
     if asof || window {
         spell_wildcards(select)?;
@@ -105,11 +105,11 @@ pub(crate) fn is_by_time(from: &TableWithJoins) -> bool {
     has_marker(from, Marker::Asof) || has_marker(from, Marker::Window)
 }
 
-fn has_marker(from: &TableWithJoins, wanted: Marker) -> bool {
+fn has_marker(from: &TableWithJoins, marker_kind: Marker) -> bool {
     let relations = std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation));
     relations.into_iter().any(|relation| match relation {
-        TableFactor::NestedJoin { table_with_joins, .. } => has_marker(table_with_joins, wanted),
-        relation => marker(relation) == Some(wanted),
+        TableFactor::NestedJoin { table_with_joins, .. } => has_marker(table_with_joins, marker_kind),
+        relation => marker(relation) == Some(marker_kind),
     })
 }
 

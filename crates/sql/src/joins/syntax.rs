@@ -1,16 +1,16 @@
-//! Spellings of our joins, carried over the SQL parser.
+//! Rewrites our join syntax for the SQL parser.
 //!
-//! The parser knows one of the spellings and DataFusion none. So a join of ours is rewritten, before parsing, to a plain
-//! join followed by a cross join with a *marker*, a table function that says in its arguments what was asked for:
+//! The parser knows one of the spellings and DataFusion none. So, before parsing, each of our joins is rewritten to a
+//! plain join followed by a cross join with a *marker*, a table function whose arguments carry the clauses:
 //!
 //! ```text
 //! a ASOF JOIN b MATCH_CONDITION (a.ts >= b.ts) USING (sym)
 //! a LEFT JOIN b USING (sym) CROSS JOIN __asof_join('left', 'compare', NULL, a.ts >= b.ts)
 //! ```
 //!
-//! - The parser of expressions itself finds where clauses end; nothing is matched by guess.
-//! - Joins are rewritten from the last to the first, so that what is parsed here holds no join of ours any more.
-//! - A statement without the words is left alone: its text is looked at once, byte by byte.
+//! - The parser's own expression parser finds where clauses end; nothing is guessed.
+//! - Joins are rewritten from the last to the first, so the text parsed here contains no join of ours any more.
+//! - A statement without the keywords isn't changed: its text is scanned once, byte by byte.
 
 use datafusion::sql::sqlparser::ast::JoinConstraint;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -146,21 +146,21 @@ impl Clauses<'_> {
         found
     }
 
-    fn take(&mut self, wanted: &Token) -> bool {
+    fn take(&mut self, expected: &Token) -> bool {
         let next = solid(self.tokens, self.at);
-        let found = self.tokens.get(next) == Some(wanted);
+        let found = self.tokens.get(next) == Some(expected);
         if found {
             self.at = next + 1;
         }
         found
     }
 
-    fn expect(&mut self, wanted: &Token, clause: &str) -> Parsed<()> {
-        if self.take(wanted) {
+    fn expect(&mut self, expected: &Token, clause: &str) -> Parsed<()> {
+        if self.take(expected) {
             return Ok(());
         }
         let found = self.tokens.get(solid(self.tokens, self.at)).map_or("the end".to_owned(), ToString::to_string);
-        Err(format!("expected {wanted} in {clause}, found {found}"))
+        Err(format!("expected {expected} in {clause}, found {found}"))
     }
 
     /// The text of what `parse` takes.

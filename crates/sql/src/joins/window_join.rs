@@ -1,10 +1,10 @@
-//! The window join as an operator.
+//! The window join operator.
 //!
-//! - Needs: the left sorted by its keys (nulls first), then the begin of the window (nulls last); the right by its keys,
-//!   time, and what orders rows of equal times. Rows of equal keys must meet in one stream.
-//! - Gives: what `window_node.rs` says, in the order of the left row's number.
-//! - Holds: the right rows from the first window that isn't done to the last end of a left batch's group; never a whole
-//!   side. What it holds is reserved in the memory pool.
+//! - Requires: the left sorted by its keys (nulls first), then the begin of the window (nulls last); the right by its
+//!   keys, time, and the arrival order of rows with equal times. Rows of equal keys must be in the same stream.
+//! - Returns: the rows described in `window_node.rs`, in the order of the left row's number.
+//! - Holds: the right rows from the first unfinished window to the last window end of a left batch's group; never a
+//!   whole side. This memory is reserved in the pool.
 
 use std::fmt::{self, Formatter};
 use std::sync::Arc;

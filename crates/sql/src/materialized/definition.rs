@@ -1,11 +1,11 @@
-//! What the query of a materialized view is: which table it goes through, which of its columns is the time, and at which instants its rows can be
-//! parted.
+//! The definition of a materialized view: its left table, its time column, and the times at which its rows can be
+//! split into parts.
 //!
-//! - The query's rows with times of a part come from the table's rows with times of the part, if at the part's ends one value of each `GROUP BY`
-//!   stays as it is: a function of the time that rounds down, or the time itself. So everything above the table goes row by row, or groups by
-//!   such a value.
-//! - Row by row goes a join, too, whose left side the table is on. The rows of a part follow from the tables of the right side as well: from all
-//!   of their rows, or, of an as-of join backward in time, from those before the part's end.
+//! - The query's rows with times in a part depend only on the table's rows with times in the part, if at the part's
+//!   ends one `GROUP BY` value is unchanged: the time itself, or a function that rounds it down. So every node above
+//!   the table must work row by row, or group by such a value.
+//! - A join whose left side contains the table works row by row too. The rows of a part then also depend on the
+//!   tables of the right side: on all their rows, or, for a backward as-of join, on those before the part's end.
 
 use std::sync::Arc;
 

@@ -1,9 +1,11 @@
-//! Materialized views: queries whose rows are kept, and always those that the query gives.
+//! Materialized views: queries with stored rows that always equal the query's result.
 //!
-//! - A statement that reads one has, in its `WITH`, the kept rows of the parts that are fresh, and the query over the table's rows of the others
-//!   (`views.rs`). So it never sees old rows, and a refresh changes what a statement costs and nothing else.
-//! - What is fresh the store says by the digests of the table's files ([`ViewPartitions`]). It is looked up anew where a table has changed.
-//! - A table that changes while a statement is planned would give rows of two states: [`ViewReads`] tells, and the statement is planned anew.
+//! - A statement that reads one gets, in its `WITH`, the stored rows of fresh parts, and the query over the table's
+//!   rows of the others (`views.rs`). So it never sees stale rows; a refresh changes only the cost of statements.
+//! - The store decides by digests of the table's files which parts are fresh ([`ViewPartitions`]), again after each
+//!   commit.
+//! - If a table commits while a statement is planned, the statement would see two states: [`ViewReads`] detects this,
+//!   and the statement is planned again.
 
 mod definition;
 mod rewrite;
@@ -215,8 +217,8 @@ impl ViewState {
     fn new(planned: &Arc<PlannedView>, key: Key, snapshots: Snapshots) -> Result<ViewState> {
         let Snapshots { tables, kept } = snapshots;
         let fits = kept.as_ref().is_none_or(|kept| {
-            let same = |(kept, given): (&ColumnSpec, &ColumnSpec)| {
-                (&kept.name, &kept.column_type) == (&given.name, &given.column_type)
+            let same = |(kept, current): (&ColumnSpec, &ColumnSpec)| {
+                (&kept.name, &kept.column_type) == (&current.name, &current.column_type)
             };
             let columns = &kept.spec().columns;
             columns.len() == planned.query.columns.len() && columns.iter().zip(&planned.query.columns).all(same)
@@ -370,12 +372,12 @@ impl Query {
         let query = format!("{before}{rows}{behind}");
         let stored = TableSpec::new("rows", self.columns.clone(), self.time(), None).arrow();
         let fields = || self.schema.fields().iter().zip(stored.fields());
-        if fields().all(|(given, kept)| given.data_type() == kept.data_type()) {
+        if fields().all(|(current, kept)| current.data_type() == kept.data_type()) {
             return query;
         }
-        let items = fields().map(|(given, kept)| {
-            let name = quoted(given.name());
-            match given.data_type() == kept.data_type() {
+        let items = fields().map(|(current, kept)| {
+            let name = quoted(current.name());
+            match current.data_type() == kept.data_type() {
                 true => name,
                 false => format!("arrow_cast({name}, '{}') AS {name}", kept.data_type()),
             }

@@ -1,8 +1,8 @@
-//! How a statement spells the names of its columns.
+//! The spelling of column names in a statement.
 //!
-//! A plan has its names in small letters, and leaves out an alias that is the name of its column but for that. The parsed statement tells
-//! which columns of an answer it names itself, in its own select list or in that of a query in its `FROM`; all others are spelt as their tables
-//! spell them.
+//! A plan has names in lower case, and omits an alias that differs from its column only in case. The parsed statement
+//! shows which columns of an answer it names itself, in its own select list or in that of a query in its `FROM`; all
+//! others are spelt as in their tables.
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
@@ -122,8 +122,8 @@ impl Tables {
         match relation {
             TableFactor::Table { name, alias, .. } => {
                 let name = last_part(name);
-                let known = self.0.iter().rev().find(|table| table.name == name);
-                of(name, known.map(|table| table.columns.clone()).unwrap_or_default(), alias.as_ref())
+                let table_found = self.0.iter().rev().find(|table| table.name == name);
+                of(name, table_found.map(|table| table.columns.clone()).unwrap_or_default(), alias.as_ref())
             }
             TableFactor::Derived { subquery, alias, .. } => of(None, self.query(subquery), alias.as_ref()),
             TableFactor::NestedJoin { table_with_joins, alias: None } => self.relations(table_with_joins),
@@ -177,11 +177,11 @@ fn all(relations: &[Relation], options: &WildcardAdditionalOptions) -> Vec<Named
 
 /// The columns under the names that an alias of their relation gives them.
 fn renamed(mut columns: Vec<Named>, alias: Option<&TableAlias>) -> Vec<Named> {
-    for (place, given) in alias.into_iter().flat_map(|alias| &alias.columns).enumerate() {
-        let given = named(&given.name);
+    for (place, aliased) in alias.into_iter().flat_map(|alias| &alias.columns).enumerate() {
+        let aliased = named(&aliased.name);
         match columns.get_mut(place) {
-            Some(column) => *column = given,
-            None => columns.push(given),
+            Some(column) => *column = aliased,
+            None => columns.push(aliased),
         }
     }
     columns

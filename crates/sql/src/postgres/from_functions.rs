@@ -25,7 +25,7 @@ pub(super) fn as_query(factor: &TableFactor) -> Option<TableFactor> {
     }
     let arguments: Vec<String> = args.args.iter().map(ToString::to_string).collect();
     let call = format!("{name}({})", arguments.join(", "));
-    let text = if OF_ROWS.iter().any(|known| function.value.eq_ignore_ascii_case(known)) {
+    let text = if OF_ROWS.iter().any(|function_name| function.value.eq_ignore_ascii_case(function_name)) {
         let alias = alias.as_ref().filter(|alias| alias.columns.is_empty())?;
         format!("(SELECT value AS {0} FROM {call}) AS {0}", alias.name)
     } else {

@@ -1,4 +1,4 @@
-//! Functions about the session, the catalogue and names in it. Most answers don't depend on rows.
+//! Functions about the session and the catalogue. Most of them don't depend on rows.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! `information_schema.columns` as PostgreSQL has it: its types, numbers from 1, and names as they are spelled, which its clients put into quotes.
-//! Columns that whoever asks may not know aren't there.
+//! `information_schema.columns` in PostgreSQL's form: its types, numbers from 1, and names in their own spelling,
+//! which its clients quote. Columns without a right to see them are missing.
 
 use std::sync::Arc;
 

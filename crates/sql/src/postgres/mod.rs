@@ -1,11 +1,11 @@
-//! What clients of PostgreSQL ask beside their statements: the tables of `pg_catalog`, functions such as `current_schema()`, and casts such as
-//! `'trade'::regclass`. Only sessions of [`Session::for_postgres`](crate::Session::for_postgres) have them.
+//! What clients of PostgreSQL query besides tables: `pg_catalog`, functions such as `current_schema()`, and casts
+//! such as `'trade'::regclass`. Only sessions of [`Session::for_postgres`](crate::Session::for_postgres) have them.
 //!
-//! - `rewrite.rs` turns the forms of such statements that the parser or the planner lacks into others that mean the same.
-//! - `tables.rs` gives tables and columns as `pg_catalog` has them, as they are when a statement asks.
-//! - `from_functions.rs` does so with functions in `FROM`, `without_rows.rs` with selects from tables that never have rows.
-//! - `information.rs` gives `information_schema.columns` with PostgreSQL's types.
-//! - `functions.rs` answers functions about the session and the catalogue. None looks at rows of tables.
+//! - `rewrite.rs` rewrites forms of such statements that the parser or the planner lacks.
+//! - `tables.rs` has the tables of `pg_catalog`, computed when a statement reads them; `columns.rs` their columns.
+//! - `from_functions.rs` rewrites functions in `FROM`, `without_rows.rs` selects from tables that never have rows.
+//! - `information.rs` has `information_schema.columns` with PostgreSQL's types.
+//! - `functions.rs` has functions about the session and the catalogue. None reads rows of tables.
 
 mod columns;
 mod from_functions;

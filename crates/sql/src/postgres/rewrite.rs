@@ -217,7 +217,7 @@ fn change(expr: &mut Expr) {
         Expr::Collate { expr, collation } if is_by_bytes(collation) => Some(taken(expr)),
         Expr::BinaryOp { left, op, right } => {
             if let BinaryOperator::PGCustomBinaryOperator(parts) = op {
-                let known = match parts.last().map(String::as_str) {
+                let rewritten_name = match parts.last().map(String::as_str) {
                     Some("~") => Some(BinaryOperator::PGRegexMatch),
                     Some("!~") => Some(BinaryOperator::PGRegexNotMatch),
                     Some("~*") => Some(BinaryOperator::PGRegexIMatch),
@@ -228,8 +228,8 @@ fn change(expr: &mut Expr) {
                     Some(">") => Some(BinaryOperator::Gt),
                     _ => None,
                 };
-                if let Some(known) = known {
-                    *op = known;
+                if let Some(rewritten_name) = rewritten_name {
+                    *op = rewritten_name;
                 }
             }
             if matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq) {

@@ -1,4 +1,4 @@
-//! The tables of `pg_catalog`, made when a statement asks for one.
+//! The tables of `pg_catalog`, computed when a statement reads them.
 
 use std::sync::Arc;
 
@@ -88,8 +88,8 @@ impl CatalogueSchema {
                 let schema = snapshot.spec().shown_arrow();
                 // Those that whoever asks may know.
                 let Ok(Some(table)) = self.public.table(&name).await else { continue };
-                let known = table.schema();
-                let is_known = |field: &&Arc<Field>| known.index_of(&field.name().to_lowercase()).is_ok();
+                let visible = table.schema();
+                let is_known = |field: &&Arc<Field>| visible.index_of(&field.name().to_lowercase()).is_ok();
                 let fields: Vec<_> = schema.fields().iter().filter(is_known).cloned().collect();
                 found.push((name, false, Arc::new(Schema::new(fields))));
             } else if let Ok(Some(view)) = self.public.table(&name).await

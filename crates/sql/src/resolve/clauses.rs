@@ -144,8 +144,8 @@ pub(super) fn complete_qualify(select: &mut Select) {
     };
     let is_null = Expr::IsNull(Box::new(window.clone()));
     let always = both(is_null, BinaryOperator::Or, Expr::IsNotNull(Box::new(window)));
-    let given = std::mem::replace(condition, super::nothing());
-    *condition = both(given, BinaryOperator::And, always);
+    let original = std::mem::replace(condition, super::nothing());
+    *condition = both(original, BinaryOperator::And, always);
 }
 
 /// The first call over a window within an expression.

@@ -215,7 +215,7 @@ fn filled(text: &str, parts: &[(&str, &Expr)]) -> Result<Expr> {
     change_expressions(&mut whole, |inner| {
         if let Expr::Value(value) = &*inner
             && let Value::Placeholder(name) = &value.value
-            && let Some((_, part)) = parts.iter().find(|(given, _)| given == name)
+            && let Some((_, part)) = parts.iter().find(|(part_name, _)| part_name == name)
         {
             *inner = Expr::Nested(Box::new((*part).clone()));
         }

@@ -56,7 +56,7 @@ impl VisitorMut for Scopes {
         if let Some(with) = &mut with {
             for table in &mut with.cte_tables {
                 let name = table.alias.name.value.to_lowercase();
-                if self.tables[..before].iter().any(|(given, _)| *given == name) {
+                if self.tables[..before].iter().any(|(table_name, _)| *table_name == name) {
                     self.number += 1;
                     table.alias.name = Ident::with_quote('"', format!("{name}__{}", self.number));
                 }
@@ -87,7 +87,7 @@ impl VisitorMut for Scopes {
         let TableFactor::Table { name, alias, args: None, .. } = relation else { return ControlFlow::Continue(()) };
         let [ObjectNamePart::Identifier(written)] = name.0.as_slice() else { return ControlFlow::Continue(()) };
         let folded = written.value.to_lowercase();
-        if let Some((_, now)) = self.tables.iter().rev().find(|(given, _)| *given == folded)
+        if let Some((_, now)) = self.tables.iter().rev().find(|(table_name, _)| *table_name == folded)
             && now.value.to_lowercase() != folded
         {
             alias.get_or_insert_with(|| TableAlias {

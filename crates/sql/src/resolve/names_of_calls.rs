@@ -102,7 +102,7 @@ const AGGREGATES: [&str; 17] = [
 ];
 
 fn found<'a>(list: &[(&str, &'a str)], name: &str) -> Option<&'a str> {
-    list.iter().find(|(given, _)| *given == name).map(|(_, here)| *here)
+    list.iter().find(|(alias, _)| *alias == name).map(|(_, here)| *here)
 }
 
 /// Whether a call is written otherwise, so that its column needs the name that it has now.

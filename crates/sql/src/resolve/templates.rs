@@ -164,7 +164,7 @@ fn arguments(call: &Function) -> Option<Vec<&Expr>> {
 fn template_of(call: &Function) -> Option<&'static str> {
     let name = name_of(call);
     let number = arguments(call)?.len();
-    TEMPLATES.iter().find(|(given, args, _)| *given == name && *args == number).map(|(_, _, template)| *template)
+    TEMPLATES.iter().find(|(function, args, _)| *function == name && *args == number).map(|(_, _, template)| *template)
 }
 
 /// The expression that a call stands for.
@@ -205,7 +205,7 @@ fn of_list(call: &Function, args: &[&Expr]) -> Result<&'static str> {
         },
         _ => String::new(),
     };
-    match OF_LISTS.iter().find(|(given, _)| *given == name) {
+    match OF_LISTS.iter().find(|(function, _)| *function == name) {
         Some((_, template)) => Ok(template),
         None => fault(format!(
             "{} takes a list and one of 'avg', 'first', 'last', 'max', 'min', 'product' and 'sum'",

@@ -1,4 +1,4 @@
-//! What a statement would give, without running it.
+//! Describes the result of a statement without running it.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Runs what DataFusion has planned.
+//! Runs DataFusion's plans.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

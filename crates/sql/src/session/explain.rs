@@ -1,4 +1,4 @@
-//! What `EXPLAIN` shows of a statement, and why it isn't a tick plan.
+//! The output of `EXPLAIN`, with the reason why a statement isn't a tick plan.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Statements whose parts run on slices of their tables, on other machines: both ends of it.
+//! Both ends of statements whose parts run on slices of their tables, on other machines.
 //!
-//! One session cuts a statement and computes what is above its leaves. Others run leaves, each over the slices that it is given. All read the same
-//! commits: the cutting session pins each table when it first looks at it, and leaves carry the commits.
+//! One session cuts a statement and computes what is above its leaves. Others run leaves, each over its slices. All
+//! read the same commits: the cutting session pins each table at its first access, and leaves carry the commits.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -304,11 +304,11 @@ fn slices(tables: &[TableSnapshot], axes: &[Axis], slicing: Slicing) -> Result<V
         by(Axis::Symbol) && table.spec().is_cut_by_symbol() || by(Axis::Date) && table.spec().is_cut_by_date()
     };
     let rows: u64 = tables.iter().filter(is_cut).map(TableSnapshot::rows).sum();
-    let wanted = usize::try_from(rows / slicing.slice_rows_min.max(1)).unwrap_or(usize::MAX);
-    let wanted = wanted.clamp(1, slicing.slices.max(1));
-    let dates = if by(Axis::Date) { date_ranges(tables, wanted) } else { vec![None] };
+    let slice_count = usize::try_from(rows / slicing.slice_rows_min.max(1)).unwrap_or(usize::MAX);
+    let slice_count = slice_count.clamp(1, slicing.slices.max(1));
+    let dates = if by(Axis::Date) { date_ranges(tables, slice_count) } else { vec![None] };
     let mut ranges = vec![None];
-    let of_symbols = wanted.div_ceil(dates.len());
+    let of_symbols = slice_count.div_ceil(dates.len());
     let cut_by_symbol = tables.iter().filter(|table| table.spec().is_cut_by_symbol());
     if by(Axis::Symbol)
         && of_symbols > 1
@@ -327,12 +327,12 @@ fn slices(tables: &[TableSnapshot], axes: &[Axis], slicing: Slicing) -> Result<V
 }
 
 /// Ranges of dates with about equally many rows, which leave no date out.
-fn date_ranges(tables: &[TableSnapshot], wanted: usize) -> Vec<Option<(i32, i32)>> {
+fn date_ranges(tables: &[TableSnapshot], slice_count: usize) -> Vec<Option<(i32, i32)>> {
     let mut rows: std::collections::BTreeMap<i32, u64> = std::collections::BTreeMap::new();
     for partition in tables.iter().filter(|table| table.spec().is_cut_by_date()).flat_map(TableSnapshot::partitions) {
         *rows.entry(partition.date).or_default() += partition.rows();
     }
-    let share = rows.values().sum::<u64>().div_ceil(wanted.max(1) as u64).max(1);
+    let share = rows.values().sum::<u64>().div_ceil(slice_count.max(1) as u64).max(1);
     let (mut begins, mut filled) = (BTreeSet::new(), 0);
     for (date, count) in &rows {
         if filled >= share {

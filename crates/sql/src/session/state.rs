@@ -1,4 +1,4 @@
-//! What statements are planned in: DataFusion's state, with the functions, rules and tables that they find.
+//! DataFusion's session state, with our functions, rules and tables.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Whether a plan may run on slices of its tables, along symbols or dates.
+//! Decides whether a plan may run on slices of its tables, along symbols or dates.
 //!
-//! For each node: the columns of its output that say in which slice a row is. The invariant: rows of the whole output with the same
-//! value in such a column come from one slice. The cost is one walk for each node that is asked about.
+//! Idea: for each node, find the output columns that determine the slice of a row. Invariant: all rows of the output
+//! with the same value in such a column come from one slice. Cost: one walk for each node that is tested.
 
 use std::collections::BTreeSet;
 

@@ -156,7 +156,7 @@ impl Cutter {
     }
 
     fn note(&mut self, reason: &str) {
-        if !self.reasons.iter().any(|known| known == reason) {
+        if !self.reasons.iter().any(|reason_before| reason_before == reason) {
             self.reasons.push(reason.to_owned());
         }
     }

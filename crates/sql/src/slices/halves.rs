@@ -75,14 +75,14 @@ pub(super) fn halves(aggregate: &Aggregate) -> Result<Result<Halves, String>> {
         if params.distinct || !params.order_by.is_empty() || params.null_treatment.is_some() {
             return Ok(Err(format!("{name} of distinct or ordered values isn't split")));
         }
-        let given = Expr::AggregateFunction(call.clone()).get_type(schema)?;
+        let data_type = Expr::AggregateFunction(call.clone()).get_type(schema)?;
         last.push(match name.as_str() {
             "count" => Last::Count(place(Expr::AggregateFunction(call))),
-            "sum" if matches!(given, DataType::Float64 | DataType::Int64 | DataType::UInt64) => {
+            "sum" if matches!(data_type, DataType::Float64 | DataType::Int64 | DataType::UInt64) => {
                 Last::Sum(place(Expr::AggregateFunction(call)))
             }
             "min" | "max" => Last::Same(call.clone(), place(Expr::AggregateFunction(call))),
-            "avg" if given == DataType::Float64 && params.args[0].get_type(schema)?.is_numeric() => {
+            "avg" if data_type == DataType::Float64 && params.args[0].get_type(schema)?.is_numeric() => {
                 if params.args[0].get_type(schema)?.is_decimal() {
                     return Ok(Err("means of decimals aren't split".to_owned()));
                 }

@@ -1,4 +1,4 @@
-//! A leaf as DataFusion plans with it: a table that gives the columns that are asked for.
+//! A leaf as DataFusion plans with it: a table with the requested columns.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -20,8 +20,8 @@ pub(super) fn rewrite(tokens: &mut Vec<Token>, at: usize) -> Result<bool> {
     let Token::Word(name) = &tokens[table] else { return Ok(false) };
     let kind = solid(tokens, at + 1);
     let value = solid(tokens, kind + 1);
-    let (Some(kind), Some(given)) = (tokens.get(kind), tokens.get(value)) else { return Ok(false) };
-    let state = match (kind, given) {
+    let (Some(kind), Some(value_token)) = (tokens.get(kind), tokens.get(value)) else { return Ok(false) };
+    let state = match (kind, value_token) {
         (kind, Token::Number(number, _)) if is_word(kind, "commit") => format!("commit {number}"),
         (kind, Token::SingleQuotedString(time)) if is_word(kind, "time") => format!("time {time}"),
         (kind, other) if is_word(kind, "commit") => {

@@ -90,7 +90,7 @@ pub(super) fn rewrite(tokens: &mut Vec<Token>, at: usize) -> Result<bool> {
 
 impl Clause {
     fn call(&self) -> String {
-        let or_null = |given: &Option<String>| given.clone().unwrap_or_else(|| "NULL".to_owned());
+        let or_null = |bound: &Option<String>| bound.clone().unwrap_or_else(|| "NULL".to_owned());
         let mut args = vec![self.width.clone()];
         args.extend([&self.time, &self.zone, &self.offset, &self.start, &self.finish].map(or_null));
         args.push(if self.is_first { "'first'" } else { "'calendar'" }.to_owned());

@@ -1,4 +1,4 @@
-//! DataFusion's aggregates as the engine calls them: those that it has no kernel for.
+//! DataFusion's aggregates as the engine calls them: those without an engine kernel.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Joins by equal times, and equal symbols, with a large table: along its order, as as-of joins are.
+//! Joins by equal times, and equal symbols, with a large table: along its order, like as-of joins.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, JoinType};

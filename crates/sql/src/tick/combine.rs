@@ -1,4 +1,5 @@
-//! Tick plans of several inputs: joins with the filters above them, joins to a list of values or a small table, unions.
+//! Tick plans of several inputs: joins with the filters above them, joins to a list of values or a small table,
+//! unions.
 
 use std::sync::Arc;
 
@@ -415,10 +416,10 @@ impl Recogniser<'_> {
     }
 
     pub(super) fn union(&mut self, union: &Union) -> Result<Stage, Unknown> {
-        let wanted = types(&union.schema);
+        let expected = types(&union.schema);
         let mut inputs = Vec::with_capacity(union.inputs.len());
         for input in &union.inputs {
-            if types(input.schema()) != wanted {
+            if types(input.schema()) != expected {
                 return unknown("a union of different types");
             }
             inputs.push(self.stage(input)?.into_plan(input.schema()));

@@ -1,4 +1,4 @@
-//! The constants of a tick plan: literals that are part of the shape, and parameters that each run brings.
+//! The constants of a tick plan: literals that are part of the shape, and parameters that each run supplies.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! DataFusion's expressions as the engine's. Types were settled by DataFusion; what has no counterpart is named.
+//! Converts DataFusion's expressions to the engine's. DataFusion has resolved types; an expression without a
+//! counterpart is reported by name.
 
 use std::sync::Arc;
 
@@ -176,7 +177,7 @@ impl Converter<'_> {
         for item in &list.list {
             let equal = both(BinaryOp::Equal, value.clone(), self.side(item, schema)?);
             any = Some(match any {
-                Some(known) => both(BinaryOp::Or, known, equal),
+                Some(former) => both(BinaryOp::Or, former, equal),
                 None => equal,
             });
         }
@@ -346,8 +347,8 @@ struct Taken {
 impl Taken {
     /// What stands for a part.
     fn add(&mut self, part: Expr, kind: Argument, data_type: DataType) -> Expr {
-        let known = self.parts.iter().position(|known| *known == part);
-        argument(known.unwrap_or_else(|| {
+        let position = self.parts.iter().position(|other| *other == part);
+        argument(position.unwrap_or_else(|| {
             self.parts.push(part);
             self.arguments.push((kind, data_type));
             self.parts.len() - 1

@@ -1,8 +1,9 @@
-//! DataFusion's expressions as the engine calls them: whatever the engine has no kernel for.
+//! DataFusion's expressions as the engine calls them: those without an engine kernel.
 //!
-//! The expression is planned as DataFusion plans it, over columns that stand for its arguments, which the engine evaluates. So patterns,
-//! bits, and choices that leave out what isn't asked for mean what they mean there. Values of parameters are put into it as literals,
-//! since patterns and lists are prepared when an expression is planned; it is planned anew for each run that brings others.
+//! DataFusion plans the expression over columns that represent its arguments, which the engine evaluates. So
+//! patterns, bit operations, and branches that must not be evaluated behave as in DataFusion. Parameters are inserted
+//! as literals, because patterns and lists are prepared when an expression is planned; it is planned again for each
+//! run with other values.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Window functions as tick plans, and the first rows of groups, which are one.
+//! Window functions as tick plans, and `DISTINCT ON`, which is one.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! `ROLLUP`, `CUBE` and `GROUPING SETS` as a union of groupings, each by the keys of its set.
 //!
-//! The columns are those of DataFusion: the keys of all sets, null in sets that they aren't in, a number that says in which set a row is, and what is
-//! computed. Of rows of a table each grouping reads what it needs, in the way that is best for its keys.
+//! The columns are DataFusion's: the keys of all sets, null in sets without them, a number that identifies the set of
+//! a row, and the aggregates. Over a table, each grouping reads only its columns, in the way that is best for its
+//! keys.
 
 use std::collections::HashMap;
 

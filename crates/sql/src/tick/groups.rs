@@ -1,4 +1,4 @@
-//! Groupings as tick plans: what rows are grouped by, and what is computed of each group.
+//! Groupings as tick plans: their keys and their aggregates.
 
 use std::sync::Arc;
 
@@ -146,12 +146,12 @@ impl Recogniser<'_> {
         let is_plain = params.order_by.is_empty() || picks;
         // Of equal values one is the least and the greatest.
         let is_distinct = params.distinct && !matches!(name, "min" | "max");
-        let known = match is_plain {
+        let kernel = match is_plain {
             _ if matches!(name, "array_agg" | "string_agg") => self.list(call, schema, data_type),
             true => self.known_aggregate(name, &params.args, is_distinct, schema, data_type),
             false => unknown(format!("{name} with such an order")),
         };
-        let mut aggregate = match known {
+        let mut aggregate = match kernel {
             Ok(aggregate) => aggregate,
             Err(_) => self.external_aggregate(call, schema, data_type)?,
         };
@@ -316,15 +316,15 @@ impl Recogniser<'_> {
             ("covar_pop", [_, _]) => AggregateFunction::Covariance { sample: false },
             _ => return unknown(format!("the aggregate {name}")),
         };
-        let given = if function == AggregateFunction::CountRows { &[] } else { args };
-        let mut arguments = given.iter().map(|arg| self.convert(arg, schema)).collect::<Result<Vec<_>, _>>()?;
+        let evaluated = if function == AggregateFunction::CountRows { &[] } else { args };
+        let mut arguments = evaluated.iter().map(|arg| self.convert(arg, schema)).collect::<Result<Vec<_>, _>>()?;
         if name == "vwap" {
             // The weight comes first.
             arguments.reverse();
         }
         let aggregate = Aggregate::new(function, arguments, data_type.clone());
         let of = |arg: &Expr| arg.get_type(schema).map_err(|error| Unknown(error.to_string()));
-        let types = given.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+        let types = evaluated.iter().map(of).collect::<Result<Vec<_>, _>>()?;
         if !aggregate.has_kernel(&types) {
             let types: Vec<String> = types.iter().map(ToString::to_string).collect();
             return unknown(format!("{name} of {}", types.join(" and ")));

@@ -1,4 +1,4 @@
-//! What a sort of which few rows are wanted doesn't look at is computed of these rows alone.
+//! Computes expressions after a sort with a small limit, for the remaining rows only, if the sort doesn't read them.
 
 use std::collections::BTreeSet;
 
@@ -89,7 +89,7 @@ fn over_columns_of(expr: &TickExpr, columns: &mut Vec<TickExpr>) -> TickExpr {
     expr.visit_columns(&mut |column| _ = read.insert(column));
     let mut places = vec![TickExpr::Column(0); read.last().map_or(0, |last| last + 1)];
     for column in read {
-        let is_it = |known: &TickExpr| matches!(known, TickExpr::Column(known) if *known == column);
+        let is_it = |computed: &TickExpr| matches!(computed, TickExpr::Column(computed) if *computed == column);
         let place = columns.iter().position(is_it).unwrap_or_else(|| {
             columns.push(TickExpr::Column(column));
             columns.len() - 1

@@ -1,12 +1,13 @@
-//! Statements that run as tick plans: recognised once, kept by their shape, bound and run on the calling thread.
+//! Statements that run as tick plans: recognised once, cached by their shape, bound and run on the calling thread.
 //!
 //! ```text
-//! text ──► shape ──► known? ──► bind constants ──► splay_engine::run ──► batches
+//! text ──► shape ──► cached? ──► bind constants ──► splay_engine::run ──► batches
 //!                      │ no
-//!                      └──► logical plan ──► recognise ──► keep (also that there is no tick plan)
+//!                      └──► logical plan ──► recognise ──► cache (also that there is no tick plan)
 //! ```
 //!
-//! A tick plan gives the rows that DataFusion gives. Whatever the engine refuses while it runs, DataFusion gets to decide.
+//! Invariant: a tick plan gives the rows that DataFusion gives. If the engine refuses a plan while it runs,
+//! DataFusion runs the statement.
 
 mod aggregates;
 mod asof;
@@ -499,7 +500,7 @@ async fn logical_plan(given: &Given, state: &SessionState) -> datafusion::error:
 }
 
 fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionState) -> Result<TickStatement, Unknown> {
-    let said = |error: DataFusionError| Unknown(error.to_string());
+    let unknown_plan = |error: DataFusionError| Unknown(error.to_string());
     if !matches!(
         plan,
         LogicalPlan::Projection(_)
@@ -511,14 +512,14 @@ fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionSta
     ) {
         return convert::unknown("a statement that isn't a query of one table");
     }
-    if has_own_calendar(&plan).map_err(said)? {
+    if has_own_calendar(&plan).map_err(unknown_plan)? {
         return convert::unknown("a calendar that is a table, of which a plan has one commit");
     }
     let options = state.config_options();
     let coerced =
         dates::compute(plan).and_then(coercion::prepare).and_then(|plan| TypeCoercion::new().analyze(plan, options));
-    let plan = coerced.and_then(intervals::by_length).map_err(said)?;
-    crate::session::learn_columns(&plan, &mut spellings).map_err(said)?;
+    let plan = coerced.and_then(intervals::by_length).map_err(unknown_plan)?;
+    crate::session::learn_columns(&plan, &mut spellings).map_err(unknown_plan)?;
     let schema = spellings.restore(&without_marks(plan.schema().as_arrow()));
     let recognised = recognise::recognise(&plan, options, false)?;
     let assumes_unique = recognised.assumes_unique;

@@ -1,7 +1,9 @@
-//! Conditions on the keys of groups, asked of the rows that are grouped; conditions on queries that join, asked where they join.
+//! Pushes conditions on the keys of groups down to the rows that are grouped, and conditions on queries with joins
+//! down to the join.
 //!
-//! `SELECT … FROM (SELECT symbol, … GROUP BY symbol, bucket) WHERE symbol = 'A'` groups the rows of one symbol. What holds for keys of groups
-//! holds for the columns of `DISTINCT`, and for those by which each window function of a step parts its rows.
+//! `SELECT … FROM (SELECT symbol, … GROUP BY symbol, bucket) WHERE symbol = 'A'` groups the rows of one symbol. The
+//! same is valid for the columns of `DISTINCT`, and for columns by which every window function of a step is
+//! partitioned.
 
 use std::sync::Arc;
 

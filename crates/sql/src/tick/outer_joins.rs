@@ -1,6 +1,7 @@
-//! Joins that keep rows which find nothing, of one side or of both, or those alone, and joins without an equality.
+//! Outer, semi and anti joins, and joins without an equality.
 //!
-//! A right join is a left join with its sides swapped. A full join is a left join and, behind it, the right's rows that nothing finds.
+//! A right join is a left join with its sides swapped. A full join is a left join followed by the right's unmatched
+//! rows.
 
 use std::sync::Arc;
 

@@ -1,9 +1,12 @@
-//! Aggregates for many values of a key, as `PIVOT` and what is written like it ask for, as one aggregate with a column for each value.
+//! Combines aggregates for many values of a key, from `PIVOT` or written out, to one aggregate with a column for each
+//! value.
 //!
-//! `sum(x) FILTER (WHERE k = 'a'), sum(x) FILTER (WHERE k = 'b'), …` compares each row with every value. Where enough aggregates differ in such a
-//! value alone, the engine looks the value of a row up instead. Conditions that they share stay filters.
+//! `sum(x) FILTER (WHERE k = 'a'), sum(x) FILTER (WHERE k = 'b'), …` compares each row with every value. If enough
+//! aggregates differ only in such a value, the engine looks up the value of a row instead. Conditions that they share
+//! stay filters.
 //!
-//! `sum(CASE WHEN k = 'a' THEN x ELSE 0 END)` is the sum of the rows with 'a'; where that is null, it is 0 if there are other rows.
+//! `sum(CASE WHEN k = 'a' THEN x ELSE 0 END)` is the sum of the rows with 'a'; if that is null, it is 0 if there are
+//! other rows.
 
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -72,11 +75,11 @@ impl Recogniser<'_> {
                 continue;
             };
             let same = |one, other| self.constants.are_same(one, other);
-            let is_known = |known: &Option<TickExpr>| match (known, &aggregate.filter) {
-                (Some(known), Some(filter)) => known.is_same_by(filter, &same),
-                (known, filter) => known.is_none() && filter.is_none(),
+            let is_known = |other: &Option<TickExpr>| match (other, &aggregate.filter) {
+                (Some(other), Some(filter)) => other.is_same_by(filter, &same),
+                (other, filter) => other.is_none() && filter.is_none(),
             };
-            let all = match counts.iter().find(|(known, _)| is_known(known)) {
+            let all = match counts.iter().find(|(other, _)| is_known(other)) {
                 Some((_, place)) => *place,
                 None => {
                     parts.push(count(aggregate.filter.clone()));
@@ -147,8 +150,8 @@ impl Recogniser<'_> {
             kind.members.iter().zip(width..).for_each(|(member, column)| columns[*member] = column);
             width += kind.members.len();
             // Kinds of the same values look them up once.
-            let known = pivots.iter().find(|(values, _)| are_same(values, &kind.values, &self.constants));
-            let pivot = match known.map(|(_, pivot)| pivot.clone()) {
+            let same_values = pivots.iter().find(|(values, _)| are_same(values, &kind.values, &self.constants));
+            let pivot = match same_values.map(|(_, pivot)| pivot.clone()) {
                 Some(pivot) => pivot,
                 None => {
                     let values = self.constants.list(&kind.values);
@@ -179,11 +182,11 @@ fn equalities(aggregates: &[Aggregate], constants: &Constants) -> Vec<(TickExpr,
                 .map(|(_, other)| (*other).clone())
                 .reduce(|one, other| TickExpr::Binary(BinaryOp::And, Box::new(one), Box::new(other)));
             let equality = Equality { aggregate: number, value, rest };
-            let known = keys.iter().position(|(known, _)| known.is_same_by(key, &same));
-            match known {
+            let position = keys.iter().position(|(other, _)| other.is_same_by(key, &same));
+            match position {
                 // One that must have two values at once has neither.
-                Some(known) if keys[known].1.last().is_some_and(|last| last.aggregate == number) => {}
-                Some(known) => keys[known].1.push(equality),
+                Some(position) if keys[position].1.last().is_some_and(|last| last.aggregate == number) => {}
+                Some(position) => keys[position].1.push(equality),
                 None if keys.len() < KINDS_MAX => keys.push((key.clone(), vec![equality])),
                 None => {}
             }
@@ -200,21 +203,21 @@ fn kinds(aggregates: &[Aggregate], equalities: Vec<Equality>, constants: &Consta
     for Equality { aggregate: number, value, rest, .. } in equalities {
         let aggregate = Aggregate { filter: rest, ..aggregates[number].clone() };
         let is_same = |kind: &Kind| {
-            let known = &kind.aggregate;
-            known.function == aggregate.function
-                && known.data_type == aggregate.data_type
-                && known.arguments.len() == aggregate.arguments.len()
-                && known.arguments.iter().zip(&aggregate.arguments).all(|(one, other)| both(one, other))
-                && match (&known.filter, &aggregate.filter) {
+            let first = &kind.aggregate;
+            first.function == aggregate.function
+                && first.data_type == aggregate.data_type
+                && first.arguments.len() == aggregate.arguments.len()
+                && first.arguments.iter().zip(&aggregate.arguments).all(|(one, other)| both(one, other))
+                && match (&first.filter, &aggregate.filter) {
                     (Some(one), Some(other)) => both(one, other),
                     (one, other) => one.is_none() && other.is_none(),
                 }
         };
-        let known = kinds.iter().position(is_same);
-        match known {
-            Some(known) => {
-                kinds[known].members.push(number);
-                kinds[known].values.push(value);
+        let kind_number = kinds.iter().position(is_same);
+        match kind_number {
+            Some(kind_number) => {
+                kinds[kind_number].members.push(number);
+                kinds[kind_number].values.push(value);
             }
             None if kinds.len() < KINDS_MAX => {
                 kinds.push(Kind { aggregate, members: vec![number], values: vec![value] });

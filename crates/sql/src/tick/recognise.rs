@@ -1,8 +1,8 @@
-//! From a logical plan, names and types settled but not optimised, to a tick plan.
+//! Translates a logical plan, with names and types resolved but not optimised, to a tick plan.
 //!
-//! The plan is walked from the table up. As long as only filters and projections came by, the rows are still those of the
-//! table and in its order: conditions on date, time and symbol become bounds, others a predicate, and what is computed is
-//! kept as expressions over the table's columns. The first aggregate, sort, limit or window function ends that stage.
+//! The plan is walked from the table up. As long as it has only filters and projections, the rows are those of the
+//! table in its order: conditions on date, time and symbol become bounds, others a predicate, and computed columns
+//! stay expressions over the table's columns. The first aggregate, sort, limit or window function ends that stage.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -272,7 +272,7 @@ impl Recogniser<'_> {
         }
         let width = snapshot.spec().shown_columns().len() + usize::from(table.has_date());
         let name = scan.table_name.table().to_owned();
-        let number = match self.tables.iter().position(|(known, _)| *known == name) {
+        let number = match self.tables.iter().position(|(table_name, _)| *table_name == name) {
             Some(number) => number,
             None => {
                 self.tables.push((name, snapshot.clone()));
@@ -365,7 +365,7 @@ impl Recogniser<'_> {
             return;
         }
         scan.predicate = Some(match scan.predicate.take() {
-            Some(known) => TickExpr::Binary(BinaryOp::And, Box::new(known), Box::new(condition)),
+            Some(former) => TickExpr::Binary(BinaryOp::And, Box::new(former), Box::new(condition)),
             None => condition,
         });
     }

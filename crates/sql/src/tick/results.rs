@@ -1,6 +1,6 @@
-//! Answers that are kept for the next time the same is asked: by shape, values, and the states of the tables.
+//! The result cache: answers by shape, values, and the states of the tables.
 //!
-//! A commit or a captured batch changes the state of its table, so that what was kept for the old one is never asked for again; it goes
+//! A commit or a captured batch changes the state of its table, so an older entry is never found again; it is evicted
 //! when room is needed.
 
 use std::num::NonZeroUsize;

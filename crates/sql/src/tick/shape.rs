@@ -1,8 +1,9 @@
-//! The shape of a statement: its text without the literals that only say which rows are wanted.
+//! The shape of a statement: its text without the literals that only select rows.
 //!
-//! Statements of one shape share a plan. Lifted are numbers and texts that something is compared with; everything else, a
-//! bucket's width among it, stays in the shape. A list of literals of one kind is lifted as a whole, so that statements share a shape
-//! whatever the length of their lists, and what is planned stays short. Reading the shape takes one pass over the text and no parser.
+//! Statements of one shape share a plan. Numbers and texts that something is compared with are lifted out; everything
+//! else, such as a bucket's width, stays in the shape. A list of literals of one kind is lifted as a whole, so
+//! statements share a shape for lists of any length, and the planned statement stays short. Cost: one pass over the
+//! text, without a parser.
 
 use std::collections::HashMap;
 
@@ -194,13 +195,13 @@ fn take<'t>(
     };
     // Equal literals are one parameter, so that expressions which are equal stay so.
     // Of a long list only those that are written alike, for it is looked through for each of them.
-    let known = if shape.literals.len() < LITERALS_COMPARED {
+    let position = if shape.literals.len() < LITERALS_COMPARED {
         shape.literals.iter().position(|literal| *literal == value)
     } else {
         seen.get(written).copied()
     };
-    let number = known.unwrap_or(shape.literals.len());
-    if known.is_none() {
+    let number = position.unwrap_or(shape.literals.len());
+    if position.is_none() {
         seen.insert(written, number);
         shape.literals.push(value);
     }

@@ -1,11 +1,12 @@
-//! Queries within expressions: each is read before the rows that ask for it, as the side of a join is.
+//! Sub-queries in expressions: each is read before the rows that use it, like the side of a join.
 //!
-//! - One that stands for a value and knows nothing of the rows around it is a constant: `x < (SELECT max(y) FROM t)`.
-//! - `IN` of such a one is a list of its values, each once.
-//! - One that knows the rows around it by one equality is grouped by that key and looked up: `x = (SELECT min(y) FROM t WHERE t.k = o.k)`. It must
-//!   be aggregates that are null of no rows, or computed of them so that it is null where they are, since rows without a group get null. A count
-//!   alone is 0 for these.
-//! - `EXISTS` of one that is bound by equalities alone asks whether the key is in the list of its keys, or the keys are together.
+//! - An uncorrelated scalar query is a constant: `x < (SELECT max(y) FROM t)`.
+//! - An uncorrelated query in `IN` is a list of its distinct values.
+//! - A scalar query correlated by one equality is grouped by that key and looked up: `x = (SELECT min(y) FROM t WHERE
+//!   t.k = o.k)`. It must consist of aggregates that are null for no rows, or of an expression that is null if they
+//!   are, because rows without a group get null. A plain count is 0 for these.
+//! - `EXISTS` of a query correlated by equalities alone tests whether the key, or the keys together, are in the list
+//!   of its keys.
 
 use std::sync::Arc;
 

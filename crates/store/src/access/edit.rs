@@ -1,4 +1,4 @@
-//! Changes of users and roles, each whole or not at all.
+//! Changes of users and roles, each atomic.
 
 use std::collections::BTreeMap;
 
@@ -191,7 +191,7 @@ impl Access {
         self.check_role(&grant.role)?;
         match self.grants.iter_mut().find(|other| other.is_beside(&grant)) {
             Some(other) => {
-                let is_new = |column: &&String| !other.columns.iter().any(|known| is_same(known, column));
+                let is_new = |column: &&String| !other.columns.iter().any(|other_column| is_same(other_column, column));
                 let new: Vec<String> = grant.columns.iter().filter(is_new).cloned().collect();
                 other.columns.extend(new);
             }

@@ -1,4 +1,4 @@
-//! `access.json`: its bytes, and what makes them sound.
+//! `access.json`: its bytes and their validation.
 
 use std::path::Path;
 
@@ -51,7 +51,7 @@ pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Access> {
         return Err(Error::corrupt(path, 0, format!("users and roles of BLAKE3 {}", file.blake3), found));
     }
     if let Some(role) =
-        file.access.roles.iter().find(|role| role.password.as_ref().is_some_and(|known| !known.is_sound()))
+        file.access.roles.iter().find(|role| role.password.as_ref().is_some_and(|secret| !secret.is_sound()))
     {
         return Err(Error::corrupt(path, 0, "a password's hash", format!("none for {:?}", role.name)));
     }

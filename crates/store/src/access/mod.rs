@@ -1,11 +1,11 @@
-//! Users and roles: who they are, by which secrets they are known, and what they may do. Kept in `access.json` in the database's folder.
+//! Users and roles: their names, secrets and rights. Stored in `access.json` in the database's folder.
 //!
-//! - The file is replaced as a whole, by the holder of a lock of its own: after a crash there is the old list or the new one, and nobody waits
-//!   for a change of tables to take a right away.
-//! - Roles have quotas (`quota.rs`), which a server holds to.
-//! - A file that isn't as its digest says lets nobody in: every question about it is answered by the damage.
-//! - Of passwords Argon2id hashes are kept, of tokens BLAKE3 digests. No secret is in a message.
-//! - Grants and policies are by name. A table that some name keeps its name.
+//! - The file is replaced as a whole, under a lock of its own: after a crash it has the old or the new content, and
+//!   revoking a right doesn't wait for a change of tables.
+//! - Roles have quotas (`quota.rs`), which a server enforces.
+//! - If the file doesn't match its digest, every question about it fails with the damage, so nobody gets in.
+//! - Passwords are stored as Argon2id hashes, tokens as BLAKE3 digests. No message contains a secret.
+//! - Grants and policies refer to names, so a table that one of them names can't be renamed.
 //!
 //! Bytes: docs/format/access.md.
 
@@ -186,8 +186,8 @@ impl Access {
     #[must_use]
     pub fn user_of_token(&self, token: &str, now: i64) -> Option<(&Role, &AccessToken)> {
         let digest = blake3::hash(token.as_bytes());
-        let is_it = |known: &AccessToken| blake3::Hash::from_hex(&known.blake3).is_ok_and(|known| known == digest);
-        let found = self.tokens.iter().fold(None, |found, known| if is_it(known) { Some(known) } else { found })?;
+        let is_it = |stored: &AccessToken| blake3::Hash::from_hex(&stored.blake3).is_ok_and(|stored| stored == digest);
+        let found = self.tokens.iter().fold(None, |found, stored| if is_it(stored) { Some(stored) } else { found })?;
         let role = self.role(&found.user)?;
         (found.expires.is_none_or(|at| now < at) && role.may_log_in(now)).then_some((role, found))
     }
@@ -196,9 +196,9 @@ impl Access {
     #[must_use]
     pub fn user_of_password(&self, name: &str, password: &str, now: i64) -> Option<&Role> {
         let role = self.role(name).filter(|role| role.may_log_in(now));
-        let known = role.and_then(|role| role.password.as_ref());
-        let is_right = known.unwrap_or(Password::nobodys()).is(password);
-        role.filter(|_| is_right && known.is_some())
+        let stored = role.and_then(|role| role.password.as_ref());
+        let is_right = stored.unwrap_or(Password::nobodys()).is(password);
+        role.filter(|_| is_right && stored.is_some())
     }
 }
 

@@ -1,9 +1,9 @@
-//! Quotas: how much those who have a role may take of a server.
+//! Quotas: how much of a server the users of a role may take.
 //!
-//! - A quota has the name of the server's limit that it narrows, and is never above it: the server holds to the lower one.
-//! - A user has the quotas of its own role and of all that it has. Of several for the same the widest holds: a role that is granted takes
-//!   nothing away. A role without a quota says nothing about it.
-//! - Superusers have none: whoever sets quotas gets in to change them.
+//! - A quota has the name of the server's limit that it narrows; the server enforces the lower of both.
+//! - A user has the quotas of its own role and of all roles that it is a member of. The widest of several holds: a
+//!   granted role takes nothing away. A role without a quota doesn't count.
+//! - Superusers have none, so that whoever sets quotas can always get in to change them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a user may do: what all its roles were granted, and which policies apply to them.
+//! The effective rights of a user: those of all its roles, and the policies that apply to them.
 
 use std::collections::BTreeSet;
 

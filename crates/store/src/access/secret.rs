@@ -1,4 +1,4 @@
-//! Passwords and tokens: made, kept as digests, compared.
+//! Passwords and tokens: generation, digests, comparison.
 
 use std::sync::OnceLock;
 
@@ -64,9 +64,9 @@ impl Password {
         else {
             return false;
         };
-        let known = blake3::Hash::from_hex(&self.hash);
+        let stored_hash = blake3::Hash::from_hex(&self.hash);
         let found = hash(password, &salt, self.memory_kib, self.passes);
-        matches!((known, found), (Ok(known), Some(found)) if known == found)
+        matches!((stored_hash, found), (Ok(stored_hash), Some(found)) if stored_hash == found)
     }
 
     /// Something that differs once the password or its hash does, for a cache of passwords that were right.

@@ -1,4 +1,4 @@
-//! Advice for programs.
+//! Advice as JSON.
 
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
-//! What samples take in each tier, and how long their columns take to be read.
+//! Measures the size of samples in each tier, and the time to read their columns.
 //!
-//! A sample is written as a segment of its own. What grows with the rows is carried over to the whole segment by their number; what doesn't,
-//! stays; dictionaries grow as they did from half of the sample to all of it. The index is the same in all tiers but for the checksums
-//! of the file's blocks, so that its size is that of the segment's own.
+//! A sample is written as a segment of its own. Bytes that grow with rows are scaled to the whole segment by the
+//! number of rows; fixed bytes aren't; dictionaries grow at the rate from half of the sample to all of it. The index
+//! is the same in all tiers but for the checksums of the file's blocks, so its size is taken from the segment's own.
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasher, RandomState};

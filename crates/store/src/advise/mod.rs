@@ -1,11 +1,11 @@
-//! Advice on the tiers of a table: what its rows would take in each, and how fast they would be read, measured on samples of these rows by
-//! the encoders that write the table's files and the decoders that read them.
+//! Advice on the tiers of a table: predicted size and read speed in each tier, measured on samples of its rows by the
+//! encoders and decoders of its files.
 //!
-//! - Samples are runs of rows, chosen by the numbers of the rows alone: the same table gives the same sizes. Times are measured, and
-//!   differ from run to run.
+//! - Samples are runs of rows, chosen only by the numbers of rows: the same table gives the same sizes. Times are
+//!   measured, and vary from run to run.
 //! - Memory: the rows of one sample, at most [`sample::BYTES_MAX`], and their bytes in one tier at a time.
-//! - Time: no sample is begun once the budget is used up; the first always is.
-//! - Nothing is written, but the table's rules by [`Table::apply`].
+//! - Time: no sample begins after the budget is used up, except the first.
+//! - Only [`Table::apply`] writes, and only the table's rules.
 
 mod json;
 mod measure;

@@ -1,11 +1,13 @@
-//! From what the tiers take to rules by age.
+//! Derives rules by age from the measured tiers.
 //!
-//! - `size`: the smallest tier for all dates, or a faster one that takes hardly more.
-//! - `speed`: all dates mapped, as far as half of the memory goes; what is beyond it comes from disk, and `fast` then reads fewer bytes.
-//! - `balanced`: the newest dates mapped, as far as a quarter of the memory goes and a week at most; older ones `fast`, and `small` from
-//!   a quarter of a year on. A tier that saves little is left out, and so is `fast` where `small` is read as quickly.
+//! - `size`: the smallest tier for all dates, or a faster one that is hardly larger.
+//! - `speed`: all dates mapped, up to half of the memory; older ones come from disk, where `fast` reads fewer bytes.
+//! - `balanced`: the newest dates mapped, for at most a week and up to a quarter of the memory; older ones `fast`,
+//!   and `small` from a quarter of a year on. A tier that saves little is left out, and so is `fast` if `small` is
+//!   read as quickly.
 //!
-//! A rule that moves dates to the object store stays, and ends the others. Why these shares: docs/adr/0076-advice-by-samples.md.
+//! A rule that moves dates to the object store stays, and ends the others. Why these shares:
+//! docs/adr/0076-advice-by-samples.md.
 
 use super::{AdviseSettings, Goal, TierAdvice};
 use crate::database::TableSnapshot;

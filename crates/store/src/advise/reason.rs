@@ -1,4 +1,4 @@
-//! A column in plain words: what its encoding makes use of, what that saves, and what it costs.
+//! Explains a column's encoding in plain words: what it exploits, what that saves, and what it costs.
 
 use super::ColumnInTier;
 use super::policy::percent;

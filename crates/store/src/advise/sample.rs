@@ -1,4 +1,4 @@
-//! Which rows stand for a table: segments by the numbers of their rows, and in each some runs of rows.
+//! Chooses samples: segments by their numbers of rows, and some runs of rows in each.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! Appends records to the files of a log.
 //!
-//! - What a write that failed has left is cut off before the next one: a file holds whole records up to `length`.
-//! - A file begins with a record of its own, and is synced with its name before it has others.
-//! - A file is removed once a later record says that it is and was synced.
+//! - The rest of a failed write is truncated before the next write: a file has whole records up to `length`.
+//! - A file begins with a record of its own, and is synced together with its name before it gets others.
+//! - A file is removed once a later record announces the removal and is synced.
 
 use std::sync::Arc;
 

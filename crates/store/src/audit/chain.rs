@@ -1,4 +1,4 @@
-//! Records as lines, and what of a line holds the chain together.
+//! Records as lines, and the fields that chain them.
 
 use serde::{Deserialize, Serialize};
 

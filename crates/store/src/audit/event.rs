@@ -1,4 +1,4 @@
-//! What a record tells.
+//! The content of a record.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! `head.json`: which record was the last one, kept apart from the records.
+//! `head.json`: the number and digest of the last record, stored apart from the records.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,16 +1,17 @@
-//! The audit log of a server: who asked and changed what, one record each, appended and never changed.
+//! The audit log of a server: one record for each request and change of a user, appended and never changed.
 //!
-//! - Records are lines of JSON in files of bounded size. Each holds the digest of the one before and its own, and each file goes on where the
-//!   one before ended: a record that was changed, left out, moved or removed is told by [`verify`], and so is a file.
-//! - `head.json` names the last record, as of a second ago at most. It tells an end that was cut off.
-//! - With an [`AuditKey`] digests are keyed ones, which nobody makes without it. Without a key whoever may write all files can make the whole
-//!   chain anew.
-//! - Records are written by one thread, many at once ([`AuditLog`]). Whoever asks for it is told once his record is synced.
-//! - What a crash left of a record is cut off at the next start, whose first record says so.
-//! - A failed write takes nothing from the chain: it is cut back to the record before, and tried again with the next records. A failed sync
-//!   ends the log until the next start.
+//! - Records are lines of JSON in files of bounded size. Each contains the digest of the previous record and its own,
+//!   and each file continues the chain of the previous one: [`verify`] detects a record or file that was changed,
+//!   omitted, moved or removed.
+//! - `head.json` names the last record, at most a second old, which reveals a truncated end.
+//! - With an [`AuditKey`] digests are keyed, so only its holders can compute them. Without a key, whoever may write
+//!   all files can rebuild the whole chain.
+//! - One thread writes records, many at once ([`AuditLog`]). A caller that waits is told once its record is synced.
+//! - A start truncates what a crash has left of a record, and records this first.
+//! - A failed write doesn't break the chain: it is truncated to the previous record, and repeated with the next
+//!   records. A failed sync ends the log until the next start.
 //!
-//! Bytes: docs/format/audit.md. Decided in ADR 69.
+//! Bytes: docs/format/audit.md. Reasons: docs/adr/0069-the-audit-log-is-a-chain-of-lines.md.
 
 mod append;
 mod chain;

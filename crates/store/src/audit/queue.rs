@@ -1,4 +1,4 @@
-//! Events that wait to be written: so many bytes of them and no more.
+//! The queue of events before the writer, bounded in bytes.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
-//! Where a log goes on at a start.
+//! Decides at a start where the log continues.
 //!
-//! - Records up to that of the head were synced: where one of them is missing or isn't sound, nothing is changed of the file, and the log goes
-//!   on in another one, so that [`verify`](super::verify()) tells it from then on.
-//! - Behind the head's record is what was written last. Of it the sound records stay, and what a crash has left is cut off.
+//! - Records up to the head's were synced: if one of them is missing or unsound, the file isn't changed, and the log
+//!   continues in a new file, so [`verify`](super::verify()) reports the damage from then on.
+//! - After the head's record, the sound records stay, and the rest, which a crash has left, is truncated.
 
 use super::chain::{LinkedLine, Opening, Position, Torn};
 use super::files::{self, Lines};

@@ -1,4 +1,4 @@
-//! Whether a log is as it was written: each record as it was sealed, behind the one that it follows, up to the head.
+//! Verifies a log: each record against its seal and its predecessor, up to the head.
 //!
 //! Nothing is changed, and the log may be written meanwhile.
 

@@ -1,4 +1,4 @@
-//! A log and its thread, which writes what has come together and syncs it once for all who wait.
+//! A log and its thread, which writes the waiting records together and syncs them once for all callers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;

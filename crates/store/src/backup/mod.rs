@@ -1,10 +1,11 @@
-//! Backups: folders of copied files, with a list of them that says what each has to hold.
+//! Backups: folders of copied files, with a list of the files and their digests.
 //!
-//! - `backup.json` names the folder of the newest whole backup, `000001`, `000002`, …, and each file in it with its length and BLAKE3. It
-//!   is replaced by the last step: until then the backup before it stands, and a folder that it doesn't name is no backup.
-//! - A file that is as it was in the backup before is linked from there, so that the next backup costs what is new. Segments and indexes
-//!   are known by name and digest without being read; others are read and compared.
-//! - The folder is a database: `splay verify` and `splay sql` read it where it is.
+//! - `backup.json` names the folder of the newest complete backup, `000001`, `000002`, …, and each file in it with
+//!   its length and BLAKE3. Replacing it is the last step: until then the previous backup counts, and a folder that
+//!   it doesn't name is no backup.
+//! - A file that hasn't changed since the previous backup is linked from there, so a backup costs what is new.
+//!   Segments and indexes are identified by name and digest without being read; other files are read and compared.
+//! - The folder is a database: `splay verify` and `splay sql` read it in place.
 //!
 //! Bytes: docs/format/backup.md.
 

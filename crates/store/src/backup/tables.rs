@@ -1,4 +1,4 @@
-//! Which files a table has at a commit, for as long as it takes to copy them.
+//! The files of a table at a commit, protected from removal while they are copied.
 
 use crate::database::{Database, TableSnapshot};
 use crate::error::{Error, Result};

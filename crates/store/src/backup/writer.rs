@@ -1,4 +1,4 @@
-//! Makes a backup: copies what is new, takes the rest over, and names all of it by the last step.
+//! Makes a backup: copies new files, links the others, and lists all of them in the last step.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Checkpoints of a Delta log: all that counts at a version, one action a row, as a Parquet file.
+//! Checkpoints of a Delta log: the state at a version, one action per row, as a Parquet file.
 //!
-//! Rows go to columns and back as JSON, in which the log has them anyway.
+//! Rows are converted through JSON, in which the log has them anyway.
 
 use std::path::Path;
 use std::sync::Arc;

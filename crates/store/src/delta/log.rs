@@ -1,6 +1,7 @@
-//! The Delta log of a table: read up to its last version, and continued by one.
+//! The Delta log of a table: read up to its last version, and extended by one.
 //!
-//! `TABLE/_delta_log/00000000000000000012.json` is version 12. Each 32nd has a checkpoint beside it, so that nobody reads all versions.
+//! `TABLE/_delta_log/00000000000000000012.json` is version 12. Every 32nd version has a checkpoint, so readers don't
+//! read all versions.
 
 use std::collections::BTreeMap;
 
@@ -116,7 +117,7 @@ impl DeltaLog {
             self.others.push(Action { protocol: action.protocol.take(), ..Action::default() });
         }
         if let Some(txn) = action.txn.take() {
-            let is_same = |other: &Action| other.txn.as_ref().is_some_and(|known| known.app_id == txn.app_id);
+            let is_same = |other: &Action| other.txn.as_ref().is_some_and(|former| former.app_id == txn.app_id);
             self.others.retain(|other| !is_same(other));
             self.others.push(Action { txn: Some(txn), ..Action::default() });
         }

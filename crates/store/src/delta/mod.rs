@@ -1,14 +1,15 @@
-//! Publishes a table's Parquet segments as a Delta table, which other engines read: the files lie where they are, and a log beside them says
-//! which of them count.
+//! Publishes a table's Parquet segments as a Delta table for other engines: the files stay in place, and a log beside
+//! them lists the current ones.
 //!
-//! - The log, `TABLE/_delta_log/`, follows from the manifest and is never ahead of it: a publication holds the writer's lock, and begins
-//!   behind a HEAD that is durable. It can be removed; the next publication writes it anew.
-//! - A publication compares what the log's last version has with what the manifest has, and adds one version that is the difference. So one
-//!   that is repeated, or comes after a crash, adds what is missing and no more.
-//! - A version appears at once: its file gets its name when it is whole and durable, and never in the place of another one.
-//! - A date is in the Delta table with all its rows or with none. Dates of mapped segments, and of objects, aren't in it.
-//! - No other program may write there: the protocol asks writers for a feature that none has, since a `VACUUM` would remove what the Delta
-//!   log doesn't name, and that is most of a table.
+//! - The log, `TABLE/_delta_log/`, follows from the manifest and is never ahead of it: a publication holds the
+//!   writer's lock, and begins after a durable HEAD. It can be removed; the next publication writes it anew.
+//! - A publication computes the difference between the log's last version and the manifest, and adds it as one
+//!   version. So a publication that is repeated, or follows a crash, adds only what is missing.
+//! - A version appears atomically: its file gets its name when it is complete and durable, and never replaces
+//!   another.
+//! - A date is in the Delta table with all its rows or with none. Dates with mapped segments or objects aren't in it.
+//! - No other program may write there: the protocol requires a feature of writers that none has, because a `VACUUM`
+//!   would remove all files that the Delta log doesn't name, which are most of a table.
 //!
 //! Bytes: docs/format/delta.md. Choices: docs/adr/0079-tables-are-published-as-delta-tables.md.
 
@@ -153,11 +154,11 @@ fn difference(
     }
     let is_shown = spec.publish.is_some() && !state.dropped;
     let schema = match &log.metadata {
-        Some(known) if !is_shown => known.schema_string.clone(),
+        Some(former) if !is_shown => former.schema_string.clone(),
         _ => types::schema(spec)?,
     };
     let metadata = metadata(spec, schema, log.metadata.as_ref(), wanted)?;
-    let same_types = log.metadata.as_ref().is_some_and(|known| known.schema_string == metadata.schema_string);
+    let same_types = log.metadata.as_ref().is_some_and(|former| former.schema_string == metadata.schema_string);
     if log.metadata.as_ref() != Some(&metadata) {
         actions.push(Action { meta_data: Some(metadata), ..Action::default() });
     }
@@ -182,16 +183,16 @@ fn difference(
 }
 
 /// What the Delta table says of itself. Its number stays what it was.
-fn metadata(spec: &TableSpec, schema: String, known: Option<&Metadata>, wanted: &Wanted<'_>) -> Result<Metadata> {
-    let mut configuration = known.map(|known| known.configuration.clone()).unwrap_or_default();
+fn metadata(spec: &TableSpec, schema: String, former: Option<&Metadata>, wanted: &Wanted<'_>) -> Result<Metadata> {
+    let mut configuration = former.map(|former| former.configuration.clone()).unwrap_or_default();
     configuration.retain(|name, _| !name.starts_with("splay."));
     configuration.insert("splay.table".to_owned(), spec.name.clone());
     if !wanted.left_out.is_empty() {
         configuration.insert("splay.leftOut".to_owned(), wanted.left_out());
     }
     let partition_columns = types::partition_values(spec, 0).into_keys().collect();
-    let (id, created_time) = match known {
-        Some(known) => (known.id.clone(), known.created_time),
+    let (id, created_time) = match former {
+        Some(former) => (former.id.clone(), former.created_time),
         None => (action::random_id()?, Some(now() / 1_000_000)),
     };
     Ok(Metadata {

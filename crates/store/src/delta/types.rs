@@ -1,5 +1,5 @@
-//! The types of a published table: what its Parquet files have, and what Delta calls it. Readers of Delta tables take a file's column only
-//! in the type that the table's schema says, so that each column has one type in all files.
+//! The types of a published table: in its Parquet files and in Delta's schema. Readers of Delta tables accept a
+//! file's column only in the type of the table's schema, so each column has one type in all files.
 
 use std::collections::BTreeMap;
 
@@ -187,7 +187,7 @@ fn mismatch(spec: &TableSpec, segment: &Segment) -> Result<Option<Mismatch>> {
     for (column, expected) in columns(spec).iter().zip(expected) {
         let fields = found.root_schema().get_fields();
         let is_former = |name: &str| {
-            let is_name = |known: &String| known.eq_ignore_ascii_case(name);
+            let is_name = |other_name: &String| other_name.eq_ignore_ascii_case(name);
             is_name(&column.name) || column.formerly.iter().any(is_name)
         };
         let Some(field) = fields.iter().find(|field| field.name() == column.name) else {

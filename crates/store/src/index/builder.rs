@@ -1,4 +1,4 @@
-//! Makes an index from a segment's rows.
+//! Builds the index of a segment from its rows.
 
 use arrow::array::RecordBatch;
 

@@ -1,10 +1,10 @@
-//! The index beside each segment: what lets a query touch less than a scan would.
+//! The index beside each segment, which lets a query read less than a scan would.
 //!
-//! - Symbol directory: for each run of equal symbols its text, first row, times and per-column count, extremes and sum.
-//! - Block summaries: the same and the first and last value for every 1,024 rows of every numeric column. The first times of
-//!   the blocks are the sampled timestamps.
+//! - Symbol directory: for each run of equal symbols its text, first row and times.
+//! - Block summaries: count, extremes, sum, first and last value for every 1,024 rows of every numeric column. The
+//!   first times of the blocks are the sampled timestamps.
 //! - Checksums of the segment's 64 KiB blocks, against which mapped bytes are checked at first touch.
-//! - Never the truth: it can be made anew from the segment, whose digest is in the manifest.
+//! - Derived data: it can be rebuilt from the segment, whose digest is in the manifest.
 //!
 //! Bytes: docs/format/index.md. Reasons: docs/adr/0003-sidecar-index.md.
 

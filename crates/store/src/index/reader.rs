@@ -1,4 +1,4 @@
-//! The index of a segment: of a file, read as far as it is asked for, or of rows in memory, made as far as it is asked for.
+//! The index of a segment: read lazily from its file, or built lazily for rows in memory.
 
 use std::ops::Range;
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
-//! Rows of a load that are duplicates: of each other, or of rows that are stored.
+//! Duplicates in a load: of its own rows and of stored rows.
 //!
-//! - Rows are compared within a date and a symbol. The key may be all columns, or some. A row that has null in a column of such a key has no
-//!   key and is no duplicate; where all columns count, nulls are equal.
-//! - Stored rows stay. Of several new ones with one key the first in time stays, then the one that came first.
-//! - New and stored rows come in the order (symbol, time, arrival), so that one pass over both is enough. What is held are the keys of one
-//!   symbol, or of one symbol and time if the key has the time.
+//! - Rows are compared within a date and a symbol, by all columns or by those of a key. A row with a null in a column
+//!   of a key has no key and is no duplicate; if all columns count, nulls are equal.
+//! - Stored rows stay. Of several new rows with one key the earliest in time stays, then the first in arrival.
+//! - New and stored rows come in the order (symbol, time, arrival), so one pass over both is enough. It holds the
+//!   keys of one symbol, or of one symbol and time if the key includes the time.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

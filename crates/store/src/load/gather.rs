@@ -1,6 +1,6 @@
-//! Builds columns of rows that lie in several batches.
+//! Gathers columns of rows from several batches.
 //!
-//! Dictionaries are made anew: sorted, without repeats, so that within a segment the order of codes is the order of texts.
+//! Dictionaries are rebuilt: sorted, without repeats, so within a segment the order of codes is the order of texts.
 
 use std::sync::Arc;
 

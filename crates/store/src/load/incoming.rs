@@ -1,4 +1,4 @@
-//! Rows of a load that came in for a partition: held, or sorted and set aside.
+//! Incoming rows of a load for one partition: in memory, or sorted and spilled.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

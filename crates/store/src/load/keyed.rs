@@ -1,6 +1,6 @@
-//! Changes of reference tables: all rows are read, put together with the new ones by their key, and written anew.
+//! Changes of reference tables: reads all rows, merges them with the new ones by key, and rewrites the table.
 //!
-//! Memory: the table and the new rows, each at most half of what the load may use, and the bytes of all keys.
+//! Memory: the table and the new rows, each at most half of the load's limit, and the bytes of all keys.
 
 use arrow::array::{Array, BooleanArray, RecordBatch, UInt32Array};
 use arrow::compute::{filter_record_batch, prep_null_mask_filter, take_record_batch};

@@ -1,6 +1,7 @@
 //! Merges sorted sources of a partition into one order, in bounded memory.
 //!
-//! Of rows with equal symbol and time those of an earlier source come first: sources are given in order of arrival.
+//! Among rows with equal symbol and time those of an earlier source come first: sources are passed in order of
+//! arrival.
 
 use std::cmp::Ordering;
 

@@ -1,9 +1,10 @@
-//! A load: rows come in as batches, are ordered by partition, and become visible together by one commit.
+//! A load: batches arrive, are sorted by partition, and become visible together in one commit.
 //!
-//! - Nothing is visible before [`Load::commit`] returns; a load that fails or is dropped leaves the database as it was.
-//! - Rows of a partition that exists are merged with those it has; equal rows are kept; of rows with equal symbol and time
-//!   the stored ones come first, then the new ones in the order in which they came in.
-//! - Memory: rows are held up to the given bound, then sorted and set aside on disk, and merged at the commit.
+//! - Nothing is visible before [`Load::commit`] returns; a load that fails or is dropped leaves the database
+//!   unchanged.
+//! - Rows of an existing partition are merged with its stored rows; equal rows stay; among rows with equal symbol and
+//!   time the stored ones come first, then the new ones in order of arrival.
+//! - Memory: rows are held up to a limit, then sorted and spilled to disk, and merged at the commit.
 
 mod duplicates;
 mod gather;
@@ -160,15 +161,15 @@ impl Load {
         }
         let writer = Writer::begin(database, &spec.name)?;
         let spec = match (writer.table(), options.partition) {
-            (Some(state), Some(wanted)) if wanted != state.spec.partition => {
+            (Some(state), Some(requested)) if requested != state.spec.partition => {
                 let has = state.spec.partition;
-                return Err(state.spec.error(format!("its partitions are those of \"{has}\", not of \"{wanted}\"")));
+                return Err(state.spec.error(format!("its partitions are those of \"{has}\", not of \"{requested}\"")));
             }
             (Some(state), _) => fit_spec(&state.spec, spec)?,
             (None, _) if database.view(&spec.name)?.is_some() => {
                 return Err(Error::Name { what: "table", name: spec.name.clone(), reason: "a view has this name" });
             }
-            (None, wanted) => spec.clone().with_partition(wanted.unwrap_or(spec.partition)),
+            (None, requested) => spec.clone().with_partition(requested.unwrap_or(spec.partition)),
         };
         spec.validate()?;
         if options.replace == Replace::Symbols && spec.symbol.is_none() {

@@ -1,7 +1,7 @@
-//! An order of rows that lie in several batches.
+//! An order of rows in several batches.
 //!
-//! Kept as stretches of rows that follow each other in their batch, so that rows which are in order already are copied as such
-//! and not one by one: of ordered segments a symbol's rows are a stretch each.
+//! Stored as ranges of adjacent rows of a batch, so ordered rows are copied range by range: of an ordered segment
+//! each symbol's rows are one range.
 
 use std::ops::Range;
 

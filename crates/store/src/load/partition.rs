@@ -1,4 +1,4 @@
-//! A partition's files after a load: those that stay, those that go, and what is written.
+//! A partition's files after a load: those that stay, those that are removed, and those that are written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

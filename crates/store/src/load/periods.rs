@@ -1,4 +1,4 @@
-//! What a partition of a new table spans.
+//! Chooses the period of a new table's partitions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

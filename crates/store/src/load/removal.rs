@@ -1,7 +1,7 @@
-//! Which rows a change takes out of a table.
+//! The rows that a change removes from a table.
 //!
-//! What matches is looked for twice: once to learn which segments are touched at all, and once while those are written anew. So nothing is
-//! held for rows that go, however many there are.
+//! The condition is evaluated twice: once to find the segments with matching rows, and once while these are
+//! rewritten. So removed rows take no memory, however many there are.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

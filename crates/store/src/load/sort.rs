@@ -1,7 +1,7 @@
-//! Puts the rows of a partition in the order (symbol, time, arrival), in memory.
+//! Sorts the rows of a partition by (symbol, time, arrival), in memory.
 //!
-//! What is sorted are stretches: rows of one batch that follow each other and have one symbol and times that don't fall. Where
-//! batches are segments, there is about one for each symbol; where they are rows as they came, a stretch is mostly a row.
+//! The units of the sort are ranges: adjacent rows of one batch with one symbol and times that don't descend. Batches
+//! that are segments have about one range per symbol; unordered batches mostly one per row.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,7 +1,7 @@
 //! Sorted runs on disk, for loads that are larger than memory.
 //!
-//! A run is a row of chunks, each an Arrow IPC stream of its own; where each begins is kept in memory. Runs live in the
-//! folder `.spill`, which every writer empties before it starts; nothing of them needs to survive.
+//! A run is a sequence of chunks, each an Arrow IPC stream of its own, whose offsets are in memory. Runs are in the
+//! folder `.spill`, which every writer empties before it starts; nothing in it needs to survive a crash.
 
 use std::sync::Arc;
 

@@ -1,9 +1,11 @@
-//! What a table was before: its commits, and the files that later ones replaced, as long as they are kept.
+//! The history of a table: its commits, and the replaced files that are still retained.
 //!
-//! - A commit that keeps what it removes makes these files *retired*: on disk, in no reader's way, and named here. With them the table can be
-//!   read as it was, and a commit can be undone.
-//! - Retired files go by a later commit that names them as forgotten. So no crash can leave the history with a file that isn't there.
-//! - Each date notes the last commit whose removed files are gone: the date can be had as it was from that commit on.
+//! - A commit that retains the files it removes makes them *retired*: on disk, unread by readers of the current
+//!   state, and listed here. With them the table can be read as it was, and a commit can be undone.
+//! - A later commit lists retired files as forgotten, and only then are they removed. So no crash can leave a file in
+//!   the history that doesn't exist.
+//! - Each date records the last commit whose removed files are gone: states of the date from that commit on can be
+//!   read.
 
 use std::collections::BTreeMap;
 

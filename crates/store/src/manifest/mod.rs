@@ -1,11 +1,12 @@
-//! The manifest: the truth about which files a table consists of.
+//! The manifest: the authority on a table's files.
 //!
 //! - `manifest/NNNNNN.log` is an append-only log of commits; `manifest/HEAD` says how much of which log counts.
-//! - Replacing HEAD is the only commit point. What stands in a log behind HEAD's length was never committed: readers don't see
-//!   it, the next writer cuts it off. So a torn tail and a damaged commit can't be taken for one another.
-//! - `manifest/CREATED` is empty and says that there was a HEAD once: where it stands, a missing HEAD is damage. Without it a
-//!   table of one commit would look like a first load that was interrupted.
-//! - Everything within HEAD's length must be sound; a flipped or missing byte there is [`Error::Corrupt`](crate::Error::Corrupt).
+//! - Replacing HEAD is the only commit point. Bytes of a log after HEAD's length were never committed: readers ignore
+//!   them, and the next writer truncates them. So a torn tail and a damaged commit can't be confused.
+//! - `manifest/CREATED` is empty and says that HEAD existed once: if it exists, a missing HEAD is damage. Without it,
+//!   a table of one commit would look like an interrupted first load.
+//! - Everything within HEAD's length must be sound; a flipped or missing byte there is
+//!   [`Error::Corrupt`](crate::Error::Corrupt).
 //!
 //! Bytes: docs/format/manifest.md.
 

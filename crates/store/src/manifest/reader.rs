@@ -1,4 +1,4 @@
-//! Reads the manifest: HEAD, then the log, from where an earlier read ended if it can.
+//! Reads the manifest: HEAD, then the log, continuing from an earlier read if possible.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A table's state at one epoch: what the log's records add up to.
+//! A table's state at one epoch: the result of applying the log's records.
 
 use std::collections::{BTreeMap, HashMap};
 

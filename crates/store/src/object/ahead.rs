@@ -1,6 +1,6 @@
-//! Threads that fetch what is wanted soon, so that the requests of a statement wait side by side.
+//! Prefetches objects by threads, so that the requests of a statement overlap.
 //!
-//! Work that finds no place is left out: whoever needs the bytes fetches them himself.
+//! If no thread is free, the request is dropped: the reader then fetches the bytes itself.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

@@ -1,4 +1,4 @@
-//! Blocks of objects that were read last, in memory, up to a bound in bytes. Whoever puts one here has checked it.
+//! A cache of recently read blocks of objects, bounded in bytes. It contains only checked blocks.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

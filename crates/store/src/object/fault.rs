@@ -1,7 +1,8 @@
-//! A store in memory that counts what it is asked for, and fails on request: for tests.
+//! A store in memory that counts requests and fails on demand, for tests.
 //!
-//! A kill at the n-th call is a process that ends there: this call is carried out or not, its answer is lost, and so is all that comes
-//! later. What the process would have done to its own disk fails as well if [`FaultStore::dies_with`] names the storage.
+//! A kill at the n-th call simulates a process that ends there: this call is carried out or not, its answer is lost,
+//! and so are all later calls. The process's operations on its own disk fail as well if [`FaultStore::dies_with`]
+//! names the storage.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! Objects as files of a folder, such as a second disk or an NFS mount.
 //!
-//! - An object is made under a name of its own, synced, and then given its key as a second name, which fails where there is one: so it is
-//!   whole, and of several who make it one succeeds, also over NFS.
-//! - The folder itself isn't made: one that isn't there is a disk that isn't mounted.
+//! - An object is written under a temporary name, synced, and then linked to its key, which fails if the key exists.
+//!   So an object is complete, and of several concurrent writers one succeeds, also over NFS.
+//! - The folder itself isn't created: a missing folder is a disk that isn't mounted.
 
 use std::io::ErrorKind;
 use std::ops::Range;

@@ -1,11 +1,11 @@
-//! Object storage: where segments of the tier `object` are kept, and how parts of them are read.
+//! Object storage: stores the segments of the tier `object`, and reads parts of them.
 //!
-//! - An [`ObjectStore`] keeps objects: bytes under a key that are written once, whole, and never changed. A store of a kind is opened by
-//!   the scheme of its URL ([`register`]); folders and NFS mounts (`file:///…`) are built in.
-//! - An [`ObjectTier`] is a store as a database uses it: failures that pass are tried again, and blocks that were read are kept in memory,
-//!   up to a bound.
-//! - Nothing that was read counts before it agrees with the checksums of the segment's index, which stays on the local disk.
-//! - One database writes to a URL: it is the one whose mark was put there first ([`owner`]).
+//! - An [`ObjectStore`] stores objects: bytes under a key, written once, as a whole, and never changed. The scheme of
+//!   a URL selects the kind of store ([`register`]); folders and NFS mounts (`file:///…`) are built in.
+//! - An [`ObjectTier`] is a store as a database uses it: it retries transient failures, and caches blocks up to a
+//!   limit.
+//! - Bytes are used only after a check against the checksums of the segment's index, which stays on the local disk.
+//! - One database writes to a URL: the one whose mark was put there first ([`owner`]).
 //!
 //! Reasons: docs/adr/0072-cold-dates-are-objects.md. Names of objects: docs/format/objects.md.
 

@@ -1,10 +1,12 @@
-//! Which database writes to a URL: the one whose mark is there.
+//! The owner of a URL: the one database that may write there, identified by its mark.
 //!
-//! - The mark is an object that is made only if there is none, so that of two databases that begin at once one wins. Its content is a random
-//!   number, which the winner has in `objects.json` in its folder. Copies of the folder that a backup or a follower makes don't have the file.
-//! - The mark is looked at before objects are written, again right before the commit that names them, and before objects are removed. Who has
-//!   lost it is refused.
-//! - A mark that was there and is gone is a store that isn't the one that it was, such as a folder that isn't mounted: nothing is written.
+//! - The mark is an object that is put only if there is none, so of two databases that begin at once one wins. Its
+//!   content is a random number, which the winner also has in `objects.json` in its folder. Backups and followers
+//!   don't copy this file.
+//! - The mark is checked before objects are written, again right before the commit that names them, and before
+//!   objects are removed. A database that has lost it is refused.
+//! - If a mark has disappeared, the store isn't the same one, for example a folder that isn't mounted: nothing is
+//!   written.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

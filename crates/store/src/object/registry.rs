@@ -1,6 +1,7 @@
-//! Which program opens a store of a URL, by its scheme.
+//! The registry of object stores by URL scheme.
 //!
-//! The registry is the process's: a database is opened in many places, by its folder alone, and its settings name the URL.
+//! It belongs to the process, because a database is opened in many places by its folder alone, and its settings name
+//! the URL.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,8 +19,8 @@ const ELSEWHERE: [&str; 8] = ["s3", "s3a", "gs", "az", "azure", "abfs", "abfss",
 
 /// From now on databases that this process opens may be kept in stores of these schemes. To be called when the program starts.
 pub fn register(schemes: &'static [&'static str], open: OpenStore) {
-    let mut known = SCHEMES.lock().unwrap_or_else(PoisonError::into_inner);
-    known.extend(schemes.iter().map(|scheme| (*scheme, open)));
+    let mut registry = SCHEMES.lock().unwrap_or_else(PoisonError::into_inner);
+    registry.extend(schemes.iter().map(|scheme| (*scheme, open)));
 }
 
 /// Refuses what is no URL of a store, or has a secret in it.

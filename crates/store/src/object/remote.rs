@@ -1,10 +1,11 @@
-//! A segment's object as a file that is read by ranges.
+//! A segment's object, read by ranges.
 //!
-//! - What is asked for is widened to whole blocks of 64 KiB, each of which is checked against the index before it is used or kept.
-//! - A request waits for a round trip that takes as long as a megabyte. So the first request of a *stretch* (the pages of a column in a row
-//!   group, or the end of the file, which describes all columns) goes on for a megabyte, and the next ones for sixteen: a stretch of up to
-//!   17 MiB that is read from its start costs at most two requests, most cost one.
-//! - Threads that want blocks of one stretch wait for each other's request and not for one of their own.
+//! - A range is widened to whole blocks of 64 KiB, each of which is checked against the index before it is used or
+//!   cached.
+//! - A round trip takes as long as a megabyte. So the first request in a *stretch* (the pages of a column in a row
+//!   group, or the end of the file, which describes all columns) reads a megabyte, and the next ones sixteen: a
+//!   stretch of up to 17 MiB that is read from its start costs at most two requests, most cost one.
+//! - Threads that need blocks of one stretch wait for the same request.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -74,8 +75,8 @@ impl RemoteFile {
     }
 
     fn stretch(&self, at: usize) -> &Stretch {
-        let known = self.stretches.get().map_or(&[][..], Vec::as_slice);
-        let found = known[..known.partition_point(|stretch| stretch.bytes.start <= at)].last();
+        let stretch_list = self.stretches.get().map_or(&[][..], Vec::as_slice);
+        let found = stretch_list[..stretch_list.partition_point(|stretch| stretch.bytes.start <= at)].last();
         found.unwrap_or(&self.end)
     }
 
@@ -100,17 +101,17 @@ impl RemoteFile {
         // Another thread may have read them meanwhile.
         found = self.tier.cache.get(&self.key, blocks.clone());
         if let Some(first) = found.iter().position(Option::is_none) {
-            let wanted = self.widened(blocks.start + first..blocks.end, stretch, *requests);
+            let widened_range = self.widened(blocks.start + first..blocks.end, stretch, *requests);
             *requests += 1;
-            let bytes = self.fetch(wanted.clone(), check)?;
-            for (block, part) in (wanted.start / CRC_BLOCK_BYTES..).zip(bytes.chunks(CRC_BLOCK_BYTES)) {
+            let bytes = self.fetch(widened_range.clone(), check)?;
+            for (block, part) in (widened_range.start / CRC_BLOCK_BYTES..).zip(bytes.chunks(CRC_BLOCK_BYTES)) {
                 self.tier.cache.put(&self.key, block, part);
             }
-            if wanted.start <= range.start {
-                return Ok(bytes.slice(range.start - wanted.start..range.end - wanted.start));
+            if widened_range.start <= range.start {
+                return Ok(bytes.slice(range.start - widened_range.start..range.end - widened_range.start));
             }
             for block in blocks.start + first..blocks.end {
-                let start = block * CRC_BLOCK_BYTES - wanted.start;
+                let start = block * CRC_BLOCK_BYTES - widened_range.start;
                 found[block - blocks.start] = Some(bytes.slice(start..(start + CRC_BLOCK_BYTES).min(bytes.len())));
             }
         }

@@ -1,4 +1,4 @@
-//! How often, and for how long, a call that failed is made again.
+//! Retries of failed calls: how often, and until when.
 
 use std::time::{Duration, Instant};
 

@@ -1,14 +1,15 @@
-//! Segments on their way to the object store, and objects that no commit names any more.
+//! Moves segments to the object store, and removes objects that no commit names any more.
 //!
 //! 1. The segment is written as any other, in the form of the tier `small`, with its index.
-//! 2. It is put under a key that has its digest in it, unless an attempt before has put it there.
-//! 3. Length and digest of the object are read back. Only then the local file goes.
-//! 4. The mark of the database is looked at once more, and the commit names the object.
+//! 2. It is put under a key that contains its digest, unless an earlier attempt has put it there.
+//! 3. Length and digest of the object are read back. Only then is the local file removed.
+//! 4. The database's mark is checked once more, and the commit names the object.
 //!
-//! Ended anywhere, the table is as it was, and an object that no commit names is taken over by the next attempt or removed.
+//! Interrupted anywhere, the table is unchanged, and the next attempt reuses or removes an object that no commit
+//! names.
 //!
-//! Objects go when local files would: once they are forgotten and no snapshot of this machine is older than that. A store that doesn't answer
-//! then keeps them until the next commit that moves or forgets some.
+//! Objects are removed when local files would be: once they are forgotten and no snapshot of this machine is older
+//! than that. If the store doesn't answer, they stay until the next commit that moves or forgets some.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! One column of a segment, found once and then read by ranges of rows without looking anything up again.
+//! One column of a segment: resolved once, then read by ranges of rows without further lookups.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -50,7 +50,7 @@ enum Source<'a> {
 /// A file whose columns are decoded page by page.
 pub(super) trait PagedFile: std::fmt::Debug + Send + Sync {
     /// Rows of a column, as `wanted` or in the type that the file declares.
-    fn column_rows(&self, position: usize, rows: Range<usize>, wanted: &DataType) -> Result<ArrayRef>;
+    fn column_rows(&self, position: usize, rows: Range<usize>, target: &DataType) -> Result<ArrayRef>;
 
     /// The rows of the page that holds a row of a column; `None` for a column that isn't decoded by pages.
     fn page_rows(&self, position: usize, row: usize) -> Result<Option<Range<usize>>>;
@@ -60,8 +60,8 @@ pub(super) trait PagedFile: std::fmt::Debug + Send + Sync {
 }
 
 impl PagedFile for ParquetFile {
-    fn column_rows(&self, position: usize, rows: Range<usize>, wanted: &DataType) -> Result<ArrayRef> {
-        decode(self, position, rows, wanted)
+    fn column_rows(&self, position: usize, rows: Range<usize>, target: &DataType) -> Result<ArrayRef> {
+        decode(self, position, rows, target)
     }
 
     fn page_rows(&self, position: usize, row: usize) -> Result<Option<Range<usize>>> {
@@ -74,8 +74,8 @@ impl PagedFile for ParquetFile {
 }
 
 impl PagedFile for DenseFile {
-    fn column_rows(&self, position: usize, rows: Range<usize>, wanted: &DataType) -> Result<ArrayRef> {
-        self.decode(position, rows, wanted)
+    fn column_rows(&self, position: usize, rows: Range<usize>, target: &DataType) -> Result<ArrayRef> {
+        self.decode(position, rows, target)
     }
 
     fn page_rows(&self, position: usize, row: usize) -> Result<Option<Range<usize>>> {
@@ -272,12 +272,12 @@ fn have_one_dictionary(parts: &[&DictionaryArray<Int32Type>]) -> bool {
 }
 
 /// Rows of a Parquet column, as `wanted` or in the type that the file declares.
-fn decode(file: &ParquetFile, position: usize, rows: Range<usize>, wanted: &DataType) -> Result<ArrayRef> {
+fn decode(file: &ParquetFile, position: usize, rows: Range<usize>, target: &DataType) -> Result<ArrayRef> {
     let stored = file.schema().field(position).data_type();
     if rows.is_empty() {
         return Ok(arrow::array::new_empty_array(stored));
     }
-    if let Some(values) = file.decode(position, rows.clone(), wanted)? {
+    if let Some(values) = file.decode(position, rows.clone(), target)? {
         return Ok(values);
     }
     let expected = rows.len();

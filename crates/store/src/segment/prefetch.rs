@@ -1,4 +1,4 @@
-//! Asks the processor for bytes that are copied soon, so that their misses of the cache run side by side.
+//! Prefetches bytes into the processor's cache before they are copied, so that cache misses overlap.
 
 /// Bytes of a line of the cache.
 const LINE_BYTES: usize = 64;

@@ -1,6 +1,7 @@
 //! Opens segments and reads ranges of their rows as record batches of the table's schema.
 //!
-//! A segment is a file, an object (`object.rs`), or rows in memory that aren't in a file yet; to who reads it they are the same.
+//! A segment is a file, an object (`object.rs`), or rows in memory that aren't in a file yet; readers treat all three
+//! alike.
 
 mod encoded;
 mod object;
@@ -608,9 +609,9 @@ impl Opened {
 
     /// A column in the type that a table gives it, by its position there.
     fn column(&self, spec: &TableSpec, column: usize, rows: u64) -> ColumnReader<'_> {
-        let wanted = &spec.columns[column];
-        let (rows, data_type) = (usize::try_from(rows).unwrap_or(usize::MAX), wanted.column_type.arrow());
-        let position = wanted.position_in(self.schema());
+        let column_spec = &spec.columns[column];
+        let (rows, data_type) = (usize::try_from(rows).unwrap_or(usize::MAX), column_spec.column_type.arrow());
+        let position = column_spec.position_in(self.schema());
         match (self, position) {
             (_, None) => ColumnReader::absent(data_type, rows),
             (Opened::Arrow(file), Some(position)) => ColumnReader::of_arrow(file, position, data_type, rows),
@@ -703,7 +704,7 @@ impl Iterator for SegmentBatches<'_> {
                 }
                 *next = rows.end;
                 let file = *file;
-                Some(self.fit(|column, wanted| file.decode(column, rows.clone(), wanted), rows.len()))
+                Some(self.fit(|column, data_type| file.decode(column, rows.clone(), data_type), rows.len()))
             }
             Source::Memory { held, next } => {
                 let rows = *next..(next.saturating_add(self.batch_rows)).min(self.end);
@@ -738,11 +739,11 @@ impl Iterator for SegmentBatches<'_> {
                     }
                 };
                 let (file, others) = (*file, others.clone());
-                let stored = |position: usize, wanted: &DataType| {
+                let stored = |position: usize, data_type: &DataType| {
                     if let Ok(at) = others.binary_search(&position) {
                         return other.as_ref().map(|batch| Arc::clone(batch.column(at))).ok_or(Error::Poisoned);
                     }
-                    file.decode(position, rows.clone(), wanted)?.ok_or(Error::Poisoned)
+                    file.decode(position, rows.clone(), data_type)?.ok_or(Error::Poisoned)
                 };
                 Some(self.fit(stored, rows.len()))
             }

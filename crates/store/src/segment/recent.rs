@@ -1,5 +1,5 @@
-//! Pages that a thread decoded last: a statement that reads few rows at a time, block by block or symbol by symbol, decodes each page
-//! once.
+//! A cache of the pages that a thread decoded last: a statement that reads few rows at a time, block by block or
+//! symbol by symbol, decodes each page once.
 
 use std::cell::RefCell;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Rows in any order, looked over once for all the columns that are taken of them.
+//! A list of row numbers in any order, analysed once for all columns that are gathered by it.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -116,8 +116,8 @@ impl Looked {
     }
 
     fn extend(&mut self, least: u32, greatest: u32) {
-        let known = self.between.unwrap_or((least, greatest));
-        self.between = Some((known.0.min(least), known.1.max(greatest)));
+        let bounds = self.between.unwrap_or((least, greatest));
+        self.between = Some((bounds.0.min(least), bounds.1.max(greatest)));
     }
 }
 

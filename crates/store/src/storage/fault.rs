@@ -425,8 +425,8 @@ impl Storage for FaultStorage {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let there = file.live.len();
         if there < length {
-            let (wanted, found) = (format!("{length} bytes"), format!("{there} bytes"));
-            return Err(Error::corrupt(path, there as u64, wanted, found));
+            let (expected, found) = (format!("{length} bytes"), format!("{there} bytes"));
+            return Err(Error::corrupt(path, there as u64, expected, found));
         }
         file.cut(length);
         Ok(Box::new(FaultFile { storage: self.clone(), number, path: path.to_owned() }))

@@ -1,7 +1,7 @@
 //! A folder on a local disk.
 //!
-//! What is made in it is for its owner and group alone, as far as the process's umask leaves that: rows are nobody else's business
-//! unless the operator says so.
+//! New files and folders are accessible only to their owner and group, as far as the process's umask allows that: the
+//! operator decides who else may read rows.
 
 use std::ffi::CString;
 use std::fmt::Debug;

@@ -1,4 +1,4 @@
-//! A file's bytes as they are mapped, and the hint to read some of them ahead.
+//! The mapped bytes of a file, and read-ahead hints.
 
 use std::ops::{Deref, Range};
 use std::path::Path;

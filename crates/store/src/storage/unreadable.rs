@@ -1,17 +1,19 @@
-//! Pages of mapped files that can't be read, because another program cut the file or the disk fails.
+//! Pages of mapped files that can't be read, because another program truncated the file or the disk fails.
 //!
-//! The system tells it by SIGBUS to the thread that touches such a page, which ends a process that doesn't expect it. Here the
-//! signal's handler puts zeros in the place of the page and of all behind it in the mapping, notes that, and lets the thread go on.
-//! What it computes from zeros is nobody's answer: whoever reads mapped bytes asks a [`ReadWatch`] before anything leaves, and fails
-//! with the file and the offset (docs/adr/0021-unreadable-pages-end-statements.md).
+//! The system sends SIGBUS to the thread that touches such a page, which by default ends the process. This handler
+//! replaces the page and all pages after it in the mapping by zeros, records that, and lets the thread continue.
+//! Results computed from zeros must not leave the process: code that reads mapped bytes checks a [`ReadWatch`] before
+//! it returns anything, and fails with file and offset (docs/adr/0021-unreadable-pages-end-statements.md).
 //!
-//! - A mapping is noted before its first byte is touched, and taken out before it is unmapped. A thread that touches a page holds its
-//!   mapping, so the handler finds it.
-//! - The note is written before the zeros are put in place. So who reads zeros and then looks finds the note.
-//! - The handler takes no lock and allocates nothing. Slots are found by a scan, which is cheap beside what has happened; a slot that
-//!   changes meanwhile is another mapping's, and is told by its version.
-//! - A fault elsewhere is handed to the handler that was there before, or ends the process as if there were none. So is every one once
-//!   mapped bytes were handed to readers that ask no watch ([`hand_out_mapped`]): zeros in their hands would be worse than an end.
+//! - A mapping is registered before its first byte is touched, and removed before it is unmapped. A thread that
+//!   touches a page holds its mapping, so the handler finds it.
+//! - Invariant: the record is written before the zeros are in place. So a thread that reads zeros and then checks
+//!   finds the record.
+//! - The handler takes no lock and allocates nothing. It scans the slots, which is cheap for so rare an event; a slot
+//!   that changes meanwhile belongs to another mapping, and its version shows this.
+//! - Other faults go to the previously installed handler, or end the process as if there were none. So do all faults
+//!   once mapped bytes were passed to readers that check no watch ([`hand_out_mapped`]): zeros in their hands would
+//!   be worse than an end.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;

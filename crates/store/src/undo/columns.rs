@@ -1,7 +1,7 @@
-//! Columns that a commit dropped come back: files that were written before it have their values still.
+//! Restores columns that a commit dropped: files written before it still have their values.
 //!
-//! Files that were written anew since have none. So a column comes back only as long as each row that there was then is in a file of then,
-//! or has gone.
+//! Files written since have none. So a column can be restored only while each row of that time is in a file of that
+//! time, or is deleted.
 
 use std::collections::BTreeSet;
 

@@ -1,14 +1,15 @@
-//! Takes back what a commit did, and leaves what came after it.
+//! Undo: reverts a commit, and preserves later changes.
 //!
-//! | What has become of a date since | How it goes back |
+//! | State of a date since the commit | How it is reverted |
 //! | --- | --- |
-//! | the commit only added files, and all are there still | they go |
-//! | no rows have changed | it gets the files that it had, under new names |
-//! | rows have changed | its rows before the commit, after it and now are compared (`rows.rs`) |
+//! | the commit only added files, and all still exist | removes these files |
+//! | its rows haven't changed | restores its old files, under new names |
+//! | its rows have changed | compares its rows before the commit, after it and now (`rows.rs`) |
 //!
-//! A commit that dropped columns changed no date: the columns come back by name (`columns.rs`).
+//! A commit that dropped columns changed no date: the columns are restored by name (`columns.rs`).
 //!
-//! Files that are gone hinder: those that captured rows replaced, and those of changes that are longer ago than the history goes.
+//! Undo is impossible once the old files are gone: those that write-downs replaced, and those of changes older than
+//! the history.
 
 mod columns;
 mod rows;

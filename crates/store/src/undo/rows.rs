@@ -1,8 +1,9 @@
-//! Takes the rows of a commit back where later commits have written their files anew.
+//! Reverts the rows of a commit where later commits have rewritten their files.
 //!
-//! Three states of a date are read side by side: before the commit, after it, and now. All have the order (symbol, time, arrival), so only rows of
-//! one symbol and time are compared with each other, as bytes. Rows that came with the commit go, those that went come back in their old
-//! place, and all others stay. Memory: a chunk of each state, and the rows of one symbol and time.
+//! Three states of a date are read in parallel: before the commit, after it, and now. All are ordered by (symbol,
+//! time, arrival), so only rows of one symbol and time are compared, as bytes. Rows that the commit added are
+//! removed, those that it removed return to their old place, and all others stay. Memory: a chunk of each state, and
+//! the rows of one symbol and time.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Rows whose filters, keys and arguments have to be evaluated, in blocks that stay in cache.
+//! Evaluates filters, keys and arguments over blocks of rows that stay in cache.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -241,7 +241,7 @@ impl State<'_> {
             let Slot::Kept(accumulator) = slot else { continue };
             let mask = match (&aggregate.filter, &mut masks[*same_filter]) {
                 (None, _) => None,
-                (Some(_), Some(known)) => Some(&*known),
+                (Some(_), Some(cached)) => Some(&*cached),
                 (Some(filter), unknown) => {
                     Some(&*unknown.insert(self.conditions.hold(filter, chunk, self.asked.constants)?))
                 }
@@ -251,7 +251,7 @@ impl State<'_> {
             let mut arguments = Vec::with_capacity(same.len());
             for (argument, number) in aggregate.arguments.iter().zip(same) {
                 let array = match &as_they_stand[*number] {
-                    Some(known) => known,
+                    Some(cached) => cached,
                     None => {
                         let value = argument.evaluate(chunk, self.asked.constants)?.into_array(chunk.rows())?;
                         as_they_stand[*number].insert(value)
@@ -261,7 +261,7 @@ impl State<'_> {
                     // In the order of groups once the others are null.
                     (Some(_), _) if matches!(only, Only::NotNull(_)) => array,
                     (None, _) => array,
-                    (Some(_), Some(known)) => known,
+                    (Some(_), Some(cached)) => cached,
                     (Some(order), None) => in_order[*number].insert(order.put(array)?),
                 };
                 arguments.push(ArrayRef::clone(array));
@@ -300,24 +300,24 @@ impl State<'_> {
                 }
                 _ => continue,
             };
-            let (texts, known) = (&mut self.texts[position], &mut self.text_words[position]);
+            let (texts, cached) = (&mut self.texts[position], &mut self.text_words[position]);
             // As many rows of the cover as this block's filter lets one expect.
             let blocks = TextResults::of_all(chunk) / chunk.wanted().max(1);
             let coded = codes::coded_column(expr, chunk, blocks.max(1).saturating_mul(chunk.rows()))?;
-            if let Some((column, dictionary)) = coded.filter(|(_, coded)| !known.has_refused(coded.values())) {
+            if let Some((column, dictionary)) = coded.filter(|(_, coded)| !cached.has_refused(coded.values())) {
                 let values = || codes::over_texts(expr, column, &dictionary, asked.constants);
-                let key = ValueKey::of_codes(position, &dictionary, texts, known, values);
+                let key = ValueKey::of_codes(position, &dictionary, texts, cached, values);
                 if let Some(key) = codes::unless_refused(key)? {
                     keys.push(key);
                     continue;
                 }
-                known.refuse(dictionary.values());
+                cached.refuse(dictionary.values());
             }
             let array = match expr.evaluate_coded(chunk, asked.constants)? {
                 Some(coded) => coded,
                 None => expr.evaluate(chunk, asked.constants)?.into_array(chunk.rows())?,
             };
-            keys.push(ValueKey::new(position, &array, texts, known)?);
+            keys.push(ValueKey::new(position, &array, texts, cached)?);
         }
         Ok(keys)
     }

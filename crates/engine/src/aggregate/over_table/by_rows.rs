@@ -1,5 +1,6 @@
-//! Keys that change with nearly every row, though rows are in their order: the symbol where each has a row or two a segment, and keys of the time
-//! where rows are as far from each other as these reach. Found span by span they cost more than looked at as any other key.
+//! Keys that change with nearly every row although rows are ordered: symbols with one or two rows per segment, and
+//! time buckets about as short as the distance between rows. Galloping to the end of each span would cost more than
+//! reading the keys row by row.
 
 use crate::aggregate::Key;
 use crate::error::{Error, Result};
@@ -19,19 +20,19 @@ const SPANS_MIN: usize = 1 << 12;
 const SAMPLE: (usize, usize) = (1 << 10, 4);
 
 /// The keys, and the covers, of what is better grouped row by row; `None` where the order of the rows does.
-pub(super) fn by_rows(asked: &TableAggregate<'_>, covers: &[Cover]) -> Result<Option<(Vec<Key>, Vec<Cover>)>> {
+pub(super) fn by_rows(input: &TableAggregate<'_>, covers: &[Cover]) -> Result<Option<(Vec<Key>, Vec<Cover>)>> {
     let rows: usize = covers.iter().map(Cover::wanted).sum();
     if rows < SPANS_MIN {
         return Ok(None);
     }
     let spans: usize = covers.iter().map(|cover| cover.spans.len()).sum();
     let has_short_runs = spans >= SPANS_MIN && rows < spans * ROWS_OF_SPAN_MIN;
-    if !has_short_runs || !may_be_joined(asked) {
-        let is_short = has_short_stretches(asked, covers)?;
-        return Ok(is_short.then(|| (asked.keys.to_vec(), covers.to_vec())));
+    if !has_short_runs || !may_be_joined(input) {
+        let is_short = has_short_stretches(input, covers)?;
+        return Ok(is_short.then(|| (input.keys.to_vec(), covers.to_vec())));
     }
-    let keys = asked.keys.iter().map(|key| match key {
-        Key::Symbol => match asked.snapshot.spec().symbol_position() {
+    let keys = input.keys.iter().map(|key| match key {
+        Key::Symbol => match input.snapshot.spec().symbol_position() {
             Some(symbol) => Ok(Key::Value(Expr::Column(symbol))),
             None => Err(Error::Unsupported("a table without symbols".to_owned())),
         },
@@ -42,9 +43,9 @@ pub(super) fn by_rows(asked: &TableAggregate<'_>, covers: &[Cover]) -> Result<Op
 
 /// Whether spans may be of several symbols: where the symbol is a key it tells rows apart as any other key. Else a filter may ask for the symbol
 /// of a span, and rows that are picked by their time are the first or last of it.
-fn may_be_joined(asked: &TableAggregate<'_>) -> bool {
-    let by_symbol = asked.keys.iter().any(|key| matches!(key, Key::Symbol));
-    by_symbol || !picks_by_time(asked.aggregates) && asked.aggregates.iter().all(|aggregate| aggregate.filter.is_none())
+fn may_be_joined(input: &TableAggregate<'_>) -> bool {
+    let by_symbol = input.keys.iter().any(|key| matches!(key, Key::Symbol));
+    by_symbol || !picks_by_time(input.aggregates) && input.aggregates.iter().all(|aggregate| aggregate.filter.is_none())
 }
 
 /// A cover whose spans are of several symbols where they stand side by side.
@@ -60,15 +61,15 @@ fn joined(cover: &Cover) -> Cover {
 }
 
 /// Whether keys of the time change every few rows, judged by some of them.
-fn has_short_stretches(asked: &TableAggregate<'_>, covers: &[Cover]) -> Result<bool> {
-    let cuts = Cuts::new(asked);
+fn has_short_stretches(input: &TableAggregate<'_>, covers: &[Cover]) -> Result<bool> {
+    let cuts = Cuts::new(input);
     if cuts.is_empty() {
         return Ok(false);
     }
     let (mut rows, mut stretches) = (0, 0);
     for cover in covers.iter().step_by((covers.len() / SAMPLE.1).max(1)).take(SAMPLE.1) {
         let first = cover.first(SAMPLE.0);
-        let columns = CoverColumns::new(asked.snapshot, &first);
+        let columns = CoverColumns::new(input.snapshot, &first);
         let times = columns.times()?;
         for span in &first.spans {
             rows += span.rows.len();

@@ -1,4 +1,4 @@
-//! Rows of several dates in the order of their groups.
+//! Visits rows of several dates symbol by symbol, so that groups come in order.
 
 use std::sync::Arc;
 

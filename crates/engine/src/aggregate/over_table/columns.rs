@@ -1,4 +1,4 @@
-//! Columns of blocks of rows, without those that a filter leaves out.
+//! Columns of a block of rows, without the rows that a filter removes.
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
-//! Where groups change as time goes on: at the ends of buckets, at the instants at which a key that is a step of time, such as a session
-//! by `CASE WHEN time < ...`, has another value, and at the ends of the hours or days that a key is a function of, such as
-//! `extract(hour FROM time)`. Between them nothing is evaluated row by row.
+//! The times at which the group changes: the ends of buckets, the bounds of a key that is a step function of time,
+//! such as a session by `CASE WHEN time < ...`, and the ends of the hours or days of a key such as `extract(hour FROM
+//! time)`. Between two such times no key is evaluated.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -64,8 +64,8 @@ pub(super) struct Cut {
 }
 
 impl<'a> Cuts<'a> {
-    pub fn new(asked: &'a TableAggregate<'a>) -> Cuts<'a> {
-        let spec = asked.snapshot.spec();
+    pub fn new(aggregation: &'a TableAggregate<'a>) -> Cuts<'a> {
+        let spec = aggregation.snapshot.spec();
         let time_position = spec.time_position();
         let mut cuts = Cuts {
             bucket: None,
@@ -76,14 +76,14 @@ impl<'a> Cuts<'a> {
             time_type: spec.columns[time_position].column_type.arrow(),
             time_position,
         };
-        for (key, of_key) in asked.keys.iter().enumerate().filter(|_| !asked.by_rows) {
+        for (key, of_key) in aggregation.keys.iter().enumerate().filter(|_| !aggregation.by_rows) {
             match of_key {
                 Key::Bucket(buckets) => cuts.bucket = Some((key, buckets.as_ref())),
                 Key::Value(expr) => {
-                    if let Some(instants) = steps(expr, time_position, asked.constants) {
+                    if let Some(instants) = steps(expr, time_position, aggregation.constants) {
                         cuts.instants.extend(instants);
                         cuts.steps.push(Step { key, expr, words: RefCell::default() });
-                    } else if let Some(grain) = grain(expr, time_position, asked.constants) {
+                    } else if let Some(grain) = grain(expr, time_position, aggregation.constants) {
                         cuts.grain = Some(cuts.grain.map_or(grain, |known| known.min(grain)));
                         cuts.grains.push(Grain { key, expr, words: RefCell::default() });
                     }
@@ -165,15 +165,15 @@ impl<'a> Cuts<'a> {
         }
         let nulls = words.len() - 1;
         for step in &self.steps {
-            let known = &mut step.words.borrow_mut()[cut.passed];
-            let word = match *known {
+            let cached = &mut step.words.borrow_mut()[cut.passed];
+            let word = match *cached {
                 Some(word) => word,
                 None => {
                     let instant = match cut.passed.checked_sub(1) {
                         Some(last) => self.instants[last],
                         None => i64::MIN,
                     };
-                    *known.insert(self.word_at(step.expr, instant, &mut texts[step.key], constants)?)
+                    *cached.insert(self.word_at(step.expr, instant, &mut texts[step.key], constants)?)
                 }
             };
             words[step.key] = word.unwrap_or(0);
@@ -181,8 +181,8 @@ impl<'a> Cuts<'a> {
         }
         for grain in &self.grains {
             let start = cut.grain.unwrap_or(i64::MIN);
-            let known = grain.words.borrow().get(&start).copied();
-            let word = match known {
+            let cached = grain.words.borrow().get(&start).copied();
+            let word = match cached {
                 Some(word) => word,
                 None => {
                     let word = self.word_at(grain.expr, start, &mut texts[grain.key], constants)?;

@@ -1,4 +1,5 @@
-//! Plain columns: by the summaries of blocks where they do, else by slices of the columns as they are mapped.
+//! Aggregates over plain columns: from block summaries where a whole block is in one group, otherwise over slices of
+//! the mapped columns.
 
 use std::ops::Range;
 

@@ -1,12 +1,14 @@
 //! Aggregation over a table, along the order of its rows.
 //!
-//! - The symbol is constant in a span, and so is what follows from it alone (`of_symbol.rs`). A bucket is a range of rows found by galloping: no row is hashed for either.
-//! - Where all arguments are plain columns, whole blocks of 1,024 rows are taken from their summaries, and only the rows at the
-//!   edges of a range are read (`direct.rs`). First and last read one row of each group.
+//! - The symbol, and what follows from it alone (`of_symbol.rs`), is constant in a span, and galloping finds the rows of a bucket: none of them hashes a
+//!   row.
+//! - If all arguments are plain columns, whole blocks of 1,024 rows are taken from their summaries, and only the rows
+//!   at the edges of a range are read (`direct.rs`). First and last read one row of each group.
 //! - Otherwise filters and arguments are evaluated over blocks of rows that stay in cache (`blocks.rs`).
-//! - Where runs of a symbol, or stretches of a key of time, are of few rows each, keys are looked at row by row (`by_rows.rs`).
-//! - Where groups turn out to be very many, the work begins anew in two passes (`scatter.rs`).
-//! - Large work is dealt out to threads by rows (`table/deal.rs`); each has its own groups, which are merged in the order of the rows.
+//! - If a symbol, or an interval of a time key, has only a few rows, keys are evaluated row by row (`by_rows.rs`).
+//! - If the number of groups turns out to be very large, the aggregation restarts in two passes (`scatter.rs`).
+//! - Threads share large inputs by rows (`table/deal.rs`). Each has its own groups, which are merged in the order of
+//!   the rows.
 
 mod blocks;
 mod by_rows;

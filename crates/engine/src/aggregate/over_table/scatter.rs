@@ -1,8 +1,10 @@
-//! Groups of very many values, in two passes: rows are dealt out to parts by a hash of their keys, and each part is grouped by itself.
+//! Two-pass grouping for very many groups: the first pass partitions rows by a hash of their keys, the second groups
+//! each part.
 //!
-//! A table of a million groups misses the cache several times a row, and what threads have found in it has to be put together. The groups of one
-//! part fit into a cache, and no two threads meet in it. Rows go through memory once more, in blocks whose columns are put in the order of the
-//! parts; of so many rows at a time as the statement's memory allows. At the end the groups of all parts are put in the order of their first rows.
+//! A hash table of a million groups misses the cache several times per row, and merging the tables of several threads
+//! misses it again. The groups of one part fit into the cache, and no group is in two parts. Cost: rows are written
+//! to memory once more, in blocks whose columns are reordered by part, as many rows at a time as the statement's
+//! memory allows. At the end the groups of all parts are sorted by their first rows.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;

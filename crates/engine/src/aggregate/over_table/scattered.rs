@@ -1,4 +1,4 @@
-//! The second pass: the groups of one part, and those of all parts together.
+//! The second pass of two-pass grouping: groups one part, and combines the parts.
 
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use arrow::compute::cast;

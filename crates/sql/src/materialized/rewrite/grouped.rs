@@ -1,4 +1,4 @@
-//! What the rows of a materialized view are, if they are groups of a table's rows: keys, and aggregates over the rows of a group.
+//! Materialized views whose rows are groups of a table's rows: their keys, and their aggregates.
 
 use std::collections::{HashMap, HashSet};
 

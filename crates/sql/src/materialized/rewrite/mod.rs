@@ -1,11 +1,11 @@
-//! Statements over a table that a materialized view answers, where the view says so: `SELECT sym, sum(size) FROM trade GROUP BY sym` reads the
-//! minutes of `bars` in the place of the trades.
+//! Query rewrite: statements over a table that a materialized view answers, if the view allows it. `SELECT sym,
+//! sum(size) FROM trade GROUP BY sym` reads the minutes of `bars` instead of the trades.
 //!
-//! - A statement is rewritten as text, before the queries of views come into it (`views.rs`): from then on it costs what a statement over the view
-//!   costs, and parts that are stale are computed as in one.
-//! - Rewritten is a select over the table alone whose keys and conditions are made of the view's keys, and whose aggregates can be put together
-//!   from the view's (`select.rs` over `grouped.rs`). Every other one stays as it is.
-//! - Names and types of the answer's columns have to be the same; else the statement runs as it was written.
+//! - A statement is rewritten as text, before the queries of views are inserted (`views.rs`): from then on it costs
+//!   as much as a statement over the view, and stale parts are computed as there.
+//! - Only a select over the table alone is rewritten, if its keys and conditions can be computed from the view's
+//!   keys, and its aggregates merged from the view's (`select.rs` over `grouped.rs`).
+//! - If names or types of the answer's columns differ, the statement runs as written.
 
 mod grouped;
 mod scope;

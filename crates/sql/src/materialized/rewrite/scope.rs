@@ -1,4 +1,4 @@
-//! What names mean in a select over one table, and its expressions in one spelling.
+//! Resolves names in a select over one table, and normalises its expressions.
 
 use std::collections::HashSet;
 

@@ -1,8 +1,10 @@
-//! A select over a table as one over a view of the table's groups.
+//! Rewrites a select over a table to one over a view of the table's groups.
 //!
-//! - Keys and conditions are expressions of the view's keys. The time may be in coarser buckets, and within bounds at which buckets begin.
-//! - An aggregate is one of the view's, put together over the groups that fall into one: sums and counts are added, `first` is that of the earliest
-//!   bucket. If no groups fall together, every value of the view is at hand.
+//! - Keys and conditions are expressions of the view's keys. Time buckets may be coarser, and bounds of the time must
+//!   be bucket limits.
+//! - An aggregate is merged from the view's over the groups of each output group: sums and counts are added, `first`
+//!   is that of the earliest bucket. If each output group is one group of the view, every column of the view can be
+//!   used.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;

@@ -1,7 +1,7 @@
-//! The operator that has the engine make its rows.
+//! The operator whose rows the engine computes.
 //!
-//! Shapes: one stream of batches of up to the session's batch size, in no order that may be relied on. The engine works on a thread
-//! of its own and stops when the stream is dropped. What it holds counts against the statement's memory.
+//! Shapes: one stream of batches of up to the session's batch size, in no defined order. The engine works on a thread
+//! of its own and stops when the stream is dropped. Its memory counts against the statement's.
 
 use std::fmt::{self, Formatter};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -146,8 +146,8 @@ async fn batches(
     let note = |what| *ran.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
     let memory = MemoryConsumer::new("TickPartExec").register(context.memory_pool());
     let stop = StopOnDrop(Arc::default());
-    let (asked, given, stopped) = (Arc::clone(&part), Arc::clone(&context), Arc::clone(&stop.0));
-    let made = tokio::task::spawn_blocking(move || by_engine(&asked, &given, (&stopped, &progress), memory));
+    let (engine_part, given, stopped) = (Arc::clone(&part), Arc::clone(&context), Arc::clone(&stop.0));
+    let made = tokio::task::spawn_blocking(move || by_engine(&engine_part, &given, (&stopped, &progress), memory));
     let made = made.await.map_err(|error| DataFusionError::External(Box::new(error)))??;
     let reason = match made {
         Made::Rows { batches, memory, read } => {

@@ -1,7 +1,7 @@
-//! Parts of a statement that run as tick plans where the whole doesn't.
+//! Parts of a statement that run as tick plans when the whole doesn't.
 //!
-//! A join of two groupings, a mean that rows are compared with, a union with something that the engine doesn't know: DataFusion
-//! runs such a statement, and each grouping in it that has a tick plan becomes a leaf of DataFusion's plan.
+//! DataFusion runs, for example, a join of two groupings, a comparison of rows with a mean, or a union with a step
+//! that the engine lacks; each grouping in it that has a tick plan becomes a leaf of DataFusion's plan.
 //!
 //! ```text
 //! Join: Full                        Join: Full
@@ -11,8 +11,9 @@
 //!     TableScan: trade
 //! ```
 //!
-//! Groupings alone, for they make few rows of many; rows that aren't grouped stream through DataFusion. Of those the ones that the
-//! engine makes faster, and in which nothing can fail. What the engine refuses when it runs, DataFusion plans then.
+//! Only groupings become parts, because they reduce many rows to few; other rows stream through DataFusion. And only
+//! those that the engine computes faster and that can't fail. If the engine refuses one while it runs, DataFusion
+//! plans it.
 
 mod exec;
 mod find;

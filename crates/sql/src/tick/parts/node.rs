@@ -1,6 +1,6 @@
-//! The part of a logical plan, and how it is planned.
+//! A part as a node of the logical plan, and its physical planning.
 //!
-//! It has no input, so that no rule of the optimizer moves a filter or a limit into what the engine runs.
+//! It has no input, so no optimizer rule can move a filter or a limit into it, where the engine wouldn't see it.
 
 use std::cmp::Ordering;
 use std::fmt::{self, Formatter};

@@ -1,4 +1,4 @@
-//! One column of a dense file: where its chunks are, and their values in the type that is asked for.
+//! One column of a dense file: the positions of its chunks, and its values in the requested type.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -142,8 +142,8 @@ impl Column {
             let first = number * CHUNK_ROWS;
             let of_chunk = rows.start.max(first) - first..rows.end.min(first + CHUNK_ROWS) - first;
             // Where its pages are, is known of a chunk that is open.
-            let known = recent_chunk((file_number, self.number, number));
-            let wanted = known.map_or(place.clone(), |chunk| {
+            let cached = recent_chunk((file_number, self.number, number));
+            let wanted = cached.map_or(place.clone(), |chunk| {
                 let pages = of_chunk.start / PAGE_ROWS..of_chunk.end.div_ceil(PAGE_ROWS).min(chunk.head.pages.len());
                 chunk.start + chunk.head.place(pages.start).start..chunk.start + chunk.head.place(pages.end - 1).end
             });

@@ -1,4 +1,4 @@
-//! An opened dense segment: mapped bytes that are checked as they are touched.
+//! An open dense segment: mapped bytes, checked when they are first touched.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,12 +58,12 @@ impl DenseFile {
     }
 
     /// A range of rows of a column, as `wanted` or in the type that the file declares.
-    pub(crate) fn decode(&self, position: usize, rows: Range<usize>, wanted: &DataType) -> Result<ArrayRef> {
+    pub(crate) fn decode(&self, position: usize, rows: Range<usize>, data_type: &DataType) -> Result<ArrayRef> {
         let Some(column) = self.columns.get(position) else { return Err(Error::Poisoned) };
-        let read = |rows| column.read(&self.file, self.number, rows, wanted);
+        let read = |rows| column.read(&self.file, self.number, rows, data_type);
         let Some(page) = column.page_rows(rows.start) else { return read(rows) };
         let key = PageKey { file: self.number, position, first_row: page.start };
-        recent::rows_of(key, page, rows, wanted, read)
+        recent::rows_of(key, page, rows, data_type, read)
     }
 
     /// Asks for the bytes of a range of rows of a column, without waiting for them.
@@ -103,8 +103,8 @@ fn footer(file: &CheckedFile) -> Result<Footer> {
 
 /// What zstd has compressed, which takes at most so many bytes; as much memory is set aside as the frame says, if that isn't more.
 pub(super) fn decompress(bytes: &[u8], most: usize) -> Result<Vec<u8>, String> {
-    let said = zstd::zstd_safe::get_frame_content_size(bytes).ok().flatten();
-    match said.and_then(|length| usize::try_from(length).ok()) {
+    let content_size = zstd::zstd_safe::get_frame_content_size(bytes).ok().flatten();
+    match content_size.and_then(|length| usize::try_from(length).ok()) {
         Some(length) if length <= most => {
             zstd::bulk::decompress(bytes, length).map_err(|error| format!("zstd: {error}"))
         }

@@ -168,9 +168,9 @@ impl ChunkHead {
         let head = chunk.get(..of_head)?;
         let (count, tables) = (u32_at(head, 0) as usize, u32_at(head, 4) as usize);
         let tables = of_head..of_head.checked_add(tables)?;
-        let (said, checked) = (u32_at(head, of_head - CHECKSUM_BYTES), &head[..of_head - CHECKSUM_BYTES]);
+        let (stored_checksum, checked) = (u32_at(head, of_head - CHECKSUM_BYTES), &head[..of_head - CHECKSUM_BYTES]);
         if count != rows.div_ceil(PAGE_ROWS)
-            || crc32c::crc32c_append(crc32c::crc32c(checked), chunk.get(tables.clone())?) != said
+            || crc32c::crc32c_append(crc32c::crc32c(checked), chunk.get(tables.clone())?) != stored_checksum
         {
             return None;
         }

@@ -1,8 +1,9 @@
-//! Dense segments: columns as chunks of numbers that the pco codec has compressed, for dates that are hardly read.
+//! Dense segments: columns as chunks of numbers compressed by the pco codec, for dates that are rarely read.
 //!
-//! - Written ([`writer`]): prices and sizes as whole numbers and times in their coarsest exact unit, as in Parquet segments; one column
-//!   after the other, a chunk of rows at a time.
-//! - Read ([`file`], [`chunk`]): a page of a chunk is found by the chunk's head, checked by its own checksum, and decoded by itself.
+//! - Writing ([`writer`]): prices and sizes as whole numbers and times in their coarsest exact unit, as in Parquet
+//!   segments; column by column, a chunk of rows at a time.
+//! - Reading ([`file`], [`chunk`]): the chunk's head gives the position of a page, which has its own checksum and is
+//!   decoded by itself.
 //!
 //! Bytes ([`format`]): docs/format/segment.md. Choices and measurements: docs/adr/0084-a-dense-tier-of-pco.md.
 

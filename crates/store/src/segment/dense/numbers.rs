@@ -1,5 +1,5 @@
-//! Numbers as pco compresses them. One codec, in two types: every whole number, code and time as 64 bits, since narrower types pack no
-//! better, and floats that no whole number stands for.
+//! Numbers as pco compresses them, in two types: `i64` for whole numbers, codes and times, because narrower types
+//! compress no better, and `f64` for floats that aren't whole numbers times a power of ten.
 
 use std::cell::RefCell;
 

@@ -1,5 +1,5 @@
-//! Writes dense segments: one column after the other, of each a chunk of rows at a time, so that beside the rows themselves no more than
-//! the numbers of one column are in memory.
+//! Writes dense segments column by column, a chunk of rows at a time: beside the rows themselves, memory holds the
+//! numbers of one column.
 
 use std::collections::HashMap;
 use std::io::Write;

@@ -1,8 +1,8 @@
-//! One column of a Parquet file: where its pages are, and their values in the type that is asked for.
+//! One column of a Parquet file: the positions of its pages, and its values in the requested type.
 //!
-//! Pages of whole numbers, floats, truth values and coded texts are decoded here, each by itself and straight into the array that is
-//! handed out: no reader is made for a range, and a range costs the pages that it touches. What else there is (lists, texts without
-//! codes, pages of other writers) is left to the `parquet` crate.
+//! Pages of whole numbers, floats, booleans and dictionary-coded texts are decoded here, each by itself and directly
+//! into the output array: a range creates no reader object, and costs only the pages that it touches. The `parquet`
+//! crate decodes the rest: lists, texts without a dictionary, pages of other writers.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -106,7 +106,7 @@ impl Column {
 
     /// Adds the pages of a row group; whether they are of a kind that is decoded here.
     fn add(&mut self, file: &CheckedFile, chunk: &ColumnChunkMetaData, rows: Range<usize>) -> Result<bool> {
-        let known = |encoding| {
+        let supported = |encoding| {
             use Encoding::{BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY};
             use Encoding::{PLAIN, RLE, RLE_DICTIONARY};
             matches!(
@@ -115,7 +115,7 @@ impl Column {
             )
         };
         let codec = chunk.compression_codec();
-        if !chunk.encodings().all(known) || !page::is_known(codec) {
+        if !chunk.encodings().all(supported) || !page::is_known(codec) {
             return Ok(false);
         }
         if self.is_coded()

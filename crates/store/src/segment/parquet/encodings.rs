@@ -1,7 +1,8 @@
-//! Parquet's encodings of whole numbers, and of what is the same bit for bit: floats and codes of a dictionary.
+//! Parquet's encodings of whole numbers, and of types with the same bits: floats and dictionary codes.
 //!
-//! A decoder gives the numbers in runs of at most [`GROUP`] to a function, so that nothing is written down twice, and stops where
-//! no more are wanted. It gives `None` for bytes that are none of its encoding: too short ones, or numbers that can't be.
+//! A decoder passes the numbers to a function in runs of at most [`GROUP`], so no intermediate buffer is written, and
+//! stops after the last requested number. It returns `None` for bytes that are invalid in its encoding: too short, or
+//! numbers out of range.
 //!
 //! Source: <https://parquet.apache.org/docs/file-format/data-pages/encodings/>.
 

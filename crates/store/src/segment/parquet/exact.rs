@@ -1,8 +1,8 @@
-//! Floats as whole numbers: prices and sizes come from decimal text, so that `x * 10^k` is whole for a small k, and a whole number
-//! packs far better than a float.
+//! Floats as whole numbers: prices and sizes originate as decimal text, so `x * 10^k` is whole for a small k, and a
+//! whole number packs far better than a float.
 //!
-//! A column is stored so if **every** value comes back bit for bit; NaN, infinities, negative zero and numbers of more digits make
-//! it stay a column of floats.
+//! Invariant: a column is stored so only if **every** value decodes to the same bits. NaN, infinities, negative zero
+//! or numbers with more digits leave it a column of floats.
 
 use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};

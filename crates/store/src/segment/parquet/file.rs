@@ -1,4 +1,4 @@
-//! An opened Parquet segment: mapped bytes that are checked as they are touched.
+//! An open Parquet segment: mapped bytes, checked when they are first touched.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -111,12 +111,12 @@ impl ParquetFile {
 
     /// A range of rows of a column, as `wanted` or in the type that the file declares; `None` for a column that [`ParquetFile::read`]
     /// reads.
-    pub(crate) fn decode(&self, position: usize, rows: Range<usize>, wanted: &DataType) -> Result<Option<ArrayRef>> {
+    pub(crate) fn decode(&self, position: usize, rows: Range<usize>, data_type: &DataType) -> Result<Option<ArrayRef>> {
         let Some(column) = self.column(position)? else { return Ok(None) };
-        let read = |rows| column.read(&self.file, rows, wanted);
+        let read = |rows| column.read(&self.file, rows, data_type);
         let Some(page) = column.page_rows(rows.start) else { return read(rows).map(Some) };
         let key = PageKey { file: self.number, position, first_row: page.start };
-        recent::rows_of(key, page, rows, wanted, read).map(Some)
+        recent::rows_of(key, page, rows, data_type, read).map(Some)
     }
 
     /// Asks for the bytes of a range of rows of a column, without waiting for them.

@@ -1,8 +1,9 @@
 //! Parquet segments: files that any tool opens, written to be small and read page by page.
 //!
-//! - Written ([`writer`]): prices and sizes as whole numbers and their power of ten ([`exact`]), times in their coarsest exact unit,
-//!   each column in the encoding that a sample of it asks for, short pages.
-//! - Read ([`file`], [`column`]): pages are found by the file's list of pages, and decoded straight into arrays.
+//! - Writing ([`writer`]): prices and sizes as whole numbers and their power of ten ([`exact`]), times in their
+//!   coarsest exact unit, each column in the encoding that is smallest on a sample, short pages.
+//! - Reading ([`file`], [`column`]): the offset index gives the positions of pages, which are decoded directly into
+//!   arrays.
 //!
 //! Bytes: docs/format/segment.md. Choices and measurements: docs/adr/0052-parquet-is-read-page-by-page.md.
 

@@ -1,4 +1,4 @@
-//! The bytes of a page: checked, decompressed, and which of its values are null.
+//! The bytes of a page: checked and decompressed, with its definition levels as a validity mask.
 
 use std::cell::RefCell;
 use std::ops::Range;

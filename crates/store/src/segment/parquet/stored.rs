@@ -1,4 +1,4 @@
-//! The types that columns have in a Parquet segment: those that pack best, and give back every bit.
+//! The physical types of columns in a Parquet segment: the smallest that preserve every bit.
 
 use std::sync::Arc;
 

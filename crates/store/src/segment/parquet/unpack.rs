@@ -1,6 +1,7 @@
-//! Numbers of a few bits each, packed without a gap, the least bit first: what all of Parquet's encodings of whole numbers are made of.
+//! Unpacks bit-packed numbers, least significant bit first, the basis of all of Parquet's encodings of whole numbers.
 //!
-//! 32 numbers of `width` bits take `4 * width` bytes. Each width has a function of its own, in which all shifts are constants.
+//! 32 numbers of `width` bits take `4 * width` bytes. Each width has a function of its own, in which all shifts are
+//! constants.
 
 /// Numbers that are unpacked at once.
 pub(super) const GROUP: usize = 32;

@@ -1,4 +1,4 @@
-//! Numbers of pages become an Arrow array.
+//! Builds Arrow arrays from the numbers of pages.
 
 use std::sync::Arc;
 

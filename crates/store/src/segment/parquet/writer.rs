@@ -1,7 +1,7 @@
 //! Writes Parquet segments.
 //!
-//! Each column gets the encoding that a sample of its values asks for: each candidate encodes the sample, and the fewest bytes win.
-//! A codec that saves little isn't used, since it costs each reader.
+//! Each column gets the encoding that is smallest on a sample of its values. A codec that saves little isn't used,
+//! because every reader pays for it.
 
 use std::io::Write;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Rows as the bytes that a tier's file would have, in memory: what a tier takes of them, and what reading it costs.
+//! Encodes rows as a tier's file in memory, to measure its size and the time to read it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! Segments in the object store: opened by their index, their file by the first column that is read.
+//! Segments in the object store: opened by their local index; the object's footer is read with the first column.
 
 use std::sync::{Arc, OnceLock};
 
