@@ -41,11 +41,11 @@ impl Choice<'_> {
         let mut result = self.null();
         let mut open = BooleanArray::from(vec![true; columns.rows()]);
         for (condition, value) in self.branches {
-            let rows = SomeRows::asked(columns, open.clone());
+            let rows = SomeRows::selected(columns, open.clone());
             let holds = codes::condition(condition, &rows, constants)?;
-            let asked = spread(&open, &holds);
-            result = put(&asked, value, &result, columns, constants)?;
-            open = BooleanArray::new(open.values() & &!asked.values(), None);
+            let selected = spread(&open, &holds);
+            result = put(&selected, value, &result, columns, constants)?;
+            open = BooleanArray::new(open.values() & &!selected.values(), None);
         }
         match self.otherwise {
             Some(value) => put(&open, value, &result, columns, constants),
@@ -64,21 +64,21 @@ fn chosen(mask: &BooleanArray, value: &Value, other: &Value) -> Result<Value> {
 
 /// The values of an expression in the rows of a mask, in the others those that there are.
 fn put(
-    asked: &BooleanArray,
+    selected: &BooleanArray,
     value: &Expr,
     others: &Value,
     columns: &dyn Columns,
     constants: &[ArrayRef],
 ) -> Result<Value> {
-    if asked.true_count() == 0 {
+    if selected.true_count() == 0 {
         return Ok(others.clone());
     }
-    let rows = SomeRows::asked(columns, asked.clone());
+    let rows = SomeRows::selected(columns, selected.clone());
     let value = match value.evaluate(&rows, constants)? {
-        Value::Array(array) => Value::Array(take(&array, &places(asked), None)?),
+        Value::Array(array) => Value::Array(take(&array, &places(selected), None)?),
         one => one,
     };
-    chosen(asked, &value, others)
+    chosen(selected, &value, others)
 }
 
 /// For each row that a mask sets its place among these, for others null.
@@ -114,7 +114,7 @@ impl<'a> SomeRows<'a> {
 
     /// Rows that ask for a value, of which choices within it compute no more than is asked for either: were each to try all rows first, one
     /// within the other, their number would double with each.
-    fn asked(columns: &'a dyn Columns, mask: BooleanArray) -> SomeRows<'a> {
+    fn selected(columns: &'a dyn Columns, mask: BooleanArray) -> SomeRows<'a> {
         SomeRows { are_asked: true, ..SomeRows::new(columns, mask) }
     }
 }

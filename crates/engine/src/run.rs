@@ -168,7 +168,7 @@ fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
         Plan::AggregateTable { scan, keys, key_types, aggregates } => {
             let covers = match picked_end(keys, aggregates, scan) {
                 Some((end, by_time)) => {
-                    found(scan, setting, |snapshot, wanted| find_end(snapshot, wanted, end, by_time))?
+                    find_covers(scan, setting, |snapshot, wanted| find_end(snapshot, wanted, end, by_time))?
                 }
                 None => {
                     let by_symbol = needs_symbols(table(scan, setting)?, keys, aggregates, setting.constants);
@@ -325,10 +325,10 @@ fn picked_end(keys: &[Key], aggregates: &[Aggregate], scan: &Scan) -> Option<(En
 
 /// The wanted rows of a table, counted.
 pub(crate) fn covers(scan: &Scan, by_symbol: bool, setting: &Setting<'_>) -> Result<Vec<Cover>> {
-    found(scan, setting, |snapshot, wanted| find(snapshot, wanted, by_symbol, setting.threads))
+    find_covers(scan, setting, |snapshot, wanted| find(snapshot, wanted, by_symbol, setting.threads))
 }
 
-fn found(
+fn find_covers(
     scan: &Scan,
     setting: &Setting<'_>,
     find: impl FnOnce(&TableSnapshot, &Wanted) -> Result<Vec<Cover>>,
@@ -359,7 +359,7 @@ fn ends(input: &Plan, keys: &[SortKey], count: usize, setting: &Setting<'_>) -> 
         return Ok(None);
     }
     let ends = Ends { latest: *descending, count, of_each_symbol: false };
-    let covers = found(scan, setting, |snapshot, wanted| find_by_time(snapshot, wanted, ends, setting.threads))?;
+    let covers = find_covers(scan, setting, |snapshot, wanted| find_by_time(snapshot, wanted, ends, setting.threads))?;
     rows(scan, &covers, outputs, types, None, setting).map(Some)
 }
 
@@ -376,7 +376,7 @@ fn ends_of_symbols(input: &Plan, calls: &[WindowCall], setting: &Setting<'_>) ->
         return Ok(None);
     }
     let ends = Ends { latest: key.descending, count, of_each_symbol: true };
-    let covers = found(scan, setting, |snapshot, wanted| find_by_time(snapshot, wanted, ends, setting.threads))?;
+    let covers = find_covers(scan, setting, |snapshot, wanted| find_by_time(snapshot, wanted, ends, setting.threads))?;
     rows(scan, &covers, outputs, types, None, setting).map(Some)
 }
 

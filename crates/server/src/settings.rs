@@ -134,7 +134,7 @@ impl std::str::FromStr for Address {
 
 impl Address {
     /// One of the constants of this module.
-    fn known(text: &str) -> Address {
+    fn preset(text: &str) -> Address {
         text.parse().unwrap_or(Address::Off)
     }
 }
@@ -149,7 +149,7 @@ pub struct Http {
 
 impl Default for Http {
     fn default() -> Http {
-        Http { address: Address::known(HTTP_ADDRESS) }
+        Http { address: Address::preset(HTTP_ADDRESS) }
     }
 }
 
@@ -163,7 +163,7 @@ pub struct Flight {
 
 impl Default for Flight {
     fn default() -> Flight {
-        Flight { address: Address::known(FLIGHT_ADDRESS) }
+        Flight { address: Address::preset(FLIGHT_ADDRESS) }
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Groups {
     ascending: bool,
     /// Scratch: the hashes of rows, and their groups.
     hashes: Vec<u32>,
-    known: Vec<u32>,
+    existing: Vec<u32>,
 }
 
 impl Groups {
@@ -58,7 +58,7 @@ impl Groups {
             len: 0,
             ascending: true,
             hashes: Vec::new(),
-            known: Vec::new(),
+            existing: Vec::new(),
         }
     }
 
@@ -96,14 +96,14 @@ impl Groups {
             return words.chunks_exact(stride).for_each(|words| take(self.find(words)));
         }
         // Hashes of neighbours don't wait for each other, nor do their look-ups for memory.
-        let (mut hashes, mut known) = (std::mem::take(&mut self.hashes), std::mem::take(&mut self.known));
+        let (mut hashes, mut existing) = (std::mem::take(&mut self.hashes), std::mem::take(&mut self.existing));
         hashes.clear();
         hashes.extend(words.chunks_exact(stride).map(|words| half(hash(seed, words))));
-        self.known_rows(words, &hashes, &mut known);
-        for ((words, hash), known) in words.chunks_exact(stride).zip(&hashes).zip(&known) {
-            take(if *known == NONE { self.find_by(words, |_| *hash) } else { *known });
+        self.known_rows(words, &hashes, &mut existing);
+        for ((words, hash), existing) in words.chunks_exact(stride).zip(&hashes).zip(&existing) {
+            take(if *existing == NONE { self.find_by(words, |_| *hash) } else { *existing });
         }
-        (self.hashes, self.known) = (hashes, known);
+        (self.hashes, self.existing) = (hashes, existing);
     }
 
     fn find_by(&mut self, words: &[u64], hash: impl FnOnce(&[u64]) -> u32) -> u32 {
@@ -127,7 +127,7 @@ impl Groups {
     }
 
     /// The group of some words among those of the table.
-    fn known(&self, words: &[u64], hash: u32) -> Option<u32> {
+    fn existing(&self, words: &[u64], hash: u32) -> Option<u32> {
         self.table.find(hash, |group| are_same(self.words(group as usize), words))
     }
 
@@ -136,7 +136,7 @@ impl Groups {
         self.table.first(hashes, groups);
         for ((words, hash), group) in words.chunks_exact(self.stride).zip(hashes).zip(groups) {
             if *group != NONE && !are_same(self.words(*group as usize), words) {
-                *group = self.known(words, *hash).unwrap_or(NONE);
+                *group = self.existing(words, *hash).unwrap_or(NONE);
             }
         }
     }
@@ -214,21 +214,21 @@ pub(super) fn merged(
     let look_up = |mut chunk: Vec<u64>| {
         translate(&mut chunk);
         let hashes: Vec<u32> = chunk.chunks_exact(stride).map(|words| half(hash(ours.seed, words))).collect();
-        let mut known = Vec::with_capacity(hashes.len());
-        ours.known_rows(&chunk, &hashes, &mut known);
-        Ok((chunk, hashes, known))
+        let mut existing = Vec::with_capacity(hashes.len());
+        ours.known_rows(&chunk, &hashes, &mut existing);
+        Ok((chunk, hashes, existing))
     };
     let threads = parallel::threads_for(len, 0, threads);
     let looked_up: Vec<(Vec<u64>, Vec<u32>, Vec<u32>)> = parallel::each_of(chunks.into_iter(), threads, look_up)?;
     let mut mapping = Vec::with_capacity(len);
-    for (chunk, hashes, known) in looked_up {
-        for ((words, hash), known) in chunk.chunks_exact(stride).zip(hashes).zip(known) {
-            mapping.push(match known {
+    for (chunk, hashes, existing) in looked_up {
+        for ((words, hash), existing) in chunk.chunks_exact(stride).zip(hashes).zip(existing) {
+            mapping.push(match existing {
                 NONE => {
                     groups.table.insert(hash, number(groups.len));
                     groups.add(words)
                 }
-                known => known,
+                existing => existing,
             });
         }
     }
@@ -316,22 +316,22 @@ impl Texts {
             if recent.is_same(&short) {
                 return recent.number;
             }
-            let entry = self.short.entry(hash, |known| known.is_same(&short), |known| known.hash(seed));
+            let entry = self.short.entry(hash, |existing| existing.is_same(&short), |existing| existing.hash(seed));
             *recent = match &entry {
-                hashbrown::hash_table::Entry::Occupied(known) => *known.get(),
+                hashbrown::hash_table::Entry::Occupied(existing) => *existing.get(),
                 hashbrown::hash_table::Entry::Vacant(_) => ShortText { number: next, ..short },
             };
             match entry {
-                hashbrown::hash_table::Entry::Occupied(known) => return known.get().number,
+                hashbrown::hash_table::Entry::Occupied(existing) => return existing.get().number,
                 hashbrown::hash_table::Entry::Vacant(place) => _ = place.insert(*recent),
             }
         } else {
             let hash = self.hasher.hash_one(text);
-            let is_it = |known: &LongText| known.hash == hash && self.text(known.number) == text;
-            if let Some(known) = self.long.find(hash, is_it) {
-                return known.number;
+            let is_it = |existing: &LongText| existing.hash == hash && self.text(existing.number) == text;
+            if let Some(existing) = self.long.find(hash, is_it) {
+                return existing.number;
             }
-            self.long.insert_unique(hash, LongText { hash, number: next }, |known| known.hash);
+            self.long.insert_unique(hash, LongText { hash, number: next }, |existing| existing.hash);
         }
         self.all.push_str(text);
         self.ends.push(self.all.len());
@@ -500,16 +500,16 @@ mod tests {
     fn groups_are_found_again_whatever_their_order() {
         let mut groups = Groups::new(2);
         let words = |number: u64| [number % 7, (number * 31 % 1000) << 32, u64::from(number % 13 == 0)];
-        let mut known: Vec<[u64; 3]> = Vec::new();
+        let mut existing: Vec<[u64; 3]> = Vec::new();
         for number in 0..3000 {
             let words = words(number * 17 % 3000);
-            let expected = known.iter().position(|one| *one == words).unwrap_or_else(|| {
-                known.push(words);
-                known.len() - 1
+            let expected = existing.iter().position(|one| *one == words).unwrap_or_else(|| {
+                existing.push(words);
+                existing.len() - 1
             });
             assert_eq!(groups.find(&words) as usize, expected);
         }
-        assert_eq!(groups.len(), known.len());
+        assert_eq!(groups.len(), existing.len());
     }
 
     /// Groups of others, some of which are known and whose texts have other numbers, get the numbers that they would get one by one.

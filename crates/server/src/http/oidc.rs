@@ -90,8 +90,8 @@ pub(super) async fn state(State(server): Server, headers: HeaderMap) -> Response
     let caller = session.and_then(|token| server.callers.of_session(token, Role::Read).ok());
     let user = caller.as_ref().map(Caller::name);
     let provider = server.callers.vouching().map(|vouching| json!({ "name": vouching.name(), "path": "/auth/oidc" }));
-    let told: Value = json!({ "oidc": provider, "session": user.map(|user| json!({ "user": &*user })) });
-    private(Json(told).into_response())
+    let session_json: Value = json!({ "oidc": provider, "session": user.map(|user| json!({ "user": &*user })) });
+    private(Json(session_json).into_response())
 }
 
 /// `GET /auth/oidc`: sends the browser to the provider.
@@ -108,7 +108,7 @@ pub(super) async fn begin(State(server): Server, headers: HeaderMap) -> Response
         set_cookie(&mut response, cookies, (&cookies.sign_in, &sign_in.cookie), "Lax", SIGN_IN_SECONDS);
         Ok(response)
     };
-    private(begun.await.unwrap_or_else(|problem| told(&problem)))
+    private(begun.await.unwrap_or_else(|problem| problem_response(&problem)))
 }
 
 /// What the provider sends the browser back with.
@@ -141,7 +141,7 @@ pub(super) async fn callback(
                 reason = problem.message,
                 "a sign-in by the provider was refused"
             );
-            told(&problem)
+            problem_response(&problem)
         }
     };
     set_cookie(&mut response, cookies, (&cookies.sign_in, ""), "Lax", 0);
@@ -177,7 +177,7 @@ async fn finish(
 }
 
 /// A failure as people read it.
-fn told(problem: &Problem) -> Response {
+fn problem_response(problem: &Problem) -> Response {
     let text =
         format!("You aren't signed in ({}): {}\n\nThe console is at /\n", problem.code.as_str(), problem.message);
     let mut response = (problem.code.status(), text).into_response();

@@ -30,7 +30,7 @@ pub(crate) const FOLLOWER_REQUESTS_MAX: usize = 32;
 /// `POST /replica/state`
 pub(super) async fn state(State(server): Server, headers: HeaderMap, body: Body) -> Outcome<Response> {
     let (leader, place) = leader(&server, &headers).await?;
-    let asker: Asker = asked(&server, &headers, body).await?;
+    let asker: Asker = parse_request(&server, &headers, body).await?;
     let outcome = on_thread(move || (leader.state(&asker), place).0).await?;
     Ok(outcome.map_or_else(refusal, |state| Json(state).into_response()))
 }
@@ -38,7 +38,7 @@ pub(super) async fn state(State(server): Server, headers: HeaderMap, body: Body)
 /// `POST /replica/journal`
 pub(super) async fn journal(State(server): Server, headers: HeaderMap, body: Body) -> Outcome<Response> {
     let (leader, place) = leader(&server, &headers).await?;
-    let JournalAsk { asker, after, bytes_max } = asked(&server, &headers, body).await?;
+    let JournalAsk { asker, after, bytes_max } = parse_request(&server, &headers, body).await?;
     let part = on_thread(move || (leader.journal(&asker, after, bytes_max), place).0).await?;
     Ok(part.map_or_else(refusal, |part| bytes(part.encode())))
 }
@@ -46,7 +46,7 @@ pub(super) async fn journal(State(server): Server, headers: HeaderMap, body: Bod
 /// `POST /replica/file`
 pub(super) async fn file(State(server): Server, headers: HeaderMap, body: Body) -> Outcome<Response> {
     let (leader, place) = leader(&server, &headers).await?;
-    let FileAsk { asker, path, offset, bytes_max } = asked(&server, &headers, body).await?;
+    let FileAsk { asker, path, offset, bytes_max } = parse_request(&server, &headers, body).await?;
     let part = on_thread(move || (leader.file(&asker, &path, offset, bytes_max), place).0).await?;
     Ok(part.map_or_else(refusal, bytes))
 }
@@ -88,7 +88,7 @@ async fn leader(server: &Shared, headers: &HeaderMap) -> Outcome<(Arc<dyn Leader
     Ok((leader, place))
 }
 
-async fn asked<T: DeserializeOwned>(server: &Shared, headers: &HeaderMap, body: Body) -> Outcome<T> {
+async fn parse_request<T: DeserializeOwned>(server: &Shared, headers: &HeaderMap, body: Body) -> Outcome<T> {
     let body = read_body(server, headers, body).await?;
     serde_json::from_slice(&body)
         .map_err(|error| Problem::new(Code::Request, format!("this is no request of a follower: {error}")))

@@ -84,9 +84,9 @@ impl Default for Parameters {
 }
 
 /// The name of a setting as it is kept.
-fn known(name: &str) -> Result<&'static str, Refusal> {
-    let found = DEFAULTS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-    found.map(|(known, _)| *known).ok_or_else(|| {
+fn supported(name: &str) -> Result<&'static str, Refusal> {
+    let found = DEFAULTS.iter().find(|(supported, _)| supported.eq_ignore_ascii_case(name));
+    found.map(|(supported, _)| *supported).ok_or_else(|| {
         Refusal::new("42704", format!("unrecognized configuration parameter \"{name}\"; SplayDB has those that docs/reference/postgres.md lists"))
     })
 }
@@ -104,8 +104,8 @@ impl Parameters {
     }
 
     pub(super) fn get(&self, name: &str) -> Result<&str, Refusal> {
-        let known = known(name)?;
-        Ok(self.values.get(known).map_or("", String::as_str))
+        let supported = supported(name)?;
+        Ok(self.values.get(supported).map_or("", String::as_str))
     }
 
     pub(super) fn is_read_only(&self) -> bool {
@@ -130,16 +130,16 @@ impl Parameters {
     /// # Errors
     /// One that isn't known, or a value that it can't have here.
     pub(super) fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Refusal> {
-        let known = known(name)?;
+        let supported = supported(name)?;
         let value = match value {
-            None => self.first.get(known).cloned().unwrap_or_default(),
-            Some(value) => accepted(known, value)?,
+            None => self.first.get(supported).cloned().unwrap_or_default(),
+            Some(value) => accepted(supported, value)?,
         };
         // A setting of the transaction itself ends with it.
-        if let Some(ends) = self.ends.as_mut().filter(|_| !known.starts_with("transaction_")) {
-            ends.committed.insert(known, value.clone());
+        if let Some(ends) = self.ends.as_mut().filter(|_| !supported.starts_with("transaction_")) {
+            ends.committed.insert(supported, value.clone());
         }
-        self.values.insert(known, value);
+        self.values.insert(supported, value);
         Ok(())
     }
 

@@ -80,7 +80,7 @@ pub(super) fn write_interval(out: &mut impl Write, months: i32, days: i64, micro
 mod tests {
     use super::*;
 
-    fn told(write: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> String {
+    fn written(write: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> String {
         let mut out = Vec::new();
         write(&mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -96,10 +96,10 @@ mod tests {
             (-719_163, "0001-12-31 BC"),
             (2_932_897, "10000-01-01"),
         ] {
-            assert_eq!(told(|out| write_date(out, days)), expected);
+            assert_eq!(written(|out| write_date(out, days)), expected);
         }
-        assert_eq!(told(|out| write_timestamp(out, -1)), "1969-12-31 23:59:59.999999");
-        assert_eq!(told(|out| write_timestamp(out, 1_767_364_200_123_400)), "2026-01-02 14:30:00.1234");
+        assert_eq!(written(|out| write_timestamp(out, -1)), "1969-12-31 23:59:59.999999");
+        assert_eq!(written(|out| write_timestamp(out, 1_767_364_200_123_400)), "2026-01-02 14:30:00.1234");
         for ((months, days, micros), expected) in [
             ((0, 0, 0), "00:00:00"),
             ((14, -3, 4_500_000), "1 year 2 mons -3 days 00:00:04.5"),
@@ -107,7 +107,7 @@ mod tests {
             ((-1, 0, -1), "-1 mons -00:00:00.000001"),
             ((0, 0, 360_000_000_000), "100:00:00"),
         ] {
-            assert_eq!(told(|out| write_interval(out, months, days, micros)), expected);
+            assert_eq!(written(|out| write_interval(out, months, days, micros)), expected);
         }
     }
 }

@@ -165,7 +165,7 @@ pub(super) fn set_options(
 ) -> Result<Changed> {
     let supported = [&[QUERY_REWRITE][..], &LIFECYCLE].concat();
     refuse_unknown(options, &supported, "that ALTER MATERIALIZED VIEW changes; there are")?;
-    let view = found(database, name)?;
+    let view = view_named(database, name)?;
     let query_rewrite = query_rewrite(options)?;
     let of_rows = options::of_lifecycle(options)?;
     let commit = match of_rows.is_empty() {
@@ -189,7 +189,7 @@ fn rows_of(database: &Database, view: &View) -> Result<Table> {
 }
 
 /// A materialized view by its name.
-fn found(database: &Database, name: &str) -> Result<View> {
+fn view_named(database: &Database, name: &str) -> Result<View> {
     match database.view(name)? {
         Some(view) if view.materialized.is_some() => Ok(view),
         Some(view) => fault(format!("{:?} is a view whose rows aren't kept", view.name)),
@@ -199,7 +199,7 @@ fn found(database: &Database, name: &str) -> Result<View> {
 
 /// Keeps the rows of all parts of a view that are stale and not live.
 pub(super) fn refresh(session: &Session, name: &str, stop: Stop<'_>) -> Result<Refreshed> {
-    let view = found(session.database(), name)?;
+    let view = view_named(session.database(), name)?;
     let mut done = Refreshed::default();
     let mut looks = 0;
     loop {
@@ -272,8 +272,8 @@ fn keep(
 }
 
 impl Session {
-    /// Keeps the rows of a materialized view that are stale, but for parts with rows of the table that are in no file yet. What a statement
-    /// that reads the view gives is the same before and after.
+    /// Computes and stores the stale parts of a materialized view, except parts for which the table has live rows.
+    /// Statements that read the view give the same rows before and after.
     ///
     /// # Errors
     /// [`Error::Statement`] if there is no such view; those of its query and of a load. What was kept before stays.
@@ -286,7 +286,7 @@ impl Session {
     /// # Errors
     /// As [`Session::refresh`].
     pub fn refresh_due(&self, view: &str, stop: Stop<'_>) -> Result<(usize, u64)> {
-        let view = found(self.database(), view)?;
+        let view = view_named(self.database(), view)?;
         let state = self.materialized().state(self, &view, stop)?;
         let due: Vec<u64> = state.parts.iter().filter(|part| part.is_due()).map(|part| part.rows).collect();
         Ok((due.len(), due.iter().sum()))

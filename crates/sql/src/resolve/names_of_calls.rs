@@ -101,7 +101,7 @@ const AGGREGATES: [&str; 17] = [
     "weighted_avg",
 ];
 
-fn found<'a>(list: &[(&str, &'a str)], name: &str) -> Option<&'a str> {
+fn lookup<'a>(list: &[(&str, &'a str)], name: &str) -> Option<&'a str> {
     list.iter().find(|(alias, _)| *alias == name).map(|(_, here)| *here)
 }
 
@@ -120,8 +120,8 @@ pub(super) fn stands_for_another(call: &Function) -> bool {
         "string_agg" => args == 1,
         "time_bucket" => is_of_numbers(call),
         name => {
-            found(&RENAMED, name).is_some()
-                || found(&PARTS, name).is_some()
+            lookup(&RENAMED, name).is_some()
+                || lookup(&PARTS, name).is_some()
                 || OTHERS.contains(&name)
                 || templates::is_template(call)
         }
@@ -142,14 +142,14 @@ pub(super) fn spelt_out(call: &mut Function) -> Result<Option<Expr>> {
     if let Some(expression) = templates::written_out(call)? {
         return Ok(Some(expression));
     }
-    if let Some(part) = found(&PARTS, &name) {
+    if let Some(part) = lookup(&PARTS, &name) {
         if let Some(args) = plain(call, 1) {
             args.insert(0, argument(text(part)));
             rename(call, "date_part");
         }
         return Ok(None);
     }
-    if let Some(here) = found(&RENAMED, &name) {
+    if let Some(here) = lookup(&RENAMED, &name) {
         rename(call, here);
     }
     match name.as_str() {

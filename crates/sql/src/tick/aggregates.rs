@@ -34,8 +34,8 @@ impl AggregateOf {
         if !params.order_by.is_empty() && !call.func.supports_within_group_clause() {
             return unknown(format!("{name} with such an order"));
         }
-        let said = |error: DataFusionError| Unknown(format!("the aggregate {name}: {error}"));
-        let types = params.args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>, _>>().map_err(said)?;
+        let failed = |error: DataFusionError| Unknown(format!("the aggregate {name}: {error}"));
+        let types = params.args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let fields = types.iter().enumerate();
         let fields: Vec<Field> =
             fields.map(|(number, of)| Field::new(format!("a{number}"), of.clone(), true)).collect();
@@ -61,7 +61,7 @@ impl AggregateOf {
             .order_by(order)
             .with_distinct(params.distinct)
             .build()
-            .map_err(said)?;
+            .map_err(failed)?;
         if expr.field().data_type() != result {
             return unknown(format!("the aggregate {name} as a {result}"));
         }
@@ -93,10 +93,10 @@ impl AggregateKernel for AggregateOf {
 
     fn accumulator(&self) -> Result<Box<dyn KernelAccumulator>> {
         let state: Box<dyn GroupsAccumulator> = if self.expr.groups_accumulator_supported() {
-            self.expr.create_groups_accumulator().map_err(said)?
+            self.expr.create_groups_accumulator().map_err(failed)?
         } else {
             // Refused now rather than at the first row.
-            self.expr.create_accumulator().map_err(said)?;
+            self.expr.create_accumulator().map_err(failed)?;
             Box::new(EachGroup { expr: Arc::clone(&self.expr), states: Vec::new(), bytes: 0 })
         };
         let mut state = State { state, arguments: self.arguments.clone() };
@@ -206,13 +206,13 @@ struct State {
 impl State {
     /// Makes room for groups, none of whose rows may have come.
     fn grow(&mut self, total: usize) -> Result<()> {
-        self.state.update_batch(&self.nothing(), &[], None, total).map_err(said)
+        self.state.update_batch(&self.nothing(), &[], None, total).map_err(failed)
     }
 
     /// Has the state note which groups have values: without a filter DataFusion takes it that each group has a row.
     fn expect_empty_groups(&mut self) -> Result<()> {
         let filter = BooleanArray::from(Vec::<bool>::new());
-        self.state.update_batch(&self.nothing(), &[], Some(&filter), 0).map_err(said)
+        self.state.update_batch(&self.nothing(), &[], Some(&filter), 0).map_err(failed)
     }
 
     fn nothing(&self) -> Vec<ArrayRef> {
@@ -222,7 +222,7 @@ impl State {
 
 impl KernelAccumulator for State {
     fn update(&mut self, arguments: &[ArrayRef], groups: &[usize], total: usize) -> Result<()> {
-        self.state.update_batch(arguments, groups, None, total).map_err(said)
+        self.state.update_batch(arguments, groups, None, total).map_err(failed)
     }
 
     fn merge(&mut self, other: Box<dyn KernelAccumulator>, groups: &[usize], total: usize) -> Result<()> {
@@ -232,13 +232,13 @@ impl KernelAccumulator for State {
             return Ok(());
         }
         other.grow(groups.len())?;
-        let state = other.state.state(EmitTo::All).map_err(said)?;
-        self.state.merge_batch(&state, groups, total).map_err(said)
+        let state = other.state.state(EmitTo::All).map_err(failed)?;
+        self.state.merge_batch(&state, groups, total).map_err(failed)
     }
 
     fn finish(mut self: Box<Self>, total: usize) -> Result<ArrayRef> {
         self.grow(total)?;
-        let result = self.state.evaluate(EmitTo::All).map_err(said)?;
+        let result = self.state.evaluate(EmitTo::All).map_err(failed)?;
         if result.len() == total { Ok(result) } else { Err(Error::Function("a result of another length".to_owned())) }
     }
 
@@ -251,6 +251,6 @@ impl KernelAccumulator for State {
     }
 }
 
-fn said(error: DataFusionError) -> Error {
+fn failed(error: DataFusionError) -> Error {
     Error::Function(error.to_string())
 }

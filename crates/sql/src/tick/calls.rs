@@ -41,12 +41,12 @@ impl ScalarFunction for ScalarCall {
             .map(|value| {
                 Ok(match value {
                     Value::Array(array) => ColumnarValue::Array(Arc::clone(array)),
-                    Value::Scalar(one) => ColumnarValue::Scalar(ScalarValue::try_from_array(one, 0).map_err(said)?),
+                    Value::Scalar(one) => ColumnarValue::Scalar(ScalarValue::try_from_array(one, 0).map_err(failed)?),
                 })
             })
             .collect::<Result<Vec<_>>>()?;
         let all_constant = args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
-        let bytes = most_bytes(self.name(), &args, rows).map_err(said)?;
+        let bytes = most_bytes(self.name(), &args, rows).map_err(failed)?;
         let needed = usize::try_from(bytes).unwrap_or(usize::MAX);
         if needed > RESULT_BYTES_MAX {
             return Err(Error::Memory { needed, limit: RESULT_BYTES_MAX });
@@ -58,16 +58,16 @@ impl ScalarFunction for ScalarCall {
             return_field: Arc::clone(&self.result),
             config_options: Arc::clone(&self.options),
         });
-        Ok(match result.map_err(said)? {
+        Ok(match result.map_err(failed)? {
             ColumnarValue::Array(array) if all_constant && array.len() == 1 => Value::Scalar(array),
             ColumnarValue::Array(array) => Value::Array(array),
-            ColumnarValue::Scalar(value) => Value::Scalar(value.to_array().map_err(said)?),
+            ColumnarValue::Scalar(value) => Value::Scalar(value.to_array().map_err(failed)?),
         })
     }
 
     /// Of parts of times and of their texts.
     fn grain(&self, arguments: &[Option<&ArrayRef>]) -> Option<i64> {
-        let (said, instant) = match (arguments, self.name()) {
+        let (part_text, instant) = match (arguments, self.name()) {
             ([Some(part), None], "date_part" | "date_trunc") => (part, 1),
             ([None, Some(format)], "to_char") => (format, 0),
             ([None, Some(zone), rest @ ..], LOCAL_DATE) => {
@@ -80,8 +80,8 @@ impl ScalarFunction for ScalarCall {
         let DataType::Timestamp(TimeUnit::Nanosecond, zone) = self.arguments.get(instant)?.data_type() else {
             return None;
         };
-        let Ok(ScalarValue::Utf8(Some(said))) = ScalarValue::try_from_array(said, 0) else { return None };
-        let grain = if instant == 1 { grain_of_part(&said)? } else { grain_of_format(&said)? };
+        let Ok(ScalarValue::Utf8(Some(part_text))) = ScalarValue::try_from_array(part_text, 0) else { return None };
+        let grain = if instant == 1 { grain_of_part(&part_text)? } else { grain_of_format(&part_text)? };
         Some(grain.min(zone.as_deref().map_or(i64::MAX, grain_of_zone)))
     }
 }
@@ -153,7 +153,7 @@ impl WindowCall {
         Ok(call)
     }
 
-    /// Whether it looks at frames, row by row.
+    /// Whether the function evaluates frames row by row.
     pub fn needs_frames(&self) -> Result<bool> {
         Ok(self.evaluator()?.uses_window_frame())
     }
@@ -169,7 +169,7 @@ impl WindowCall {
         };
         let fields: Vec<FieldRef> = self.arguments.iter().map(field).collect();
         let args = PartitionEvaluatorArgs::new(&exprs, &fields, false, self.ignore_nulls);
-        self.function.partition_evaluator_factory(args).map_err(said)
+        self.function.partition_evaluator_factory(args).map_err(failed)
     }
 }
 
@@ -180,7 +180,7 @@ impl PartitionFunction for WindowCall {
             true => evaluator.evaluate_all_with_rank(rows, peers),
             false => evaluator.evaluate_all(arguments, rows),
         };
-        let result = result.map_err(said)?;
+        let result = result.map_err(failed)?;
         if result.len() == rows { Ok(result) } else { Err(Error::Function("a result of another length".to_owned())) }
     }
 
@@ -281,7 +281,7 @@ impl Ranks {
     }
 }
 
-fn said(error: datafusion::error::DataFusionError) -> Error {
+fn failed(error: datafusion::error::DataFusionError) -> Error {
     Error::Function(error.to_string())
 }
 

@@ -30,7 +30,7 @@ const LIST_ROWS_MAX: usize = 10_000;
 /// Most rows of the side of a join that is read first.
 pub(super) const SIDE_ROWS_MAX: usize = 1 << 20;
 
-pub(super) fn said(error: DataFusionError) -> Unknown {
+pub(super) fn failed(error: DataFusionError) -> Unknown {
     Unknown(error.to_string())
 }
 
@@ -88,7 +88,7 @@ impl Recogniser<'_> {
 
     /// A join, over a left side that may be narrower than its own.
     pub(super) fn join(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, Unknown> {
-        match asof_parts(join).map_err(said)? {
+        match asof_parts(join).map_err(failed)? {
             Some(parts) => self.asof(join, &parts, left),
             None if is_plain(join, JoinType::Inner)? => {
                 let (join, _) = narrowed_sides(join, None)?;
@@ -135,7 +135,7 @@ impl Recogniser<'_> {
         let mut right_keys = Vec::with_capacity(pairs.len());
         for (left_key, right_key) in &pairs {
             let (left_key, right_key) = (as_text(left_key, left_schema), as_text(right_key, right_schema));
-            let key_type = |expr: &Expr, schema: &DFSchema| expr.get_type(schema).map_err(said);
+            let key_type = |expr: &Expr, schema: &DFSchema| expr.get_type(schema).map_err(failed);
             let (left_type, right_type) = (key_type(left_key, left_schema)?, key_type(right_key, right_schema)?);
             if !LookupTable::takes(&left_type, &right_type) || !ValueList::takes(&right_type) {
                 return unknown(format!("a join by a {left_type}"));
@@ -144,7 +144,7 @@ impl Recogniser<'_> {
                 return unknown("a join by something computed of the right");
             };
             left_keys.push(left_key);
-            right_keys.push(right_schema.index_of_column(right_key).map_err(said)?);
+            right_keys.push(right_schema.index_of_column(right_key).map_err(failed)?);
         }
         if listed.is_none()
             && (is_inner || rest.is_none())
@@ -222,9 +222,9 @@ impl Recogniser<'_> {
             };
             on.push((own.clone(), key));
         }
-        let right = Projection::try_new(outputs, Arc::clone(&join.right)).map_err(said)?;
+        let right = Projection::try_new(outputs, Arc::clone(&join.right)).map_err(failed)?;
         let right = Arc::new(LogicalPlan::Projection(right));
-        let schema = build_join_schema(join.left.schema(), right.schema(), &join.join_type).map_err(said)?;
+        let schema = build_join_schema(join.left.schema(), right.schema(), &join.join_type).map_err(failed)?;
         let width = join.schema.fields().len();
         let join = Join { right, on, filter: conjunction(rest), schema: Arc::new(schema), ..join.clone() };
         let joined = self.lookup(&join, left)?.into_plan(&join.schema);
@@ -268,7 +268,7 @@ impl Recogniser<'_> {
     ) -> Result<Stage, Unknown> {
         let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
         let of_left = |key: &&Expr| match key {
-            Expr::Column(column) => left_schema.index_of_column(column).map_err(said),
+            Expr::Column(column) => left_schema.index_of_column(column).map_err(failed),
             _ => unknown("a join of a large table by something computed of the other"),
         };
         let left_keys = left_keys.iter().map(of_left).collect::<Result<Vec<_>, _>>()?;
@@ -296,7 +296,7 @@ impl Recogniser<'_> {
         let (mut outputs, mut fields) = (Vec::with_capacity(left_keys.len()), Vec::with_capacity(left_keys.len()));
         for key in left_keys {
             outputs.push(self.convert(key, left_schema)?);
-            fields.push(Field::new("key", key.get_type(left_schema).map_err(said)?, true));
+            fields.push(Field::new("key", key.get_type(left_schema).map_err(failed)?, true));
         }
         let input = Box::new(self.stage(left)?.into_plan(left_schema));
         let schema = Arc::new(Schema::new(fields));
@@ -442,7 +442,7 @@ fn is_of_pairs(condition: &Expr) -> bool {
 /// Whether it is such a join by keys, and not by time, with more than a list: its sides may be narrowed before.
 fn is_plain(join: &Join, kind: JoinType) -> Result<bool, Unknown> {
     let has_keys = !join.on.is_empty() || join.filter.is_some();
-    let is_plain = join.join_type == kind && has_keys && asof_parts(join).map_err(said)?.is_none();
+    let is_plain = join.join_type == kind && has_keys && asof_parts(join).map_err(failed)?.is_none();
     Ok(is_plain && listed(&join.right)?.is_none())
 }
 
@@ -510,13 +510,13 @@ fn is_query(expr: &Expr) -> bool {
 /// Whether all that a condition reads, and that is something, are columns of a side.
 pub(super) fn is_of(condition: &Expr, schema: &DFSchema) -> Result<bool, Unknown> {
     let columns = condition.column_refs();
-    Ok(!columns.is_empty() && check_all_columns_from_schema(&columns, schema).map_err(said)?)
+    Ok(!columns.is_empty() && check_all_columns_from_schema(&columns, schema).map_err(failed)?)
 }
 
 /// A side of a join with a filter above it, if there is one.
 pub(super) fn with_filter(conditions: Vec<Expr>, side: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>, Unknown> {
     match conjunction(conditions) {
-        Some(filter) => Ok(Arc::new(LogicalPlan::Filter(Filter::try_new(filter, Arc::clone(side)).map_err(said)?))),
+        Some(filter) => Ok(Arc::new(LogicalPlan::Filter(Filter::try_new(filter, Arc::clone(side)).map_err(failed)?))),
         None => Ok(Arc::clone(side)),
     }
 }
@@ -678,7 +678,7 @@ fn constant(expr: &Expr) -> Result<Option<ScalarValue>, Unknown> {
         Expr::Literal(value, None) => Ok(Some(value.clone())),
         Expr::Cast(cast) => {
             let value = constant(&cast.expr)?;
-            value.map(|value| value.cast_to(cast.field.data_type()).map_err(said)).transpose()
+            value.map(|value| value.cast_to(cast.field.data_type()).map_err(failed)).transpose()
         }
         _ => Ok(None),
     }
@@ -693,7 +693,7 @@ pub(super) fn listed(plan: &LogicalPlan) -> Result<Option<Vec<ArrayRef>>, Unknow
             let mut chosen: Vec<ArrayRef> = Vec::with_capacity(projection.expr.len());
             for expr in &projection.expr {
                 let Expr::Column(column) = expr.clone().unalias() else { return Ok(None) };
-                let position = projection.input.schema().index_of_column(&column).map_err(said)?;
+                let position = projection.input.schema().index_of_column(&column).map_err(failed)?;
                 chosen.push(Arc::clone(&columns[position]));
             }
             Some(chosen)
@@ -704,9 +704,9 @@ pub(super) fn listed(plan: &LogicalPlan) -> Result<Option<Vec<ArrayRef>>, Unknow
                 let mut column = Vec::with_capacity(values.values.len());
                 for row in &values.values {
                     let Some(value) = constant(&row[position])? else { return Ok(None) };
-                    column.push(value.cast_to(field.data_type()).map_err(said)?);
+                    column.push(value.cast_to(field.data_type()).map_err(failed)?);
                 }
-                let array = ScalarValue::iter_to_array(column).map_err(said)?;
+                let array = ScalarValue::iter_to_array(column).map_err(failed)?;
                 if array.data_type() != field.data_type() {
                     return Ok(None);
                 }

@@ -264,8 +264,9 @@ impl Converter<'_> {
         if is_rewritten(name) {
             return self.strict(expr, schema);
         }
-        let field =
-            |expr: &Expr| -> Result<FieldRef, Unknown> { expr.to_field(schema).map(|(_, field)| field).map_err(said) };
+        let field = |expr: &Expr| -> Result<FieldRef, Unknown> {
+            expr.to_field(schema).map(|(_, field)| field).map_err(failed)
+        };
         let fields = call.args.iter().map(field).collect::<Result<Vec<_>, _>>()?;
         let result = field(expr)?;
         let arguments = call.args.iter().map(|arg| self.convert(arg, schema)).collect::<Result<Vec<_>, _>>()?;
@@ -295,7 +296,7 @@ impl Converter<'_> {
             // Patterns and the like stay as they are, but for what each run brings.
             part.transform_up(|part| taken.lifted(part))
         });
-        self.expression(taken_apart.map_err(said)?.data, taken, expr, schema)
+        self.expression(taken_apart.map_err(failed)?.data, taken, expr, schema)
     }
 
     /// An expression that may leave out some of its parts, as a whole by DataFusion's kernels over the columns that it reads.
@@ -303,7 +304,7 @@ impl Converter<'_> {
         let is_query = |expr: &Expr| {
             matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::ScalarSubquery(_))
         };
-        if expr.exists(|expr| Ok(is_query(expr) || matches!(expr, Expr::OuterReferenceColumn(_, _)))).map_err(said)? {
+        if expr.exists(|expr| Ok(is_query(expr) || matches!(expr, Expr::OuterReferenceColumn(_, _)))).map_err(failed)? {
             return unknown(format!("the expression {expr}"));
         }
         check_functions(expr)?;
@@ -315,7 +316,7 @@ impl Converter<'_> {
             }
             part => taken.lifted(part),
         });
-        self.expression(taken_apart.map_err(said)?.data, taken, expr, schema)
+        self.expression(taken_apart.map_err(failed)?.data, taken, expr, schema)
     }
 
     /// The call of an expression over what was taken out of it.
@@ -405,7 +406,7 @@ fn is_rewritten(name: &str) -> bool {
 
 /// Refuses functions whose value changes from call to call, or may be far larger than what they are given.
 fn check_functions(expr: &Expr) -> Result<(), Unknown> {
-    if let Some(name) = growing(expr).map_err(said)? {
+    if let Some(name) = growing(expr).map_err(failed)? {
         return unknown(format!("{name}, whose result may be far larger than its arguments"));
     }
     let mut changing = None;
@@ -417,7 +418,7 @@ fn check_functions(expr: &Expr) -> Result<(), Unknown> {
         }
         Ok(changing.is_some())
     });
-    found.map_err(said)?;
+    found.map_err(failed)?;
     match changing {
         Some(name) => unknown(format!("{name}, whose value changes from call to call")),
         None => Ok(()),
@@ -486,12 +487,12 @@ fn may_fail(expr: &Expr, schema: &DFSchema) -> bool {
     }
 }
 
-fn said(error: DataFusionError) -> Unknown {
+fn failed(error: DataFusionError) -> Unknown {
     Unknown(error.to_string())
 }
 
 fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType, Unknown> {
-    expr.get_type(schema).map_err(said)
+    expr.get_type(schema).map_err(failed)
 }
 
 fn both(op: BinaryOp, left: TickExpr, right: TickExpr) -> TickExpr {

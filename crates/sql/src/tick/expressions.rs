@@ -104,7 +104,7 @@ impl Expression {
         if let Some((_, plan)) = plans.iter().find(|(known, _)| are_known(known)) {
             return Ok(Arc::clone(plan));
         }
-        let plan = self.with_literals(&parameters).and_then(|expr| self.plan(expr)).map_err(said)?;
+        let plan = self.with_literals(&parameters).and_then(|expr| self.plan(expr)).map_err(failed)?;
         plans.truncate(PLANS_MAX - 1);
         plans.insert(0, (parameters, Arc::clone(&plan)));
         Ok(plan)
@@ -181,14 +181,14 @@ impl ScalarFunction for Expression {
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let batch = RecordBatch::try_new_with_options(Arc::clone(self.schema.inner()), columns, &options)?;
         let plan = self.planned(parameters)?;
-        Ok(match plan.evaluate(&batch).map_err(said)? {
+        Ok(match plan.evaluate(&batch).map_err(failed)? {
             ColumnarValue::Array(array) if are_constant => Value::Scalar(array),
             ColumnarValue::Array(array) => Value::Array(array),
-            ColumnarValue::Scalar(value) => Value::Scalar(value.to_array().map_err(said)?),
+            ColumnarValue::Scalar(value) => Value::Scalar(value.to_array().map_err(failed)?),
         })
     }
 }
 
-fn said(error: DataFusionError) -> Error {
+fn failed(error: DataFusionError) -> Error {
     Error::Function(error.to_string())
 }

@@ -14,7 +14,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan, lit};
 use splay_engine::{Expr as TickExpr, Plan};
 
-use super::combine::{AllRows, Size, equalities, filtered, is_of, listed, said, with_filter};
+use super::combine::{AllRows, Size, equalities, failed, filtered, is_of, listed, with_filter};
 use super::convert::{Unknown, unknown};
 use super::recognise::{Recogniser, Stage, types};
 use super::subqueries::has_one_row;
@@ -157,7 +157,7 @@ pub(super) fn with_narrowed_right(join: &Join) -> Result<Join, Unknown> {
 
 /// A right join, maybe with a filter above it, as a left join whose columns stand in their order.
 pub(super) fn with_sides_swapped(join: &Join, predicate: Option<&Expr>) -> Result<LogicalPlan, Unknown> {
-    if asof_parts(join).map_err(said)?.is_some() {
+    if asof_parts(join).map_err(failed)?.is_some() {
         return unknown("a right join by time");
     }
     let swapped = Join {
@@ -165,16 +165,16 @@ pub(super) fn with_sides_swapped(join: &Join, predicate: Option<&Expr>) -> Resul
         right: Arc::clone(&join.left),
         on: join.on.iter().map(|(left, right)| (right.clone(), left.clone())).collect(),
         join_type: JoinType::Left,
-        schema: Arc::new(build_join_schema(join.right.schema(), join.left.schema(), &JoinType::Left).map_err(said)?),
+        schema: Arc::new(build_join_schema(join.right.schema(), join.left.schema(), &JoinType::Left).map_err(failed)?),
         ..join.clone()
     };
     let mut plan = LogicalPlan::Join(swapped);
     if let Some(predicate) = predicate {
-        plan = LogicalPlan::Filter(Filter::try_new(predicate.clone(), Arc::new(plan)).map_err(said)?);
+        plan = LogicalPlan::Filter(Filter::try_new(predicate.clone(), Arc::new(plan)).map_err(failed)?);
     }
     let columns = join.schema.columns().into_iter().map(Expr::Column).collect();
     let projection = Projection::try_new_with_schema(columns, Arc::new(plan), Arc::clone(&join.schema));
-    projection.map(LogicalPlan::Projection).map_err(said)
+    projection.map(LogicalPlan::Projection).map_err(failed)
 }
 
 /// `INTERSECT` and `EXCEPT`, which are such joins by all columns of different rows, as groups of the rows of both sides: those that have rows of
@@ -213,5 +213,5 @@ fn grouped_by_sides(join: &Join) -> Result<LogicalPlan, Unknown> {
         let groups = Arc::new(LogicalPlan::Filter(groups));
         Projection::try_new_with_schema(keys.to_vec(), groups, Arc::clone(&join.schema)).map(LogicalPlan::Projection)
     };
-    grouped().map_err(said)
+    grouped().map_err(failed)
 }

@@ -26,7 +26,7 @@ use super::recognise::{Recogniser, Side, Stage, is_text};
 /// Aggregates that are null of no rows.
 const NULL_OF_NOTHING: [&str; 8] = ["min", "max", "sum", "avg", "med", "median", "stddev", "var"];
 
-fn said(error: DataFusionError) -> Unknown {
+fn failed(error: DataFusionError) -> Unknown {
     Unknown(error.to_string())
 }
 
@@ -41,7 +41,7 @@ impl Recogniser<'_> {
             }
             Ok(TreeNodeRecursion::Continue)
         });
-        collected.map_err(said)?;
+        collected.map_err(failed)?;
         let mut queries = Vec::with_capacity(found.len());
         for expr in found {
             let stands_for = match &expr {
@@ -82,7 +82,7 @@ impl Recogniser<'_> {
         plan: LogicalPlan,
     ) -> Result<TickExpr, Unknown> {
         let [field] = &plan.schema().fields()[..] else { return unknown("a list of several columns") };
-        let own = as_text(expr, schema).get_type(schema).map_err(said)?;
+        let own = as_text(expr, schema).get_type(schema).map_err(failed)?;
         let of = field.data_type();
         if !ValueList::takes(of) || own != *of && !(is_text(&own) && is_text(of)) {
             return unknown(format!("a {own} in a list of {of}"));
@@ -106,14 +106,14 @@ impl Recogniser<'_> {
         let (Some((inner, outer)), true) = (pairs.pop(), pairs.is_empty()) else {
             return unknown("a query for each row by several equalities");
         };
-        let inner_type = inner.get_type(plan.schema()).map_err(said)?;
-        let outer_type = outer.get_type(schema).map_err(said)?;
+        let inner_type = inner.get_type(plan.schema()).map_err(failed)?;
+        let outer_type = outer.get_type(schema).map_err(failed)?;
         if !LookupTable::takes(&outer_type, &inner_type) {
             return unknown(format!("a query by a {outer_type}"));
         }
-        let grouped = Aggregate::try_new(Arc::new(plan), vec![inner], aggregate.aggr_expr.clone()).map_err(said)?;
+        let grouped = Aggregate::try_new(Arc::new(plan), vec![inner], aggregate.aggr_expr.clone()).map_err(failed)?;
         let key = Expr::Column(grouped.schema.columns().swap_remove(0));
-        let values = Projection::try_new(vec![key, value], Arc::new(LogicalPlan::Aggregate(grouped))).map_err(said)?;
+        let values = Projection::try_new(vec![key, value], Arc::new(LogicalPlan::Aggregate(grouped))).map_err(failed)?;
         let values = LogicalPlan::Projection(values);
         let stage = self.stage(&values)?.into_plan(values.schema());
         if !groups_by(&stage, &[0]) {
@@ -128,7 +128,7 @@ impl Recogniser<'_> {
             return Ok(found);
         }
         let data_type = values.schema().field(1).data_type().clone();
-        let zero = ScalarValue::new_zero(&data_type).map_err(said)?;
+        let zero = ScalarValue::new_zero(&data_type).map_err(failed)?;
         let Some(zero) = self.constants.fix(&zero) else { return unknown(format!("a count as a {data_type}")) };
         let is_there = TickExpr::IsNotNull(Box::new(found.clone()));
         let otherwise = Some(Box::new(TickExpr::Constant(zero)));
@@ -162,9 +162,9 @@ impl Recogniser<'_> {
     ) -> Result<TickExpr, Unknown> {
         let are_there = pairs.iter().map(|(inner, _)| inner.clone().is_not_null());
         let Some(are_there) = conjunction(are_there) else { return unknown("a query without a key") };
-        let filter = Filter::try_new(are_there, Arc::new(plan.clone())).map_err(said)?;
+        let filter = Filter::try_new(are_there, Arc::new(plan.clone())).map_err(failed)?;
         let inner = pairs.iter().map(|(inner, _)| inner.clone()).collect();
-        let keys = Projection::try_new(inner, Arc::new(LogicalPlan::Filter(filter))).map_err(said)?;
+        let keys = Projection::try_new(inner, Arc::new(LogicalPlan::Filter(filter))).map_err(failed)?;
         let keys = LogicalPlan::Projection(keys);
         let [(_, outer)] = pairs else { return self.has_keys(pairs, schema, keys) };
         let key = self.convert(outer, schema)?;
@@ -178,7 +178,7 @@ impl Recogniser<'_> {
         let output = Arc::clone(query.schema());
         let mut keys = Vec::with_capacity(pairs.len());
         for ((_, outer), field) in pairs.iter().zip(output.fields()) {
-            let own = outer.get_type(schema).map_err(said)?;
+            let own = outer.get_type(schema).map_err(failed)?;
             if !LookupTable::takes(&own, field.data_type()) {
                 return unknown(format!("a query by a {own}"));
             }
@@ -349,12 +349,12 @@ fn correlated(plan: &LogicalPlan, around: &DFSchema) -> Result<Correlated, Unkno
         is_free &= !node.expressions().iter().any(Expr::contains_outer);
         Ok(TreeNodeRecursion::Continue)
     });
-    below.map_err(said)?;
+    below.map_err(failed)?;
     if pairs.is_empty() || !is_free {
         return unknown("a query for each row without an equality");
     }
     let plan = match conjunction(rest) {
-        Some(rest) => LogicalPlan::Filter(Filter::try_new(rest, Arc::clone(&filter.input)).map_err(said)?),
+        Some(rest) => LogicalPlan::Filter(Filter::try_new(rest, Arc::clone(&filter.input)).map_err(failed)?),
         None => filter.input.as_ref().clone(),
     };
     Ok(Correlated { plan, pairs })
@@ -371,6 +371,6 @@ fn unbound(expr: &Expr) -> Result<Expr, Unknown> {
         }
         other => Ok(Transformed::no(other)),
     });
-    let unbound = unbound.map_err(said)?.data;
+    let unbound = unbound.map_err(failed)?.data;
     if has_own { unknown("a query for each row by both sides together") } else { Ok(unbound) }
 }

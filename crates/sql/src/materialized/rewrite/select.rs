@@ -195,7 +195,7 @@ impl Over<'_> {
             return ControlFlow::Continue(None);
         }
         if let Some(place) = self.grouped.keys.get(&spelling) {
-            return found(&self.column(*place));
+            return replaced_by(&self.column(*place));
         }
         if role != Role::Condition
             && self.has_same_groups()
@@ -203,13 +203,13 @@ impl Over<'_> {
         {
             // The only row of its group.
             let order = self.grouped.keys.values().next().copied().unwrap_or_default();
-            return found(&format!("first({} ORDER BY {})", self.column(*place), self.column(order)));
+            return replaced_by(&format!("first({} ORDER BY {})", self.column(*place), self.column(order)));
         }
         match expr {
             Expr::Function(call) if call.over.is_none() && is_aggregate(call, self.state) => {
                 let text =
                     if role == Role::Condition || role == Role::Key { None } else { self.aggregate(call, &spelling) };
-                text.map_or(ControlFlow::Break(()), |text| found(&text))
+                text.map_or(ControlFlow::Break(()), |text| replaced_by(&text))
             }
             Expr::Function(_) => match self.bucket(expr) {
                 Some(coarser) => ControlFlow::Continue(Some(coarser)),
@@ -220,7 +220,7 @@ impl Over<'_> {
             }
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => match self.scope.column(expr) {
                 Some(column) if column == DATE_COLUMN => {
-                    self.date().map_or(ControlFlow::Break(()), |text| found(&text))
+                    self.date().map_or(ControlFlow::Break(()), |text| replaced_by(&text))
                 }
                 None if role != Role::Condition && is_alias(expr) => ControlFlow::Continue(None),
                 _ => ControlFlow::Break(()),
@@ -386,7 +386,7 @@ fn inner(place: usize) -> String {
     format!("\"__{place}\"")
 }
 
-fn found(text: &str) -> ControlFlow<(), Option<Expr>> {
+fn replaced_by(text: &str) -> ControlFlow<(), Option<Expr>> {
     match expression(text) {
         Some(expr) => ControlFlow::Continue(Some(Expr::Nested(Box::new(expr)))),
         None => ControlFlow::Break(()),
