@@ -35,7 +35,8 @@ impl AggregateOf {
             return unknown(format!("{name} with such an order"));
         }
         let failed = |error: DataFusionError| Unknown(format!("the aggregate {name}: {error}"));
-        let types = params.args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        let types =
+            params.args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let fields = types.iter().enumerate();
         let fields: Vec<Field> =
             fields.map(|(number, of)| Field::new(format!("a{number}"), of.clone(), true)).collect();

@@ -113,7 +113,8 @@ impl Recogniser<'_> {
         }
         let grouped = Aggregate::try_new(Arc::new(plan), vec![inner], aggregate.aggr_expr.clone()).map_err(failed)?;
         let key = Expr::Column(grouped.schema.columns().swap_remove(0));
-        let values = Projection::try_new(vec![key, value], Arc::new(LogicalPlan::Aggregate(grouped))).map_err(failed)?;
+        let values =
+            Projection::try_new(vec![key, value], Arc::new(LogicalPlan::Aggregate(grouped))).map_err(failed)?;
         let values = LogicalPlan::Projection(values);
         let stage = self.stage(&values)?.into_plan(values.schema());
         if !groups_by(&stage, &[0]) {
