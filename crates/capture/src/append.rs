@@ -92,7 +92,7 @@ impl Append {
     }
 }
 
-/// What is said of rows that were taken.
+/// The acknowledgement of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Ack {
     /// Number of the batch in the journal; that of the last batch for a repeat.

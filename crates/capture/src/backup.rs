@@ -29,7 +29,8 @@ pub fn back_up(database: &Database, at: Arc<dyn Storage>) -> Result<BackupReport
     back_up_with(database, at, false)
 }
 
-/// The same. With `links` segments and indexes aren't copied but get a second name in the backup, where both are on one file system.
+/// As [`back_up`]. With `links`, segments and indexes are hard-linked instead of copied, where both are on one file
+/// system.
 ///
 /// # Errors
 /// As [`back_up`].

@@ -48,7 +48,7 @@ impl Capture {
         &self.shared.settings
     }
 
-    /// Takes rows and waits until they are as safe as asked for.
+    /// Takes rows and waits for the requested acknowledgement.
     ///
     /// # Errors
     /// [`Error::Full`] where sending again helps; [`Error::Rejected`] and [`Error::NoSuchTable`] where it doesn't;
@@ -68,7 +68,7 @@ impl Capture {
         receiver.recv().unwrap_or(Err(Error::Closed))
     }
 
-    /// Takes rows; `done` is told, by another thread, when they are as safe as asked for. Waits only while the queue is full.
+    /// Takes rows; another thread calls `done` at the requested acknowledgement. Waits only while the queue is full.
     ///
     /// # Errors
     /// As [`Capture::append`]; `done` isn't called then.
@@ -319,7 +319,7 @@ impl Capture {
         self.shared.refusals.note(self.shared.clock.now(), way, &reason, message);
     }
 
-    /// Notes that so many more were refused of which nothing is kept.
+    /// Counts further refusals whose input isn't stored.
     pub fn reject_more(&self, way: &'static str, count: u64) {
         self.shared.counters.rejected.add(count);
         let reason = format!("{count} more were refused at once");

@@ -45,7 +45,7 @@ pub enum SlowPolicy {
     CatchUp,
 }
 
-/// What is wanted.
+/// A request for a subscription.
 #[derive(Debug, Clone)]
 pub struct SubscribeRequest {
     /// The table.

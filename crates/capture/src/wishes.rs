@@ -6,7 +6,8 @@ use splay_store::{ColumnSpec, ColumnType, DATE_COLUMN, DayStart, TableSpec};
 use crate::conform::conform;
 use crate::error::{Error, Result};
 
-/// What is said about a table; what isn't is as usual for a new one, and as it is for one that is there.
+/// A sender's options for the table of its rows. A missing option has its default for a new table, and is not checked
+/// for an existing one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableWishes {
     /// Time column. Default: the first of timestamps.

@@ -300,7 +300,7 @@ impl Expr {
         })
     }
 
-    /// The same where constants of different numbers are compared by `same`.
+    /// As `is_same`, where `same` compares the numbers of constants.
     pub fn is_same_by(&self, other: &Expr, same: &dyn Fn(usize, usize) -> bool) -> bool {
         let all = |one: &[Expr], other: &[Expr]| {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.is_same_by(other, same))
@@ -423,7 +423,7 @@ impl Expr {
         }
     }
 
-    /// The same with each column replaced by what `columns` has at its position.
+    /// This expression with each column replaced by the expression that `columns` has at its position.
     #[must_use]
     pub fn substitute(&self, columns: &[Expr]) -> Expr {
         let sub = |expr: &Expr| Box::new(expr.substitute(columns));

@@ -40,17 +40,17 @@ impl Frame {
         Frame::of(columns.into_iter().map(FrameColumn::Made).collect(), rows)
     }
 
-    /// Rows of columns of which some may be looked at later.
+    /// A frame of columns that may be late.
     pub fn of(columns: Vec<FrameColumn>, rows: usize) -> Frame {
         Frame { columns, rows }
     }
 
-    /// The rows of several frames of the same columns, one behind the other.
+    /// Concatenates frames with the same columns.
     pub fn concat(frames: Vec<Frame>, types: &[DataType]) -> Result<Frame> {
         Frame::concat_by(frames, types, 1)
     }
 
-    /// The same, each column by one of so many threads.
+    /// As [`Frame::concat`], with the columns distributed to threads.
     pub fn concat_by(mut frames: Vec<Frame>, types: &[DataType], threads: usize) -> Result<Frame> {
         if frames.len() == 1 {
             return Ok(frames.swap_remove(0));
@@ -70,8 +70,8 @@ impl Frame {
         Ok(Frame { columns: each(types.len(), threads, column)?, rows })
     }
 
-    /// The rows of several frames in order, equal ones as they stand. Only the keys are looked at; whatever else there is of a row is taken to
-    /// its place, each column by a thread.
+    /// Sorts the rows of several frames, stably. The sort reads only the keys; threads then gather the other columns,
+    /// one each.
     pub fn sorted(frames: Vec<Frame>, keys: &[SortKey], constants: &[ArrayRef], threads: usize) -> Result<Frame> {
         let types: Vec<DataType> = frames.first().map(|frame| frame.types().cloned().collect()).unwrap_or_default();
         let rows = frames.iter().map(Frame::len).sum();

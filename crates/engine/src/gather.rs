@@ -82,8 +82,8 @@ impl Gather {
         parts.iter().map(|(_, rows)| rows.rows().len() - rows.rows().null_count()).sum()
     }
 
-    /// The values of the rows, null where there is none. `read` gives the values of some rows of a part; it isn't asked for
-    /// those of no row, which what is computed might give a value.
+    /// Gathers computed values; a missing row gives null. `read` evaluates rows of one part, and isn't called for
+    /// missing rows, which an expression might turn into a value.
     pub fn computed(
         &self,
         data_type: &DataType,
@@ -102,7 +102,7 @@ impl Gather {
         })
     }
 
-    /// The same where `read` gives null for null.
+    /// Gathers stored values, for which `read` gives null for a missing row.
     pub fn stored(
         &self,
         data_type: &DataType,

@@ -55,7 +55,7 @@ impl Kept {
         (self.rows <= self.mask.len() / SPARSE).then(|| self.numbers.get_or_init(find).as_slice())
     }
 
-    /// The same for Arrow's kernel.
+    /// The mask as a predicate of Arrow's filter kernel.
     pub fn arrow(&self) -> &FilterPredicate {
         self.arrow.get_or_init(|| FilterBuilder::new(&self.mask).optimize().build())
     }
@@ -65,7 +65,7 @@ impl Kept {
         kept_rows(&[(column, Some(self))])
     }
 
-    /// The same of a column that may have one value for all rows.
+    /// Filters a column or a constant.
     pub fn filter_value(&self, value: Value) -> Result<Value> {
         Ok(match value {
             Value::Array(array) => Value::Array(self.filter(&array)?),

@@ -91,7 +91,7 @@ impl LookupTable {
         }
     }
 
-    /// Refuses a table in which a key is there twice, also where nobody looks a key up.
+    /// Refuses a table with a duplicate key, even if no row looks it up.
     ///
     /// # Errors
     /// [`Error::RepeatedKey`] for such a table.

@@ -183,7 +183,8 @@ pub enum Bound {
 }
 
 impl Scan {
-    /// Has what is said of symbols evaluated on each row: of the right side of a join no more is looked up than what its left side asks for.
+    /// Evaluates conditions on the symbol row by row. For the right side of a join this is cheaper, because it looks up
+    /// only the symbols of its left side.
     pub fn evaluate_symbol_conditions(&mut self) {
         for bound in std::mem::take(&mut self.bounds) {
             match bound {

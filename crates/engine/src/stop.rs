@@ -21,7 +21,7 @@ impl<'a> Stop<'a> {
         Stop { asked: Some(asked), progress: None }
     }
 
-    /// The same, with `progress` being told how far the plan is.
+    /// This stop, with progress reports to `progress`.
     #[must_use]
     pub fn telling(self, progress: &'a Progress) -> Stop<'a> {
         Stop { progress: Some(progress), ..self }

@@ -67,8 +67,8 @@ impl Server {
         Server::bind_any(settings, database, ingest, None).await
     }
 
-    /// The same for a server that only reads, and whose subscribers get a replay: all the same one, which begins with the first of
-    /// them.
+    /// As [`Server::bind`], for a server that only reads and whose subscribers get one common replay, which begins with
+    /// the first of them.
     ///
     /// # Errors
     /// As [`Server::bind`]; [`Error::Setting`] for what can't be replayed.

@@ -85,7 +85,7 @@ pub enum RunBy {
 }
 
 impl RunBy {
-    /// The same in one word: `datafusion`, `tick_parts`, `tick_plan`.
+    /// As one word: `datafusion`, `tick_parts`, `tick_plan`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

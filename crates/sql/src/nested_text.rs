@@ -14,7 +14,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 type Outcome<T = ()> = Result<T, ArrowError>;
 
-/// The same rows, with text in the place of lists, structs and maps. `grow` is told how many bytes all text takes, as it grows.
+/// The rows with lists, structs and maps as text. `grow` gets the total bytes of text as they grow, and may refuse.
 ///
 /// # Errors
 /// Those of `grow`, and those of Arrow: more than 2 GiB of text in a column, values that have no text.

@@ -167,8 +167,8 @@ impl Session {
         })
     }
 
-    /// A session over the same database, threads and memory, in which there are the tables, functions and casts of PostgreSQL's catalogue
-    /// (`postgres/`). Answers aren't kept.
+    /// A session over the same database, threads and memory, with the tables, functions and casts of PostgreSQL's
+    /// catalogue (`postgres/`). It caches no answers.
     ///
     /// # Errors
     /// [`Error::Internal`] if it can't be set up.
@@ -249,8 +249,8 @@ impl Session {
         self.sql_until(text, parameters, Stop::NEVER)
     }
 
-    /// The same, which gives up when `stop` says so. A statement that runs as a tick plan does its work within this call; of others
-    /// the answer is waited for, and dropping it stops them.
+    /// As [`Session::sql`], but stops when `stop` says so. A statement with a tick plan does its work within this call.
+    /// For other statements the call waits for the answer; dropping the answer stops them.
     ///
     /// # Errors
     /// Those of [`Session::sql`], and [`Error::Cancelled`].

@@ -10,8 +10,8 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 /// Words that mean something else where the name of a new column stands.
 const BEFORE_COLUMNS: [&str; 5] = ["primary", "unique", "constraint", "check", "foreign"];
 
-/// The statements of a text without their semicolons, and what stands behind the last semicolon. Semicolons in quotes and comments end
-/// nothing; statements of blanks and comments alone are left out.
+/// The statements of a text without their semicolons, and the text after the last semicolon. Semicolons in quotes and
+/// comments don't count; statements that contain only blanks and comments are omitted.
 #[must_use]
 pub fn split(text: &str) -> (Vec<&str>, &str) {
     let bytes = text.as_bytes();

@@ -103,7 +103,8 @@ impl Table {
         self.drop_rows()
     }
 
-    /// The same, unless views read the table, as `reads` says of their queries, which the store doesn't know.
+    /// As [`Table::drop_table`], unless a view reads the table. `reads` decides this for a view's query, which the
+    /// store can't parse.
     ///
     /// # Errors
     /// [`Error::Refused`] with the names of such views; others as [`Table::drop_table`].
@@ -165,8 +166,8 @@ impl Table {
         self.change_lifecycle(|lifecycle| lifecycle.tiers.push(TierRule { after, tier }))
     }
 
-    /// Sets the form in which others are to read the table's Parquet segments, or that they aren't. Segments that are written from now on have
-    /// it; [`Table::compact`] writes the others anew, and [`Table::publish`] publishes them.
+    /// Sets the form in which the table's Parquet segments are published, or that they aren't. New segments have this
+    /// form; [`Table::compact`] rewrites the others, and [`Table::publish`] publishes them.
     ///
     /// # Errors
     /// [`Error::Schema`] for names of columns that the form doesn't have.
@@ -194,8 +195,8 @@ impl Table {
         })
     }
 
-    /// Changes what a partition spans, by one commit that writes all rows anew. Commits from before can't be undone or read any more. Of the
-    /// options memory, threads and tier count.
+    /// Changes the period of the table's partitions, in one commit that rewrites all rows. Earlier commits can't be
+    /// undone or read any more. Of the options, memory, threads and tier apply.
     ///
     /// # Errors
     /// As [`Table::drop_table`], and those of a load.

@@ -303,7 +303,7 @@ impl Database {
         self.shared.storage.display_path("")
     }
 
-    /// Looks at every table, so that [`Database::damaged`] names all that can't be read.
+    /// Opens every table, so that [`Database::damaged`] lists all unreadable ones.
     ///
     /// # Errors
     /// [`Error::Io`] if the folder can't be read.
@@ -356,7 +356,7 @@ impl Database {
         }
     }
 
-    /// The same for capture, which makes the tables whose names are reserved for quarantines.
+    /// As [`Database::load`] for capture, which may create tables with the reserved names of quarantines.
     ///
     /// # Errors
     /// As [`Database::load`].
@@ -491,7 +491,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Its name, as it was when it was asked for.
+    /// The table's name when this handle was created.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -669,8 +669,8 @@ pub struct TableSnapshot {
 }
 
 impl TableSnapshot {
-    /// The same snapshot with some partitions as given: those of new dates are added, those that it has are replaced. `live` is
-    /// another number for any other rows over the same commit.
+    /// This snapshot with some partitions replaced or added. `live` numbers the live rows over one commit: other rows
+    /// have another number.
     #[must_use]
     pub fn with_partitions(&self, live: u64, partitions: Vec<(i32, Vec<Arc<Segment>>)>) -> TableSnapshot {
         let mut all = self.known.partitions.clone();
@@ -695,8 +695,8 @@ impl TableSnapshot {
         TableSnapshot { known: Arc::new(known), ..self.clone() }
     }
 
-    /// What tells whether all that was read of the snapshot's files was really read. Rows are slices of mapped files: who has computed
-    /// something from them asks it before the result leaves, for a page that can't be read has zeros in its place.
+    /// The watch over the snapshot's files. Rows are slices of mapped files, and a page that can't be read contains
+    /// zeros: check the watch before any result computed from them leaves.
     #[must_use]
     pub fn watch(&self) -> &ReadWatch {
         &self.watch

@@ -66,7 +66,8 @@ impl Dates {
         self.date
     }
 
-    /// Whether all instants from one to another have the same date, as far as that is known without a look at each.
+    /// Whether all timestamps from one to another surely have the same date; false if that can't be decided without
+    /// computing each.
     pub fn is_one(&mut self, from: i64, to: i64) -> bool {
         self.of(from);
         from >= self.start && to < self.end && from <= to

@@ -27,13 +27,14 @@ macro_rules! of_type {
     }};
 }
 
-/// The same values with one zero and one NaN, neither of them with a sign; `None` if they are so already.
+/// The values with one zero and one NaN, neither with a sign; `None` if they are in this form already.
 #[must_use]
 pub fn canonical(values: &ArrayRef) -> Option<ArrayRef> {
     formed(values, true)
 }
 
-/// The same values with one NaN; `None` if they are so already. What is stored is so, and keeps the signs of its zeros.
+/// The values with one NaN; `None` if they are in this form already. Stored floats have this form, and keep the signs
+/// of their zeros.
 #[must_use]
 pub fn one_nan(values: &ArrayRef) -> Option<ArrayRef> {
     formed(values, false)

@@ -16,7 +16,7 @@ impl TableSpec {
         self.has_virtual_date() && column.eq_ignore_ascii_case(DATE_COLUMN)
     }
 
-    /// The same table without its own column `date`, if that could be the one which follows from the time; `None` if it has no such column.
+    /// This table without its own column `date`, if the time could determine it; `None` if it has no such column.
     #[must_use]
     pub fn without_date(&self) -> Option<TableSpec> {
         let place = self.position(DATE_COLUMN)?;

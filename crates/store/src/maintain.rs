@@ -177,8 +177,8 @@ impl Table {
         })
     }
 
-    /// Gives a column a wider type; values stay what they are. `int64` and `uint64` become `float64` if every value that is there has an
-    /// equal one, and text becomes symbols; both write the table's files anew.
+    /// Changes a column to a wider type; values stay the same. `int64` and `uint64` become `float64` if every stored
+    /// value has an equal one, and text becomes symbols; both rewrite the table's files.
     ///
     /// # Errors
     /// [`Error::NoSuchColumn`]; [`Error::Schema`] if some value has no equal in the new type; and, where files are written
@@ -201,7 +201,7 @@ impl Table {
         })
     }
 
-    /// Gives a column another name. No file is written anew: older ones have it under the name of before.
+    /// Renames a column. No file is rewritten: older files have it under its former name.
     ///
     /// # Errors
     /// [`Error::Captured`] and [`Error::RowsElsewhere`] while rows are captured, which have it under that name, too; [`Error::NoSuchColumn`]; [`Error::Schema`] if another column has the name, or had it; [`Error::Name`] for a name that can't be kept.
@@ -220,8 +220,8 @@ impl Table {
         })
     }
 
-    /// Drops a column. No file is written anew: older ones have it still, unseen, so that [`Table::undo`] of this commit brings it back until
-    /// they are.
+    /// Drops a column. No file is rewritten: older files still contain it, hidden, so [`Table::undo`] of this commit
+    /// restores it until they are rewritten.
     ///
     /// # Errors
     /// [`Error::NoSuchColumn`]; [`Error::Schema`] for the columns that order the rows.

@@ -78,8 +78,8 @@ impl Display for DayStart {
     }
 }
 
-/// The time that a partition of a table spans. Tables of few rows a date, such as daily bars, have longer ones: what is kept for each
-/// partition and symbol costs as much for one row as for thousands.
+/// The time that a partition of a table spans. Tables with few rows per date, such as daily bars, have longer periods:
+/// the overhead per partition and symbol is the same for one row as for thousands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Period {
@@ -103,7 +103,7 @@ impl Period {
     /// All, from the shortest.
     pub const ALL: [Period; 4] = [Period::Day, Period::Month, Period::Year, Period::All];
 
-    /// Whether it is the default, of which older releases know no other.
+    /// Whether it is the default, the only one that older releases support.
     #[must_use]
     pub fn is_day(&self) -> bool {
         *self == Period::Day

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::schema::{ColumnSpec, ColumnType, Retention, TableSpec};
 
-/// Most rows of a reference table: each change writes all of them anew.
+/// Most rows of a reference table, because each change rewrites all of them.
 pub const REFERENCE_ROWS_MAX: u64 = 4_000_000;
 
 /// The partition that has all rows.
@@ -30,7 +30,7 @@ const DAY_NS: i64 = 86_400_000_000_000;
 /// What makes a table a reference table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
-    /// Names of the columns of which each row has other values than every other row; none if rows may repeat.
+    /// The columns of the unique key; empty if rows may repeat.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub key: Vec<String>,
     /// Name of the column of type date or timestamp from which on a row is in effect, for as-of joins.
@@ -89,8 +89,8 @@ impl TableSpec {
         Arc::new(Schema::new(self.arrow().fields()[..self.shown_columns().len()].to_vec()))
     }
 
-    /// The table as its rows come in: the columns that people see, of which none must be there. What makes it a reference table is looked at
-    /// when rows are appended.
+    /// The schema of incoming rows: the visible columns, none of them required. Appending checks what a reference table
+    /// needs.
     #[must_use]
     pub fn as_read(&self) -> TableSpec {
         if self.reference.is_none() {

@@ -94,7 +94,7 @@ impl TableHead {
     }
 }
 
-/// Commits of tables as they were last read, by folder, so that no log is read again for the same commit.
+/// A cache of tables' commits by folder, so that no log is read twice for the same commit.
 #[derive(Debug, Default)]
 pub struct HeadCache(HashMap<String, TableHead>);
 
@@ -107,7 +107,7 @@ impl Database {
         self.table_heads_with(&mut HeadCache::default())
     }
 
-    /// The same, by what was read before.
+    /// As [`Database::table_heads`], with a cache.
     ///
     /// # Errors
     /// As [`Database::table_heads`].
@@ -322,7 +322,7 @@ pub struct ReplicaWriter {
 }
 
 impl ReplicaWriter {
-    /// Takes the locks of whoever writes.
+    /// Takes all writers' locks.
     ///
     /// # Errors
     /// [`Error::Locked`].
@@ -410,7 +410,8 @@ impl ReplicaWriter {
         Ok(Some(NewCommit { head: head.clone(), log, from, state }))
     }
 
-    /// Segments of a commit that aren't there, those among them that the table keeps for undo. With `all` those that are there are checked first, and fetched anew unless they are the commit's.
+    /// The segments of a commit that are missing, including those that the table retains for undo. With `all`, existing
+    /// ones are checked too, and listed unless they are the commit's.
     ///
     /// # Errors
     /// Those of reading.

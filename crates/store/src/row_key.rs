@@ -24,7 +24,7 @@ const CHUNK_ROWS: usize = 4096;
 /// Which rows are duplicates, and what becomes of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dedupe {
-    /// Columns that make two rows of a date and symbol the same; `None` for all columns.
+    /// The columns that make two rows of a date and symbol equal; `None` for all columns.
     pub columns: Option<Vec<String>>,
     /// Whether a duplicate ends the load. If not, it is left out and counted.
     pub refuse: bool,
@@ -110,10 +110,11 @@ pub(crate) fn comparable(column: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Digest of what makes a row the same as others.
+/// The digest of a row's key.
 pub type RowDigest = [u8; 16];
 
-/// Computes digests of rows: equal ones for rows that are the same, and only for these, as far as BLAKE3 tells texts apart by 128 bits.
+/// Computes digests of rows: equal rows have equal digests, and other rows different ones, up to collisions of 128 bits
+/// of BLAKE3.
 ///
 /// Digests of two schemas of a table may be compared if one has the other's columns and more behind them.
 #[derive(Debug)]

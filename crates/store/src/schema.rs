@@ -426,14 +426,14 @@ impl TableSpec {
         }
     }
 
-    /// The same table with its dates in another time zone.
+    /// This table with its dates in another time zone.
     #[must_use]
     pub fn with_time_zone(mut self, time_zone: impl Into<String>) -> TableSpec {
         self.time_zone = time_zone.into();
         self
     }
 
-    /// The same table with partitions of another length.
+    /// This table with partitions of another period.
     #[must_use]
     pub fn with_partition(mut self, partition: Period) -> TableSpec {
         self.partition = partition;
@@ -448,7 +448,7 @@ impl TableSpec {
         Ok(self.dates()?.by(self.partition))
     }
 
-    /// The same table with dates that begin at another time of day.
+    /// This table with dates that begin at another time of day.
     #[must_use]
     pub fn with_day_start(mut self, day_start: DayStart) -> TableSpec {
         self.day_start = day_start;
@@ -592,7 +592,8 @@ pub fn validate_name(what: &'static str, name: &str) -> Result<()> {
 /// What the name of a quarantine has behind its table's. Capture makes these tables, for rows too far ahead of the clock.
 pub const QUARANTINE: &str = "_quarantine";
 
-/// Refuses a name for a new table or view that is reserved for a quarantine: whoever took it would get rows that others send.
+/// Refuses a new table or view with a name that is reserved for a quarantine: it would get rows that other senders
+/// quarantine.
 ///
 /// # Errors
 /// [`Error::Name`].

@@ -53,7 +53,7 @@ impl<T: Ord + Copy> Bounds<T> {
     }
 }
 
-/// Which rows are wanted. All parts must hold.
+/// Bounds on the rows to read. A row must fulfil all of them.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     /// Bounds of the date. Partitions that reach into them are kept whole.

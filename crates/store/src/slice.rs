@@ -53,7 +53,8 @@ impl SymbolRange {
 pub struct Pin {
     /// Its number.
     pub commit: u64,
-    /// A digest of the table's columns and files at this commit. Copies of a table that went different ways have others under the same number.
+    /// A digest of the table's columns and files at this commit. Diverged copies of a table have different digests
+    /// under the same commit number.
     pub digest: String,
 }
 
@@ -79,7 +80,7 @@ impl Pinned {
         Pinned { commits: Mutex::new(commits), is_complete: true, slice }
     }
 
-    /// The commits, by what names the table's folder, and its past state if one was asked for.
+    /// The pinned commits, by the table's folder, or by folder and past state.
     #[must_use]
     pub fn commits(&self) -> BTreeMap<String, Pin> {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -123,7 +124,7 @@ impl Pinned {
 }
 
 impl Database {
-    /// The same database with its tables as `pinned` has them.
+    /// This database with the tables at the commits of `pinned`.
     #[must_use]
     pub fn pinned(&self, pinned: Arc<Pinned>) -> Database {
         Database { pinned: Some(pinned), ..self.clone() }
@@ -194,7 +195,8 @@ impl TableSnapshot {
         Ok(self.of_partitions(partitions))
     }
 
-    /// Symbols at which ranges of about equally many rows begin, but for the first range; ascending. Of many partitions it looks at some.
+    /// Symbols that split the rows into about equal ranges: the first symbol of each range but the first, ascending. Of
+    /// many partitions it samples some.
     ///
     /// # Errors
     /// As [`TableSnapshot::slice`].

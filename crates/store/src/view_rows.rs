@@ -70,7 +70,7 @@ impl ViewPart {
 }
 
 impl<'a> ViewPartitions<'a> {
-    /// What a view reads, and what is kept of it.
+    /// The inputs of a view, and its stored parts.
     #[must_use]
     pub fn of(
         source: &'a TableSnapshot,

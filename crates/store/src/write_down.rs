@@ -16,8 +16,8 @@ use crate::write::{Change, Writer};
 const MEMORY_BYTES: usize = 1 << 30;
 
 impl Database {
-    /// Writes rows of a table, each date's in segments of which each one's rows of a symbol come, by time, behind those in the
-    /// segments before. In the same instant the table says that it has the rows which `captured` names.
+    /// Writes captured rows of a table to files, as segments in which a symbol's rows are later than those in the
+    /// segments before. The same commit records that the files have the rows of `captured`.
     ///
     /// Where rows belong before some that stand on disk, the segments from there on are written anew with them; else nothing
     /// that is there is touched.

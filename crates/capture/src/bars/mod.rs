@@ -31,7 +31,7 @@ const EVERY_NS_MAX: i64 = 86_400_000_000_000;
 /// Bars of one update.
 const UPDATE_BARS: usize = 1 << 16;
 
-/// What bars are wanted.
+/// A request for bars.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BarsRequest {
     /// Width of the buckets in nanoseconds, at most a day. They are those of `time_bucket`.

@@ -60,7 +60,7 @@ pub struct JournalTableReport {
 }
 
 impl JournalReport {
-    /// Looks at the journal of a database. Every byte is read, every batch decoded.
+    /// Inspects the journal of a database. Reads every byte and decodes every batch.
     ///
     /// # Errors
     /// Those of the store; [`Error::Damaged`] for files of a later release and for pages that can't be read.

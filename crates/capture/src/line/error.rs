@@ -99,7 +99,7 @@ pub(super) enum Stop {
 }
 
 impl Stop {
-    /// The same stop; if it is a refusal, for a value that ends at `end`.
+    /// This stop; a refusal gets the end of its value.
     #[cold]
     pub fn behind(mut self, end: usize) -> Stop {
         if let Stop::Refused(refusal) = &mut self {

@@ -7,7 +7,7 @@ pub(super) struct Digits {
     pub mantissa: u64,
     /// How many digits there are, zeros in front included.
     pub count: usize,
-    /// How many of them stand behind the point.
+    /// The number of digits after the point.
     pub decimals: usize,
     /// There is a point.
     pub point: bool,

@@ -49,7 +49,7 @@ pub struct Position {
     pub offset: u64,
 }
 
-/// Who asks a leader.
+/// The follower that sends a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asker {
     /// The follower's own name, by which the leader tells followers apart.

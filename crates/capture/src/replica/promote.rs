@@ -50,7 +50,7 @@ pub fn promote(database: &Database) -> Result<u64> {
 }
 
 impl Replica {
-    /// The same of one that this process follows with. It follows no longer.
+    /// As [`promote`], for the copy that this process follows with. It stops following.
     ///
     /// # Errors
     /// As [`promote`].

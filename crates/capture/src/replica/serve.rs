@@ -16,7 +16,7 @@ pub(super) const WAIT: Duration = Duration::from_millis(1_000);
 const BYTES_MAX: usize = journal::FRAME_BYTES_MAX + (1 << 20);
 
 impl Capture {
-    /// What is known of followers.
+    /// The state of the followers, as the leader sees it.
     #[must_use]
     pub fn replication(&self) -> ReplicationStatus {
         let state = self.replica().clone().unwrap_or_default();

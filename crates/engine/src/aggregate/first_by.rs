@@ -65,7 +65,7 @@ impl PicksByKeys {
         Ok(())
     }
 
-    /// Takes in what another has of rows that stand behind ours; `groups` says which of ours each of its groups is.
+    /// Merges the groups of another state, whose rows follow ours; `groups` maps each of its groups to one of ours.
     pub fn merge(&mut self, other: &PicksByKeys, groups: &[u32]) -> Result<()> {
         match (self, other) {
             (PicksByKeys::Number(ours, _), PicksByKeys::Number(theirs, _)) => ours.merge(theirs, groups),

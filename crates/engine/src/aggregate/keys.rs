@@ -328,8 +328,8 @@ impl ValueKey {
         u16::try_from(self.choices.unwrap_or(0).saturating_sub(1)).unwrap_or(u16::MAX)
     }
 
-    /// Writes the word of each row from `start` on to its place among the words of rows, of which each has `stride`, and a bit for null to the
-    /// last of them.
+    /// Writes the word of each row into the words of rows, which have `stride` words each, from row `start` on; sets a
+    /// bit in a row's last word for a null.
     pub fn write(&self, start: usize, words: &mut [u64], stride: usize) {
         let rows = words.chunks_exact_mut(stride);
         match (&self.words, &self.nulls) {

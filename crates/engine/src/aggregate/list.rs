@@ -25,7 +25,7 @@ pub struct Listing {
     pub orders: Vec<SortOptions>,
     /// Whether equal values are there once. The first of the orders is then that of the values themselves.
     pub is_distinct: bool,
-    /// What stands between the values where they are put together as a text. Nulls are left out of texts.
+    /// The separator of values that are concatenated to a text; nulls are skipped. `None` for a list.
     pub separator: Option<String>,
 }
 

@@ -73,7 +73,7 @@ pub struct Aggregate {
     pub filter: Option<Expr>,
     /// Type of the result.
     pub data_type: DataType,
-    /// The values of a key, for each of which there is a column; `None` where there is one column, of all rows.
+    /// The key values of a pivot, each with a column of its own; `None` for one column over all rows.
     pub pivot: Option<Pivot>,
 }
 
@@ -98,7 +98,7 @@ impl Aggregate {
 }
 
 impl AggregateFunction {
-    /// Whether it is computed over window frames other than whole partitions, of the types of which groups are.
+    /// Whether it can be computed over window frames, for the argument types that groups support.
     #[must_use]
     pub fn has_frames(&self) -> bool {
         let is_of_groups_alone = matches!(

@@ -125,7 +125,8 @@ impl Parted {
         }
     }
 
-    /// The group of a row, given how many stretches are behind all rows that are asked for from now on.
+    /// The group of a row. `behind` counts the spans that end before it, and carries over to the next call, for a later
+    /// row.
     pub fn group(&self, row: usize, behind: &mut usize) -> Option<u32> {
         *behind += self.stretches[*behind..].iter().take_while(|stretch| stretch.end <= row).count();
         self.stretches.get(*behind).filter(|stretch| stretch.start <= row)?;
@@ -142,7 +143,7 @@ impl Parted {
         }
     }
 
-    /// Adds up a value of each row. `visit` gets group, sum and number of rows, for each stretch anew.
+    /// Sums a value per row. `visit` gets group, sum and number of rows, separately for each span.
     pub fn sums<S: Copy + Default, I: Iterator<Item = S>>(
         &self,
         values: impl Fn(Range<usize>) -> I,

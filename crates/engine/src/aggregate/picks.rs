@@ -46,7 +46,7 @@ impl<K: Clone + Default + Ord> Picks<K> {
         Picks { rows: Vec::new(), keys: Vec::new(), by_key, last, width: 1 }
     }
 
-    /// The same for so many cells of each group. Rows are offered to cells, whose number is that of the group times the cells, and their place.
+    /// With `width` cells per group. The number of a cell is that of its group times the width, plus its place.
     pub fn with_width(self, width: usize) -> Picks<K> {
         Picks { width, ..self }
     }

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::lookup::{LookupTable, MISSING};
 
-/// The values of a key for each of which an aggregate has a column.
+/// The key values of a pivot, with one output column each.
 #[derive(Debug, Clone)]
 pub struct Pivot {
     /// The place of a value among them; of equal ones the first one's.

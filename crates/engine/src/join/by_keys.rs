@@ -69,7 +69,7 @@ impl KeyJoin {
         KeyJoin { keys, table, columns, inner, condition: None, followers: Arc::default() }
     }
 
-    /// The same for pairs of which something else holds, too, over the left's columns and, behind them, those of the join.
+    /// Only pairs that fulfil a condition, over the left's columns followed by those of the join.
     #[must_use]
     pub fn with_condition(self, condition: Expr) -> KeyJoin {
         KeyJoin { condition: Some(condition), ..self }

@@ -413,7 +413,7 @@ impl Chain {
         Ok(self.part(number, right)?.map(|part| (part.times.clone(), part.rows.clone())))
     }
 
-    /// The same of the rows whose further keys are those of a left row; of them no more than the last, where `last_alone` is wanted.
+    /// As above, for rows whose further keys equal those of a left row; with `last_alone` at most the last of them.
     pub fn rows_of_keys(
         &mut self,
         number: usize,

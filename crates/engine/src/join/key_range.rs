@@ -38,7 +38,7 @@ pub(super) struct Bounds {
 }
 
 impl KeyRange {
-    /// The range of the column of which most is said; `width` is that of the left.
+    /// The tightest range that the condition sets for a column of the smaller side; `width` is that of the left.
     pub fn of(condition: &Expr, width: usize, constants: &[ArrayRef]) -> Option<KeyRange> {
         let (mut ranges, mut others) = (Vec::new(), 0);
         collect(condition, width, constants, &mut ranges, &mut others);

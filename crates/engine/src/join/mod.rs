@@ -61,13 +61,14 @@ pub struct AsofJoin {
     pub types: Vec<DataType>,
     /// The left time, a timestamp in nanoseconds. It is compared with the time of the right table.
     pub time: Expr,
-    /// What must equal the right's symbol. Without it the right must have no symbols, or be asked for one of them.
+    /// The value that the right's symbol must equal. Without it the right table has no symbols, or its scan selects
+    /// one.
     pub symbol: Option<Expr>,
     /// Further left values, each with the position of the right column that must equal it.
     pub keys: Vec<(Expr, usize)>,
     /// Which right row matches.
     pub rule: MatchRule,
-    /// Whether all right rows of the same time match, whatever the rule, instead of one.
+    /// Whether all right rows of the same time match instead of one, whatever the rule.
     pub all_of_time: bool,
     /// Whether left rows without a match are left out.
     pub inner: bool,

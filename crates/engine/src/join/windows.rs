@@ -47,7 +47,8 @@ pub struct WindowJoin {
     pub end: (Expr, bool),
     /// What else belongs to a window.
     pub rule: WindowRule,
-    /// What must equal the right's symbol. Without it the right must have no symbols, or be asked for one of them.
+    /// The value that the right's symbol must equal. Without it the right table has no symbols, or its scan selects
+    /// one.
     pub symbol: Option<Expr>,
     /// Further left values, each with the position of the right column that must equal it.
     pub keys: Vec<(Expr, usize)>,

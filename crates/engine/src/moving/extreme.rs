@@ -10,7 +10,7 @@ use arrow::error::ArrowError;
 
 use super::slide::slide;
 
-/// Which end of the order is wanted.
+/// The end of the order: minimum or maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Extreme {
     /// The greatest value.

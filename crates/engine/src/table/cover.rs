@@ -44,7 +44,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// How many rows are wanted.
+    /// The number of rows in the spans.
     pub fn wanted(&self) -> usize {
         self.spans.iter().map(|span| span.rows.len()).sum()
     }
@@ -170,7 +170,7 @@ impl<'a> CoverColumns<'a> {
         column.is_some_and(|column| column.column_type == ColumnType::Symbol)
     }
 
-    /// What is known of the texts of the columns' dictionaries.
+    /// Cached results of expressions over the dictionaries of the columns.
     pub fn text_results(&self) -> &TextResults {
         &self.text_results
     }

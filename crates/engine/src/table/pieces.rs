@@ -53,7 +53,7 @@ impl<'a> Pieces<'a> {
         pieces
     }
 
-    /// Whether another cover is of the same segment and not too large.
+    /// Whether another cover can be added: of the same segment, and not too large.
     pub fn has_room(&self, cover: &Cover) -> bool {
         Arc::ptr_eq(self.segment, &cover.segment) && self.rows + cover.wanted() <= PIECES_ROWS_MAX
     }

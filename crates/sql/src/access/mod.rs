@@ -73,15 +73,15 @@ impl Session {
         self.guarded(Arc::new(Guard::new(rights, self.clone())))
     }
 
-    /// The same session for a user of its rights, who is given what he makes. Who `has_shown_password` may change it; a token, which may end, is not
-    /// to make a password that doesn't.
+    /// This session for a named user with the same rights, who is granted what he creates. Only with
+    /// `has_shown_password` may the user set a password: a token, which may expire, must not create one that doesn't.
     #[must_use]
     pub fn as_user(&self, user: &str, has_shown_password: bool) -> Session {
         let (user, changes_password) = (Some(Arc::from(user)), has_shown_password);
         self.for_caller(Caller { user, changes_password, ..self.caller().clone() })
     }
 
-    /// The same session, each of whose statements may hold so many bytes if that is less than what it has.
+    /// This session with at most so many bytes of memory per statement, if that is less than its own limit.
     #[must_use]
     pub fn with_memory_at_most(&self, bytes: u64) -> Session {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -94,7 +94,7 @@ impl Session {
         self.caller().user.as_deref()
     }
 
-    /// The same session for somebody who may not change users and roles.
+    /// This session without the right to change users and roles.
     #[must_use]
     pub fn without_users(&self) -> Session {
         self.for_caller(Caller { manages_users: false, ..self.caller().clone() })
@@ -112,7 +112,8 @@ impl Session {
         self.caller().veil().is_none_or(|guard| guard.sees(name))
     }
 
-    /// The views of the database that may be read. None if their list is damaged, of which those are told who read one.
+    /// The views that the session may read. Empty if their list is damaged; a statement that reads a view then gets the
+    /// error.
     #[must_use]
     pub fn readable_views(&self) -> Vec<View> {
         let views = self.database().views().unwrap_or_default();

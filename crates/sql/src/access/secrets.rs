@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// A statement up to the word behind which a password stands; as it is if it sets none.
+/// A statement, cut after the keyword before a password; unchanged if it sets none.
 ///
 /// Goes by words alone, so that a text that can't be read is cut as well. The word may stand before, in a comment or a name.
 #[must_use]

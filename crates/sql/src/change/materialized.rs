@@ -272,8 +272,8 @@ fn keep(
 }
 
 impl Session {
-    /// Keeps the rows of a materialized view that are stale, but for parts with rows of the table that are in no file yet. What a statement
-    /// that reads the view gives is the same before and after.
+    /// Computes and stores the stale parts of a materialized view, except parts for which the table has live rows.
+    /// Statements that read the view give the same rows before and after.
     ///
     /// # Errors
     /// [`Error::Statement`] if there is no such view; those of its query and of a load. What was kept before stays.

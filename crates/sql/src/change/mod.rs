@@ -223,8 +223,8 @@ impl Session {
         Ok(fields.filter(|field| permission.covers(field.name())).collect())
     }
 
-    /// Inserts rows that a client has sent, all or none; how many there were. Their columns are those that were asked for, as texts or in types
-    /// from which the table's follow.
+    /// Inserts rows from a client, all or none, and returns their number. Their columns are those that the statement
+    /// names, as texts or in types that convert to the table's.
     ///
     /// # Errors
     /// As [`Session::change`].

@@ -30,7 +30,7 @@ impl Session {
         self.describe_until(text, Stop::NEVER)
     }
 
-    /// The same, which gives up when `stop` says so.
+    /// As [`Session::describe`], but stops when `stop` says so.
     ///
     /// # Errors
     /// Those of [`Session::describe`], and [`Error::Cancelled`].

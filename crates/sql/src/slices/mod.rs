@@ -43,13 +43,13 @@ pub struct Leaf {
     pub part: Option<usize>,
     /// Digest of the part's plan.
     pub digest: u64,
-    /// Columns of the part that are asked for.
+    /// The columns of the part that the statement uses.
     pub columns: Vec<usize>,
     /// These columns.
     pub schema: SchemaRef,
     /// The commits of the tables.
     pub commits: BTreeMap<String, Pin>,
-    /// The slices, each of which gives a part of the rows.
+    /// The slices; the rows of all of them together are the part's.
     pub slices: Vec<Slice>,
     /// The plan of the part, for `EXPLAIN`.
     pub plan: String,

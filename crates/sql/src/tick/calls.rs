@@ -153,7 +153,7 @@ impl WindowCall {
         Ok(call)
     }
 
-    /// Whether it looks at frames, row by row.
+    /// Whether the function evaluates frames row by row.
     pub fn needs_frames(&self) -> Result<bool> {
         Ok(self.evaluator()?.uses_window_frame())
     }

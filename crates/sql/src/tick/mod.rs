@@ -254,8 +254,7 @@ impl Given {
         Some(Given::of_shape(text, shape::shape(text)?, parameters))
     }
 
-    /// The same without lifting anything.
-    /// `None` for a text that is too long to be a shape.
+    /// As `new`, without lifting literals. `None` for a text that is too long to be a shape.
     pub fn as_written(text: &str, parameters: &Parameters) -> Option<Given> {
         // No shape begins so.
         let shape = Shape { key: format!("\u{3}{text}"), literals: Vec::new() };
@@ -449,8 +448,8 @@ impl TickStatements {
         }
     }
 
-    /// What is known of a statement, in words; `None` if the text as it is written has to be asked for. With what its steps cost if it
-    /// has run.
+    /// Describes the cached plan of a statement as text, with the cost of its steps if it has run; `None` if only the
+    /// text with its literals may be cached.
     pub fn describe(&self, given: &Given, costs: Option<&StepCosts>) -> Option<String> {
         Some(match self.known.lock().unwrap_or_else(PoisonError::into_inner).known.get(&given.key) {
             Some(Known::Tick(statement)) => statement.describe(costs),

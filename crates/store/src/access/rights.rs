@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::grant::{Grant, Privilege};
 use super::{Access, MONITOR, PUBLIC, Policy, READ_ALL, USER_WORDS, WRITE_ALL, has_word, is_same};
 
-/// What a user may do. Two that are equal may do the same, whoever they are of.
+/// The rights of a user. Equal values give equal rights, whoever the user is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rights {
     is_superuser: bool,
@@ -188,7 +188,7 @@ impl Rights {
         self.rows(table) != RowCondition::All
     }
 
-    /// A digest of what may be done: those who may do the same share it.
+    /// A digest of the rights, equal for users with equal rights.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         // Plain data to memory: can't fail.

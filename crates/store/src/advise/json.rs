@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Advice, ColumnAdvice, PartAdvice, TIERS};
 
 impl Advice {
-    /// The same as JSON: bytes, rows and seconds as numbers, tiers by name; what wasn't measured is null.
+    /// The advice as JSON: bytes, rows and seconds as numbers, tiers by name, null for what wasn't measured.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let tier = |tier: &super::TierAdvice| json!({"tier": tier.tier.name(), "bytes": tier.bytes, "read_seconds": tier.read_seconds});

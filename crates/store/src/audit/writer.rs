@@ -66,7 +66,7 @@ impl AuditLog {
         self.record_within(event, done, Duration::ZERO);
     }
 
-    /// The same, waiting for room for so long.
+    /// As `record`, waiting for room in the queue for at most `patience`.
     pub fn record_within(&self, event: AuditEvent, done: Option<Done>, patience: Duration) {
         let waiting = Waiting { event: event.bounded(), done };
         if let Err((lost, done)) = self.shared.queue.push(waiting, patience) {

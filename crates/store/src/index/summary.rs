@@ -68,7 +68,7 @@ pub struct Summary {
     pub last: Option<u64>,
 }
 
-/// Maps the bits of a value to an integer with the same order, so that values of any kind compare by it.
+/// Maps the bits of a value to an integer with the same order, so values of any kind are compared as integers.
 #[must_use]
 pub fn sortable(kind: ValueKind, bits: u64) -> u64 {
     const SIGN: u64 = 1 << 63;

@@ -32,8 +32,8 @@ pub enum OnConflict {
     Replace,
 }
 
-/// Says what becomes of stored rows for which rows of the same key came: gets both, row by row, with all columns, and gives which of the
-/// stored rows are changed, and what these become.
+/// Resolves key conflicts: gets the stored rows and the new rows of the same keys, row by row, with all columns, and
+/// returns which stored rows change, and their new values.
 pub type ResolveConflicts<'a> = dyn FnMut(&RecordBatch, &RecordBatch) -> Result<(BooleanArray, RecordBatch)> + 'a;
 
 /// Keys of rows.

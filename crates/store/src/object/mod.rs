@@ -35,7 +35,7 @@ pub use retry::Retry;
 pub(crate) use tier::ObjectPlace;
 pub use tier::{ObjectTier, ObjectTraffic};
 
-/// Why a store didn't do what it was asked for.
+/// Why a call of a store failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectFault {
     /// There is no such object.

@@ -130,8 +130,8 @@ impl<'a> ColumnReader<'a> {
         Ok(if *stored.data_type() == self.data_type { stored } else { cast(&stored, &self.data_type)? })
     }
 
-    /// Several ranges of rows behind each other: the same as reading each, but that a mapped column is copied without an array for
-    /// each range.
+    /// Concatenates several ranges of rows. Same result as reading each, but a mapped column is copied without an array
+    /// per range.
     ///
     /// # Errors
     /// As [`ColumnReader::read`].
@@ -150,8 +150,8 @@ impl<'a> ColumnReader<'a> {
         Ok(if parts.is_empty() { arrow::array::new_empty_array(&self.data_type) } else { together(&parts)? })
     }
 
-    /// Asks for a range that hasn't been read yet, without waiting for it: what is wanted soon of several columns or segments is then
-    /// read from disk at once. Costs a look at a bit for each 8,192 rows if the range has been read before.
+    /// Prefetches a range without waiting, so that the disk serves several columns or segments at once. If the range
+    /// has been read before, this costs one bit test per 8,192 rows.
     pub fn read_ahead(&self, rows: Range<usize>) {
         let rows = rows.start.min(self.rows)..rows.end.min(self.rows);
         match &self.source {

@@ -150,8 +150,8 @@ impl Segment {
         Ok(Some(Segment { storage: None, table, entry, objects: None, checks_data: false, hidden: 0, opened }))
     }
 
-    /// The same segment without the last rows of some runs of equal symbols: `ends` has the number of a run, ascending, and the
-    /// row at which it shall end.
+    /// This segment without the last rows of some runs of equal symbols: `ends` has the numbers of the runs, ascending,
+    /// and the row at which each shall end.
     ///
     /// # Errors
     /// As [`Segment::index`].
@@ -303,8 +303,8 @@ impl Segment {
         })
     }
 
-    /// Whether a range of a column costs what its rows cost, or few rows more: not so for lists in Parquet, of which a reader has to be
-    /// made first. `column` is its position in `spec`.
+    /// Whether reading a range of a column costs about as much as its rows. It doesn't for lists in Parquet, where each
+    /// range creates a reader. `column` is its position in `spec`.
     ///
     /// # Errors
     /// As [`Segment::batches`].

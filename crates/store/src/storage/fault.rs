@@ -135,7 +135,7 @@ impl FaultStorage {
         state.fail_at = n.map(|n| state.operations + n);
     }
 
-    /// Looks at files and folders so far.
+    /// The number of reads of files and folders so far.
     #[must_use]
     pub fn reads(&self) -> u64 {
         self.state().reads

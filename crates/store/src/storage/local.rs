@@ -68,7 +68,7 @@ impl LocalStorage {
         Ok(LocalStorage::new(root))
     }
 
-    /// The same for files that nobody but their owner reads.
+    /// As `new`, for files that only their owner may read.
     ///
     /// # Errors
     /// [`Error::Io`].

@@ -57,9 +57,9 @@ impl Mapped {
         &self.bytes
     }
 
-    /// Asks the system to read some of the bytes soon, all at once and without waiting. Without it they are read when they are touched,
-    /// one small piece after the other, each of which is waited for. Costs a few microseconds, so it is for bytes that may well not be
-    /// in memory. At most the first [`HINT_BYTES_MAX`] are asked for.
+    /// Requests some bytes from the system in one go, without waiting, at most the first [`HINT_BYTES_MAX`]. Otherwise
+    /// they are read on first touch, in small pieces, each of which blocks. Costs a few microseconds, so it is for
+    /// ranges that are probably not cached.
     pub fn read_ahead(&self, range: Range<usize>) {
         let end = range.end.min(self.bytes.len()).min(range.start.saturating_add(HINT_BYTES_MAX));
         if let Some(map) = &self.map

@@ -178,7 +178,7 @@ pub fn hand_out_mapped() {
     HANDED_OUT.store(true, Ordering::SeqCst);
 }
 
-/// Where files are mapped at this moment, in ascending order. Looks at every mapping.
+/// The mapped ranges at this moment, in ascending order. Scans all slots.
 #[must_use]
 pub fn mapped_ranges() -> Vec<Range<usize>> {
     let ranges = (0..USED.load(Ordering::SeqCst)).filter_map(slot).filter_map(|slot| {

@@ -60,9 +60,9 @@ pub(super) fn takes(asked: &TableAggregate<'_>) -> bool {
 /// How blocks are dealt out.
 pub(super) struct Dealing<'a> {
     pub asked: &'a TableAggregate<'a>,
-    /// For each argument of each aggregate the number of the first one with the same values.
+    /// For each argument of each aggregate, the number of the first argument with the same values.
     pub same: Vec<Vec<usize>>,
-    /// For each aggregate the number of the first filter that holds for the same rows.
+    /// For each aggregate, the number of the first filter with the same rows.
     pub same_filters: Vec<usize>,
     hasher: DefaultHashBuilder,
     seed: u64,

@@ -36,7 +36,7 @@ pub(super) struct DealtBlock {
     pub masks: Vec<Option<BooleanArray>>,
     /// Where rows stand: the number of the cover, and the row in it.
     pub positions: Vec<u64>,
-    /// When they were, if that is asked for.
+    /// The times of these rows, if a later step orders by them.
     pub times: Vec<i64>,
 }
 

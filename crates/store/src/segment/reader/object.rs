@@ -62,7 +62,7 @@ impl Segment {
         })
     }
 
-    /// Opens the rows' file of a segment in the object store, without waiting for it: who reads many of them waits for one.
+    /// Opens a segment's object in the background, so that a reader of many segments waits for one round trip.
     pub fn open_ahead(self: &Arc<Segment>) {
         let is_remote = |open: &Open| open.file.remote.is_some() && open.file.opened.get().is_none();
         if self.opened.get().is_some_and(is_remote) {
