@@ -76,7 +76,9 @@ def test_rows_are_ingested_in_bulk(cursor: Any) -> None:
 
 
 def test_tables_are_listed(server: Postgres) -> None:
-    with adbc.connect(f"postgresql://{server.url}", autocommit=True) as connection:
+    # The driver lists the schemas of the database that it has connected to by name.
+    address = server.url.rpartition("/")[0] + "/splay"
+    with adbc.connect(f"postgresql://{address}", autocommit=True) as connection:
         (catalog,) = [found for found in connection.adbc_get_objects(depth="tables").read_all().to_pylist() if found["catalog_db_schemas"]]
         schemas = {schema["db_schema_name"]: schema["db_schema_tables"] for schema in catalog["catalog_db_schemas"]}
         names = {table["table_name"] for table in schemas["public"] or []}

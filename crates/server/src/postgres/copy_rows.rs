@@ -319,7 +319,8 @@ impl<'a> BinaryRows<'a> {
             self.row += 1;
             let row = self.row;
             let at_row = |reason: String| format!("row {row}: {reason}");
-            let count = self.rest.try_get_i16().map_err(|_| at_row(cut()))?;
+            // Clients may leave the trailer out, as ADBC's driver does: then the message of the end is the end, as in PostgreSQL.
+            let count = if self.rest.is_empty() { -1 } else { self.rest.try_get_i16().map_err(|_| at_row(cut()))? };
             if count == -1 {
                 self.has_ended = true;
                 break;
@@ -437,6 +438,16 @@ mod tests {
         assert_eq!(texts(text.as_bytes(), &format(StreamKind::Csv)).unwrap(), expected);
         let other = StreamFormat { delimiter: b'|', quote: b'\'', null: "-".to_owned(), ..format(StreamKind::Csv) };
         assert_eq!(texts(b"'-'|-\n|'it''s'", &other).unwrap(), some(&[[Some("-"), None], [Some(""), Some("it's")]]));
+    }
+
+    #[test]
+    fn binary_rows_end_with_a_trailer_or_without() {
+        let rows = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\x02\0\0\0\x01a\xff\xff\xff\xff";
+        for end in [&b""[..], b"\xff\xff"] {
+            let found = texts(&[&rows[..], end].concat(), &format(StreamKind::Binary)).unwrap();
+            assert_eq!(found, some(&[[Some("a"), None]]));
+        }
+        assert_eq!(texts(&rows[..19], &format(StreamKind::Binary)).unwrap(), some(&[]));
     }
 
     #[test]
