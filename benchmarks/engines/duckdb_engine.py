@@ -17,6 +17,7 @@ class Engine(Base):
     name = "duckdb"
     title = "DuckDB"
     requirements = ("duckdb==2.0.0", "numpy", "pyarrow==26.0.1")
+    layout = ("engine.systems.duckdb_memory", "engine.tables")
     best = (
         "A database file of tables sorted by day, symbol, time and arrival, so that zone maps prune; codes as ENUM; "
         "`arg_max` by `rowid` for closing values; answers as Arrow."

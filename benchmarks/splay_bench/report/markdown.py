@@ -2,7 +2,7 @@
 
 from .finance import TIMES, FinanceSet, median
 from .words import agreement as agreement_words
-from .words import against, lead, mebibytes, milliseconds, rule_facts, rules, size
+from .words import LEFT_OUT, against, lead, mebibytes, milliseconds, rule_facts, rules, size
 
 
 def table(head: list[str], lines: list[list[str]]) -> list[str]:
@@ -85,13 +85,16 @@ def times(one: FinanceSet, field: str, title: str, servers: bool) -> list[str]:
         cells = [one.one(engine, query) for engine in engines]
         found = one.factor(query, field, servers)
         last = against(found[1], one.title(found[0])) if found else ""
-        rows.append([query, *(cell.text(milliseconds(getattr(cell, field))) for cell in cells), last])
+        rows.append([query, *(cell.text(milliseconds(getattr(cell, field)), field) for cell in cells), last])
     means = [one.mean(engine, field) for engine in engines]
     rows.append(["geometric mean (answered)", *(f"{milliseconds(mean)} ({count})" for mean, count in means), ""])
     ratios = [one.against(engine, field) for engine in engines]
     rows.append(["mean ratio to SplayDB", *("" if ratio is None else f"{ratio:.2f}" for ratio in ratios), ""])
     if field == "warm":
         rows.append(["yardstick", *(milliseconds(one.yardstick(engine)) for engine in engines), ""])
+    out = one.left_out(field, servers)
+    if out:
+        title += f". {', '.join(out)} are no part of the means: {LEFT_OUT}"
     return [f"**{title}**", ""] + table([field, *map(one.title, engines), "SplayDB is"], rows)
 
 
