@@ -213,6 +213,10 @@ class FinanceSet:
         """Queries that are no part of the means of some engine."""
         return [query for query in self.queries if not all(self.counts(engine, query, field) for engine in self.side(servers))]
 
+    def has(self, engine: str, field: str) -> bool:
+        """Whether the engine has such a time of any query."""
+        return any(getattr(self.one(engine, query), field) is not None for query in self.queries)
+
     def mean(self, engine: str, field: str) -> tuple[float | None, int]:
         """Geometric mean over the queries that the engine answered, and how many these are."""
         values = [getattr(self.one(engine, query), field) for query in self.queries if self.counts(engine, query, field)]

@@ -76,8 +76,8 @@ def summary(one: FinanceSet) -> list[str]:
 
 def times(one: FinanceSet, field: str, title: str, servers: bool) -> list[str]:
     """A row for each query; the last column sets SplayDB against the best rival. Nothing if no engine has such times."""
-    engines = [engine for engine in one.side(servers) if one.mean(engine, field)[0] is not None or field == "warm"]
-    if not engines or (field != "warm" and all(one.mean(engine, field)[0] is None for engine in engines)):
+    engines = [engine for engine in one.side(servers) if one.has(engine, field) or field == "warm"]
+    if not any(one.has(engine, field) or field == "warm" for engine in engines):
         return []
     rows = [["by", *(one.about(engine).get("transport", "") for engine in engines), ""]] if servers else []
     rows.append(["on disk, share of CSV", *(size(one, engine) for engine in engines), ""])
@@ -94,7 +94,7 @@ def times(one: FinanceSet, field: str, title: str, servers: bool) -> list[str]:
         rows.append(["yardstick", *(milliseconds(one.yardstick(engine)) for engine in engines), ""])
     out = one.left_out(field, servers)
     if out:
-        title += f". {', '.join(out)} are no part of the means: {LEFT_OUT}"
+        title += f". No part of the means: {', '.join(out)}, since {LEFT_OUT}"
     return [f"**{title}**", ""] + table([field, *map(one.title, engines), "SplayDB is"], rows)
 
 

@@ -122,7 +122,7 @@ def losses(one: FinanceSet) -> str:
 
 
 def times(one: FinanceSet, field: str, servers: bool) -> str:
-    engines = [engine for engine in one.side(servers) if one.mean(engine, field)[0] is not None]
+    engines = [engine for engine in one.side(servers) if one.has(engine, field)]
     if not engines:
         return ""
     rows = [[("on disk, share of CSV", ""), *((size(one, engine), "") for engine in engines)]]
