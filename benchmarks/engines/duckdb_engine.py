@@ -13,6 +13,10 @@ from .base import TOTALS, Base, sync
 from .translate import never_seen, placeholders
 
 
+TIME = "TIMESTAMP_NS"
+ROW_GROUP_ROWS = 122_880
+
+
 class Engine(Base):
     name = "duckdb"
     title = "DuckDB"
@@ -32,22 +36,31 @@ class Engine(Base):
 
         return duckdb.__version__
 
-    def connect(self):
+    def connect(self, database: str | None = None):
         from engine.systems.duckdb_memory import System
 
-        self.system = System()
-        self.system.connect(str(self.file), self.threads)
+        self.system = System(TIME)
+        self.system.connect(database or str(self.file), self.threads)
         self.statements = set()
         return self.system
+
+    def create(self):
+        """A new file with row groups of our size, attached to a database in memory: a connection to a file can't choose them."""
+        self.file.unlink(missing_ok=True)
+        system = self.connect(":memory:")
+        system.connection.execute(f"attach '{self.file}' as market (row_group_size {ROW_GROUP_ROWS})")
+        system.connection.execute("use market")
+        return system
 
     def load(self, tables) -> None:
         from engine.tables import Tables
 
-        self.file.unlink(missing_ok=True)
-        system = self.connect()
+        system = self.create()
         system.fill(Tables(self.folder, dict(tables)))
-        system.connection.execute("checkpoint")
-        system.connection.close()
+        system.connection.execute("checkpoint market")
+        system.connection.execute("use memory")
+        system.connection.execute("detach market")
+        self.close()
         sync()
 
     def open(self) -> None:
@@ -67,7 +80,7 @@ class Engine(Base):
         if name not in self.statements:
             self.system.connection.execute(f"prepare {name} as {self.system.text(question, parameters, marks)}")
             self.statements.add(name)
-        given = f"({literal(values)})" if values else ""
+        given = f"({literal(values, TIME)})" if values else ""
         return self.system.asking(f"execute {name}{given}")
 
     def session(self):
@@ -76,8 +89,7 @@ class Engine(Base):
 
     def write_open(self, files) -> None:
         """Codes' values are known beforehand, as those of a venue are."""
-        self.file.unlink(missing_ok=True)
-        connection = self.connect().connection
+        connection = self.create().connection
         for code, values in rows.CODES.items():
             connection.execute(f"create type {code}_code as enum ({', '.join(map(repr, values))})")
 
@@ -87,12 +99,12 @@ class Engine(Base):
             with open(path, encoding="utf-8") as file:
                 header = file.readline().strip().replace('"', "").split(",")
             types = {name: f"{name}_code" if name in rows.CODES else "DOUBLE" for name in header}
-            types |= {"timestamp": "TIMESTAMP_NS"} | ({"id": "BIGINT"} if "id" in types else {})
+            types |= {"timestamp": TIME} | ({"id": "BIGINT"} if "id" in types else {})
             connection.execute(
                 f"create table {table} as select * from read_csv('{path}', header = true, columns = {types}) "
                 "order by symbol, timestamp"
             )
-        connection.execute("checkpoint")
+        connection.execute("checkpoint market")
         sync()
 
     def totals(self):
