@@ -1,7 +1,7 @@
 """DuckDB: a database file, tables sorted by day, symbol, time and arrival.
 
 Sorted tables let the zone maps of its row groups pass over other days and, within a day, other symbols; half of the queries ask for
-one day. Codes are one ENUM for each column name:
+one day. Row groups have 16,384 rows. Codes are one ENUM for each column name:
 they group and compare as numbers. Times are ``TIMESTAMP_NS``, as the data has nanoseconds. Closing values are ``arg_max`` by
 ``rowid``, which is the order of arrival within a symbol, and beat an ordered aggregate or a window. Texts and tables are those
 of the side-by-side benchmark (``engine.systems.duckdb_memory``), here in a file. A text goes by ``execute``, which plans once; a
@@ -14,7 +14,9 @@ from .translate import never_seen, placeholders
 
 
 TIME = "TIMESTAMP_NS"
-ROW_GROUP_ROWS = 122_880
+"""`TIMESTAMP`, which has the microseconds of this data, is level with it (geometric mean of the fourteen queries 11.1 ms and 11.1 ms)."""
+ROW_GROUP_ROWS = 16_384
+"""Against 122,880, the default: a day of one symbol is a fraction of that. 4 % faster in the mean of the fourteen queries, 15 % for days and for O-V2, a month."""
 
 
 class Engine(Base):
@@ -23,7 +25,7 @@ class Engine(Base):
     requirements = ("duckdb==2.0.0", "numpy", "pyarrow==26.0.1")
     layout = ("engine.systems.duckdb_memory", "engine.tables")
     best = (
-        "A database file of tables sorted by day, symbol, time and arrival, so that zone maps prune; codes as ENUM; "
+        "A database file of tables sorted by day, symbol, time and arrival, in row groups of 16,384 rows, so that zone maps prune; codes as ENUM; "
         "`arg_max` by `rowid` for closing values; answers as Arrow."
     )
 
