@@ -160,11 +160,11 @@ bench: wheel
 		--out $(RESULTS)/smoke $(BENCH)
 	$(SPLAY_BENCH) report --results $(RESULTS)/smoke
 
-# InfluxDB 2.7 is in no registry as a program: `build` compiles it, where Go and Cargo are at hand.
+# InfluxDB 2.7 is in no registry as a program: `build` compiles it, where Go and Cargo are at hand. Cold runs are of the larger scale.
 bench-full: wheel
 	$(SPLAY_BENCH) build influxdb2
-	$(SPLAY_BENCH) run all --size full --scale 0.02,0.1 --clients 1,4,16 --cold --warm --short-seconds 0.3 --write-scale 1 --splay $(SPLAY) \
-		--out $(RESULTS)/full $(BENCH)
+	$(SPLAY_BENCH) run all --size full --scale 0.02,0.1 --clients 1,4,16 --cold --warm --short-seconds 0.3 --write-scale 1 \
+		--cold-queries T-V2,O-T,O-B2,O-S,C-VO2 --splay $(SPLAY) --out $(RESULTS)/full $(BENCH)
 	$(SPLAY_BENCH) report --results $(RESULTS)/full
 
 # What the foundation promises: load, opening, memory of a load.

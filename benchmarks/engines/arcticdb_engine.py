@@ -2,7 +2,8 @@
 
 A frame a symbol is how ArcticDB is meant to be used: a read names its columns and its range of time, and gets no more segments
 than it needs. Buckets of one column set are resampled by its own processing pipeline; what that doesn't know (groups by side,
-returns) is done by pandas on what was read. Strings are left out where they are the same for a whole frame.
+returns) is done by pandas on what was read. Symbols are in the frames' names, and the other codes are
+small integers: strings are read as Python's objects.
 """
 
 import shutil
@@ -17,6 +18,7 @@ class Engine(Base):
     name = "arcticdb"
     title = "ArcticDB"
     requirements = ("arcticdb==6.28.2", "numpy", "pyarrow==26.0.1")
+    layout = ("engines.rows",)
     best = (
         "LMDB; a frame for each symbol, indexed by time; reads of columns and ranges; its own resampling for buckets; "
         "groups by side, returns and deviations in pandas."
@@ -54,9 +56,13 @@ class Engine(Base):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from .rows import plain_texts
+        from .rows import CODES, plain_texts
 
         rows = plain_texts(rows)
+        for place, name in enumerate(rows.column_names):
+            if name in CODES and name != "symbol":
+                codes = pc.index_in(rows[name], pa.array(CODES[name])).cast(pa.int8())
+                rows = rows.set_column(place, name, codes)
         rows = rows.set_column(0, "timestamp", rows["timestamp"].cast(pa.timestamp("ns")))
         for symbol in pc.unique(rows["symbol"]).to_pylist():
             frame = rows.filter(pc.equal(rows["symbol"], symbol)).drop_columns(["symbol"]).to_pandas()

@@ -1,6 +1,7 @@
 """The fourteen queries on ArcticDB: what its processing pipeline can do there, the rest in pandas."""
 
 from . import pandas_queries as plain
+from .rows import CODES
 
 NANOSECOND = 1
 SIZES = {"bid": [f"b{level}s" for level in range(1, 6)], "ask": [f"a{level}s" for level in range(1, 6)]}
@@ -86,7 +87,11 @@ def extremes(read, start, end, columns: dict[str, tuple[str, str]]):
 
 
 def volume(read, p, end, width: str):
-    return plain.volume(read.all("trades", p.day_start, end, ["side", "amount"]), width)
+    import pandas as pd
+
+    frame = read.all("trades", p.day_start, end, ["side", "amount"])
+    frame["side"] = pd.Categorical.from_codes(frame["side"], CODES["side"])
+    return plain.volume(frame, width)
 
 
 def vwap(read, p):

@@ -12,6 +12,7 @@ Life of an engine in its worker, a process of its own:
 - ``write_open()``, ``write(files)`` loads the write day from CSV until it can be queried and was synced; ``totals()`` counts what is there
 """
 
+import gc
 import os
 import pathlib
 from collections.abc import Mapping
@@ -47,6 +48,15 @@ class Base:
     """How statements and answers travel."""
     takes_write_day = True
     """Whether it loads the write day; not where another engine's load is the same."""
+
+    takes_cold = True
+    """Whether it has cold runs; not where another engine's say the same."""
+    settle_seconds = 0
+    """How long all queries are asked in turn, off the clock, before a sitting: for engines that compile while they run."""
+    layout: tuple[str, ...] = ()
+    """Modules besides its own that its tables are made by: the tables are made anew when one changes."""
+    shares = ""
+    """The engine whose tables it reads, in the place of tables of its own."""
 
     def __init__(self, folder: pathlib.Path, threads: int, settings: Mapping[str, str]):
         self.folder = folder
@@ -93,12 +103,17 @@ class Base:
         return answer
 
     def forget(self) -> bool:
-        """Opens the tables anew in the same process, so that only the page cache may hold them; ``False`` if it can't."""
+        """Opens the tables anew in the same process, so that only the page cache may hold them; ``False`` if it can't.
+
+        A file that stays mapped isn't dropped from the page cache: then there is no such figure.
+        """
         if self.stores != "disk" or self.is_server:
             return False
         self.close()
+        gc.collect()
+        held = is_mapped(self.folder)
         self.open()
-        return True
+        return not held
 
     def write_open(self, files: Mapping[str, pathlib.Path]) -> None:
         """Makes ready for ``write``, off the clock: starts a server, makes empty tables."""
@@ -135,6 +150,12 @@ def folder_bytes(folder: pathlib.Path) -> int:
         for path in folder.rglob("*")
         if path.is_file() and not path.is_symlink()
     )
+
+
+def is_mapped(folder: pathlib.Path) -> bool:
+    """Whether this process maps a file below a folder."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        return any(f" {folder.resolve()}/" in line for line in maps)
 
 
 def sync() -> None:

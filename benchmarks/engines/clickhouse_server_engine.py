@@ -13,7 +13,7 @@ import pathlib
 import urllib.parse
 
 from .base import TOTALS, sync
-from .clickhouse_engine import DIALECT, OWN, structure
+from .clickhouse_engine import ANSWERS, DIALECT, OWN, structure
 from .clickhouse_engine import Engine as Embedded
 from .translate import never_seen
 
@@ -34,8 +34,7 @@ class Client:
         self.settings = {
             "database": found.path.strip("/") or "default",
             "max_threads": threads,
-            "output_format_arrow_compression_method": "none",
-        }
+        } | ANSWERS
 
     def post(self, text: str, body=None, **settings) -> bytes:
         """What a statement gives; ``body`` are the rows of an insert.
@@ -145,7 +144,7 @@ class Engine(Embedded):
     def write(self, files) -> None:
         for table, path in files.items():
             with open(path, "rb") as body:
-                self.insert(table, "CSVWithNames", body, 0, date_time_input_format="best_effort")
+                self.insert(table, "CSVWithNames", body, 0, date_time_input_format="best_effort", max_insert_threads=self.threads)
         sync()
 
     def totals(self):

@@ -10,6 +10,7 @@ from .clickhouse_engine import Engine as Fast
 class Engine(Fast):
     name = "clickhouse-zstd"
     title = "chDB (ClickHouse), ZSTD"
+    takes_cold = False
     best = (
         "MergeTree ordered by (symbol, timestamp, n), monthly partitions, LowCardinality codes, DoubleDelta times, ZSTD(1): a third "
         "less on disk than LZ4, and slower; parts merged after the load; closing values by `argMax`; answers as Arrow."

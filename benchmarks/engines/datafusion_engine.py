@@ -36,6 +36,7 @@ class Engine(Base):
     name = "datafusion"
     title = "DataFusion on Parquet"
     requirements = ("datafusion==55.0.0", "numpy", "pyarrow==26.0.1")
+    layout = ("engines.rows",)
     best = (
         "Parquet, a file a day, sorted by symbol, time and arrival within and declared so; pruning by statistics and pages; "
         "zstd, row groups of 65,536 rows; answers as Arrow."

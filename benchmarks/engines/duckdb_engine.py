@@ -1,7 +1,7 @@
 """DuckDB: a database file, tables sorted by day, symbol, time and arrival.
 
 Sorted tables let the zone maps of its row groups pass over other days and, within a day, other symbols; half of the queries ask for
-one day. Codes are one ENUM for each column name:
+one day. Row groups have 16,384 rows. Codes are one ENUM for each column name:
 they group and compare as numbers. Times are ``TIMESTAMP_NS``, as the data has nanoseconds. Closing values are ``arg_max`` by
 ``rowid``, which is the order of arrival within a symbol, and beat an ordered aggregate or a window. Texts and tables are those
 of the side-by-side benchmark (``engine.systems.duckdb_memory``), here in a file. A text goes by ``execute``, which plans once; a
@@ -13,12 +13,19 @@ from .base import TOTALS, Base, sync
 from .translate import never_seen, placeholders
 
 
+TIME = "TIMESTAMP_NS"
+"""`TIMESTAMP`, which has the microseconds of this data, is level with it (geometric mean of the fourteen queries 11.1 ms and 11.1 ms)."""
+ROW_GROUP_ROWS = 16_384
+"""Against 122,880, the default: a day of one symbol is a fraction of that. 4 % faster in the mean of the fourteen queries, 15 % for days and for O-V2, a month."""
+
+
 class Engine(Base):
     name = "duckdb"
     title = "DuckDB"
     requirements = ("duckdb==2.0.0", "numpy", "pyarrow==26.0.1")
+    layout = ("engine.systems.duckdb_memory", "engine.tables")
     best = (
-        "A database file of tables sorted by day, symbol, time and arrival, so that zone maps prune; codes as ENUM; "
+        "A database file of tables sorted by day, symbol, time and arrival, in row groups of 16,384 rows, so that zone maps prune; codes as ENUM; "
         "`arg_max` by `rowid` for closing values; answers as Arrow."
     )
 
@@ -31,22 +38,31 @@ class Engine(Base):
 
         return duckdb.__version__
 
-    def connect(self):
+    def connect(self, database: str | None = None):
         from engine.systems.duckdb_memory import System
 
-        self.system = System()
-        self.system.connect(str(self.file), self.threads)
+        self.system = System(TIME)
+        self.system.connect(database or str(self.file), self.threads)
         self.statements = set()
         return self.system
+
+    def create(self):
+        """A new file with row groups of our size, attached to a database in memory: a connection to a file can't choose them."""
+        self.file.unlink(missing_ok=True)
+        system = self.connect(":memory:")
+        system.connection.execute(f"attach '{self.file}' as market (row_group_size {ROW_GROUP_ROWS})")
+        system.connection.execute("use market")
+        return system
 
     def load(self, tables) -> None:
         from engine.tables import Tables
 
-        self.file.unlink(missing_ok=True)
-        system = self.connect()
+        system = self.create()
         system.fill(Tables(self.folder, dict(tables)))
-        system.connection.execute("checkpoint")
-        system.connection.close()
+        system.connection.execute("checkpoint market")
+        system.connection.execute("use memory")
+        system.connection.execute("detach market")
+        self.close()
         sync()
 
     def open(self) -> None:
@@ -66,7 +82,7 @@ class Engine(Base):
         if name not in self.statements:
             self.system.connection.execute(f"prepare {name} as {self.system.text(question, parameters, marks)}")
             self.statements.add(name)
-        given = f"({literal(values)})" if values else ""
+        given = f"({literal(values, TIME)})" if values else ""
         return self.system.asking(f"execute {name}{given}")
 
     def session(self):
@@ -75,8 +91,7 @@ class Engine(Base):
 
     def write_open(self, files) -> None:
         """Codes' values are known beforehand, as those of a venue are."""
-        self.file.unlink(missing_ok=True)
-        connection = self.connect().connection
+        connection = self.create().connection
         for code, values in rows.CODES.items():
             connection.execute(f"create type {code}_code as enum ({', '.join(map(repr, values))})")
 
@@ -86,12 +101,12 @@ class Engine(Base):
             with open(path, encoding="utf-8") as file:
                 header = file.readline().strip().replace('"', "").split(",")
             types = {name: f"{name}_code" if name in rows.CODES else "DOUBLE" for name in header}
-            types |= {"timestamp": "TIMESTAMP_NS"} | ({"id": "BIGINT"} if "id" in types else {})
+            types |= {"timestamp": TIME} | ({"id": "BIGINT"} if "id" in types else {})
             connection.execute(
                 f"create table {table} as select * from read_csv('{path}', header = true, columns = {types}) "
                 "order by symbol, timestamp"
             )
-        connection.execute("checkpoint")
+        connection.execute("checkpoint market")
         sync()
 
     def totals(self):

@@ -31,6 +31,7 @@ class Engine(Base):
     name = "influxdb"
     title = "InfluxDB 1.6"
     requirements = ("numpy", "pyarrow==26.0.1")
+    layout = ("engines.influxdb_lines", "engines.influxdb_queries", "engines.rows")
     is_server = True
     starts = "its server, unpacked from Debian's package, started by the worker, bound to 127.0.0.1; asked over HTTP"
     best = (

@@ -59,6 +59,7 @@ class Engine(Base):
     name = "kdb"
     title = "kdb+ (PyKX)"
     requirements = ("numpy", "pandas==3.1.1", "pyarrow==26.0.1", "pykx==4.2.0")
+    layout = ("engines.rows",)
     best = "Splayed by date, sorted by symbol with the parted attribute; queries in q; answers as Arrow."
 
     def version(self) -> str:

@@ -38,11 +38,15 @@ class Days:
         )
 
     def latest(self, table: str, symbol: str, at, columns: list[str]):
-        """The last row of a symbol up to an instant: of its day, or the day before."""
+        """The last row of a symbol up to an instant: of its day, or else of the day before."""
         from engine.polars_words import column, instant
 
-        found = self.scan(table, at.date() - datetime.timedelta(days=1), at.date())
-        return found.filter((column.symbol == symbol) & (column.timestamp <= instant(at))).select(columns).last()
+        for day in (at.date(), at.date() - datetime.timedelta(days=1)):
+            found = self.scan(table, day, day).filter((column.symbol == symbol) & (column.timestamp <= instant(at)))
+            answer = found.select(columns).last().collect()
+            if answer.height:
+                break
+        return answer
 
 
 class Engine(InMemory):

@@ -92,6 +92,7 @@ class Engine(Base):
         "psycopg[binary]==3.3.9",
         "pyarrow==26.0.1",
     )
+    layout = ("engines.rows",)
     is_server = True
     starts = "a cluster of its own, started by the worker, on a Unix socket"
     best = (

@@ -88,6 +88,8 @@ TEXTS = {
 }
 
 
+EXPORT = {f"cairo.{of}.compression.codec": "UNCOMPRESSED" for of in ("parquet.export", "partition.encoder.parquet")}
+"""Parquet that travels on loopback isn't compressed, which it is by default."""
 LARGE = ("O-S", "O-V1")
 """Queries whose answers come as Parquet."""
 
@@ -151,6 +153,7 @@ class Engine(Base):
     title = "QuestDB"
     requirements = ("numpy", "psycopg[binary]==3.3.9", "pyarrow==26.0.1")
     is_server = True
+    settle_seconds = 10
     transport = "HTTP, CSV or Parquet"
     starts = "its server, a Java process started by the worker, bound to 127.0.0.1; asked over HTTP"
     best = (
@@ -207,7 +210,7 @@ class Engine(Base):
             "telemetry.enabled": "false",
             "shared.worker.count": self.threads,
             "cairo.sql.copy.root": copy_root,
-        }
+        } | EXPORT
         (conf / "server.conf").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         jar = self.jar(pathlib.Path(self.settings["cache"]))
         log = self.folder / "server.log"

@@ -9,7 +9,8 @@ import subprocess
 import time
 
 PR_SET_PDEATHSIG = 1
-START_SECONDS = 60
+START_SECONDS = 300
+"""At a cold start a server reads what it has from disk."""
 STOP_SECONDS = 30
 
 

@@ -52,6 +52,7 @@ class Client:
 class Engine(Server):
     name = "splay-flight"
     title = "SplayDB, Flight SQL"
+    takes_cold = False
     requirements = ("adbc-driver-flightsql==1.13.0", "adbc-driver-manager==1.13.0", "numpy", "pyarrow==26.0.1")
     starts = "`splay serve`, started by the worker, bound to 127.0.0.1; asked over Flight SQL by ADBC's driver"
     transport = "Flight SQL, Arrow"

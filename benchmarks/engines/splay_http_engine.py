@@ -5,6 +5,7 @@ A connection is kept open. The server reads only, since nothing is captured mean
 """
 
 import http.client
+import os
 import pathlib
 import re
 import subprocess
@@ -57,7 +58,17 @@ class Engine(Embedded):
     starts = "`splay serve`, started by the worker, bound to 127.0.0.1; asked over HTTP"
     transport = "HTTP, Arrow"
     takes_write_day = False
+    shares = "splay"
     best = "The tables of SplayDB in process, behind `splay serve`; a connection that is kept; answers as Arrow streams."
+
+    def prepare_process(self) -> None:
+        """In the new process: it ends with its worker, and has as many cores as it may have threads, one of which it takes for each."""
+        server.end_with_parent()
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: self.threads])
+
+    @property
+    def database(self):
+        return self.folder.parents[1] / self.shares / self.folder.name / "db"
 
     def start(self) -> dict[str, tuple[str, int]]:
         """Starts the server; where each listener is."""
@@ -73,7 +84,7 @@ class Engine(Embedded):
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
-                preexec_fn=server.end_with_parent,
+                preexec_fn=self.prepare_process,
             )
 
         def addresses() -> dict:

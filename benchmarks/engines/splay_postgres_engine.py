@@ -23,6 +23,7 @@ class Text:
 class Engine(Server):
     name = "splay-postgres"
     title = "SplayDB, PostgreSQL's wire"
+    takes_cold = False
     requirements = ("numpy", "psycopg[binary]==3.3.9", "pyarrow==26.0.1")
     starts = "`splay serve`, started by the worker, bound to 127.0.0.1; asked over PostgreSQL's wire by psycopg"
     transport = TRANSPORT

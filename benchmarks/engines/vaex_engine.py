@@ -14,6 +14,7 @@ class Engine(Base):
     name = "vaex"
     title = "Vaex"
     requirements = ("numpy", "pyarrow==26.0.1", "vaex-core==4.19.0", "vaex-hdf5==0.15.0")
+    layout = ("engines.rows",)
     best = (
         "Mapped HDF5; codes and times as integers; rows of a symbol's range as a slice, found by binary search; groups by "
         "Vaex, the few rows that result by pandas."
@@ -58,6 +59,11 @@ class Engine(Base):
 
         vaex.settings.main.thread_count = self.threads
         self.frames = {table: vaex.open(str(self.folder / f"{table}.hdf5")) for table in ("trades", "books")}
+
+    def close(self) -> None:
+        """Lets go of the mapped files."""
+        for frame in self.__dict__.pop("frames", {}).values():
+            frame.close()
 
     def prepare(self, question, parameters, variant):
         from .vaex_queries import QUERIES

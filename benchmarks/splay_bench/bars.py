@@ -9,7 +9,7 @@ import random
 
 import pyarrow.compute as pc
 
-from engine.ask import ask, message
+from engine.ask import KNOWN, ask, message
 from engine.latency import one_by_one, rate
 from engine.measure import Rounds
 from engine.polars_words import column
@@ -62,7 +62,7 @@ def measure(given: inside.Inside) -> dict:
     return {
         "title": "bars: filters over one-minute bars",
         "note": f"Rows: {run.size(tables)}; {given.threads} threads; all columns of the bars that pass, as Arrow table or data "
-        "frame.",
+        "frame. " + KNOWN,
         "tables": [by_selectivity(outcomes, [system.name for system in systems]), latency_table(latencies)],
     }
 

@@ -1,6 +1,7 @@
 """An engine, from its class to a worker that is up: environment, download, load. Says why where one can't be had."""
 
 import hashlib
+import importlib.util
 import inspect
 import json
 import pathlib
@@ -36,9 +37,9 @@ class Installed:
             raise Skipped(reason)
         logs = settings.work / "logs"
         environment_folder = environment.folder_of(name, settings.venvs, told["wheel"])
-        requirements = environment.requirements_of(name, told["wheel"])
+        self.requirements = environment.requirements_of(name, told["wheel"])
         log = logs / f"{environment_folder.name}-pip.log"
-        self.python = environment.ensure(environment_folder, requirements, log)
+        self.python = environment.ensure(environment_folder, self.requirements, log)
         self.cls.fetch(pathlib.Path(told["cache"]), told)
         logs.mkdir(parents=True, exist_ok=True)
         self.log = logs / f"{name}.log"
@@ -63,9 +64,11 @@ class Installed:
         return child
 
     def design(self) -> str:
-        """Names what the stored tables depend on: the engine's version and its file."""
-        source = "".join(inspect.getsource(inspect.getmodule(cls)) for cls in self.cls.__mro__[:-1])
-        return f"{self.version} {hashlib.sha256(source.encode()).hexdigest()[:16]}"
+        """Names what the stored tables depend on: the engine's version, its packages, its file and those that its layout is in."""
+        parts = [inspect.getsource(inspect.getmodule(cls)) for cls in self.cls.__mro__[:-1]]
+        parts += [pathlib.Path(importlib.util.find_spec(name).origin).read_text() for name in self.cls.layout]
+        parts += [json.dumps(environment.describe(requirement)) for requirement in self.requirements]
+        return f"{self.version} {hashlib.sha256(''.join(parts).encode()).hexdigest()[:16]}"
 
     def load(self, tables: dict[str, list[str]]) -> dict:
         """Makes the tables if they aren't there of this version: seconds of the load, bytes on disk.
@@ -77,6 +80,8 @@ class Installed:
         try:
             if self.cls.stores == "memory":
                 return {}
+            if self.cls.shares:
+                return Installed(self.cls.shares, self.settings, self.folder.parent / self.cls.shares).load(tables)
             if marker.exists():
                 found = json.loads(marker.read_text())
                 if found["design"] == self.design():

@@ -1,5 +1,6 @@
 """One engine's part of the finance suite: answers, sittings of warm times, clients, cold times, the load of the write day."""
 
+import shutil
 import statistics
 import sys
 import time
@@ -107,8 +108,9 @@ class EngineRun:
     @property
     def is_cold(self) -> bool:
         """Whether it has cold runs: it keeps rows on disk and can be started afresh."""
-        can = self.is_on_disk and not engines.load(self.name).is_remote and not caches.droppable()
-        return self.settings.cold and can
+        cls = engines.load(self.name)
+        can = self.is_on_disk and cls.takes_cold and not cls.is_remote and not caches.droppable()
+        return self.settings.cold and self.suite.is_largest and can
 
     def has_cold(self, id: str) -> bool:
         """Whether a query has cold runs."""
@@ -230,13 +232,15 @@ class EngineRun:
         found = {}
         try:
             with quiet.watched() as others:
-                for id in self.right():
-                    for part in asked:
-                        values = self.values(id, part)
-                        if values["passes"] == number:
-                            found[id, part.name] = values
-                            if not is_over(values):
-                                self.slice(id, part, number, values)
+                every = {(id, part): self.values(id, part) for id in self.right() for part in asked}
+                # A sitting that failed as a whole is missing from a part's runs; the others go on.
+                due = {key: values for key, values in every.items() if values["passes"] <= number}
+                if any(not is_over(values) for values in due.values()):
+                    self.settle()
+                for (id, part), values in due.items():
+                    found[id, part.name] = values
+                    if not is_over(values):
+                        self.slice(id, part, number, values)
         finally:
             self.end()
         for (id, name), values in found.items():
@@ -245,6 +249,17 @@ class EngineRun:
         if found:
             first = {id: values for (id, name), values in found.items() if name == asked[0].name}
             tell(f"  {self.name}, {asked[0].words}, ms: {', '.join(map(in_words, first.items()))}")
+
+    def settle(self) -> None:
+        """Lets an engine that compiles while it runs come to its speed: all that is asked of it, in turn, off the clock."""
+        seconds = engines.load(self.name).settle_seconds
+        asked = [(id, kind) for id in self.right() for kind in self.right_kinds(id)]
+        if seconds and asked:
+            self.up().ask("settle", self.settings.limit_seconds, asked=asked, for_seconds=seconds)
+
+    def right_kinds(self, id: str) -> list[str]:
+        kinds = self.store.get(self.name, id)["answer"].get("kinds", {})
+        return ["known", *(kind for kind, state in kinds.items() if state == "right")]
 
     def values(self, id: str, part: parts.Part) -> dict:
         """What a part of a query has so far."""
@@ -258,7 +273,7 @@ class EngineRun:
     def slice(self, id: str, part: parts.Part, number: int, values: dict) -> None:
         """Pass ``number``'s part of a query's runs, added to ``values``."""
         settings, done = self.settings, values["client_ms"]
-        values["passes"] += 1
+        values["passes"] = number + 1
         enough = len(done) >= settings.rounds_min and sum(done) > settings.seconds * 1e3
         if len(done) >= settings.rounds_max or enough:
             return
@@ -289,6 +304,7 @@ class EngineRun:
         settings, child = self.settings, self.up()
         limit = settings.limit_seconds * len(self.right())
         try:
+            self.settle()
             found = child.ask("clients", limit, ids=self.right(), clients=count, for_seconds=settings.client_seconds)
             tell(f"  {count} clients: {found['per_second']:.0f} queries/s")
         except Failed as failure:
@@ -373,6 +389,7 @@ class EngineRun:
             found = {"state": "error", "detail": str(failure)}
         finally:
             child.close()
+            shutil.rmtree(self.installed.folder / "write", ignore_errors=True)
         if found["state"] == "right":
             found["mb_per_second"] = self.suite.written.write_bytes / 1e6 / found["seconds"]
         self.store.put(self.name, "W", found)

@@ -40,15 +40,14 @@ class Suite:
 
     def __init__(self, settings: Settings, scale: float):
         self.settings = settings
+        self.is_largest = scale == max(settings.scales)
         self.name = f"scale-{scale:g}"
-        commit = machine.commit()
         self.store = Store(
-            settings.out / "finance" / self.name, {"commit": commit, "rules": settings.rules()}, settings.again
+            settings.out / "finance" / self.name, {"commit": settings.commit, "rules": settings.rules()}, settings.again
         )
-        self.commit = commit
         self.data = data.finance(settings.splay.resolve(), settings.work.resolve(), scale, settings.seed)
         self.written = self.data
-        if settings.write_scale and scale == max(settings.scales):
+        if settings.write_scale and self.is_largest:
             self.written = data.write_day(settings.splay.resolve(), settings.work.resolve(), settings.write_scale, settings.seed)
         self.yardstick = Yardstick(settings.threads)
         self.questions = {
@@ -80,7 +79,11 @@ class Suite:
         name = run.name
         tell(f"{name}, {self.name}, {stage}")
         try:
-            return does()
+            done = does()
+            if self.store.get(name, "engine").get("failed"):
+                # What failed before was made up for.
+                self.store.put(name, "engine", {k: v for k, v in self.store.get(name, "engine").items() if k != "failed"})
+            return done
         except Skipped as reason:
             tell(f"  skipped: {reason}")
             self.store.put(name, "engine", about(name) | {"skipped": str(reason)})
@@ -106,7 +109,7 @@ class Suite:
 
     def describe(self) -> None:
         """Writes what the figures belong to."""
-        values = machine.describe(self.commit) | {
+        values = machine.describe(self.settings.commit) | {
             "rules": self.settings.rules(),
             "cold_refused": caches.droppable() or "",
             "command": self.settings.command,

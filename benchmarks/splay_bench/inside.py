@@ -37,15 +37,14 @@ ROUNDS = {"smoke": Rounds(5, 0.05), "full": Rounds(10)}
 
 def run(suite: str, settings: Settings) -> None:
     """Measures a suite in its environment, unless its results are there."""
-    commit = machine.commit()
-    stamp = {"commit": commit, "threads": settings.threads, "seed": settings.seed}
+    stamp = {"commit": settings.commit, "threads": settings.threads, "seed": settings.seed}
     if settings.files:
         stamp["files"] = [str(path) for path in settings.files]
     store = Store(settings.out / suite / settings.size, stamp, settings.again)
     if store.get("all", "tables"):
         print(f"{suite}: all of it is there", file=sys.stderr)
         return
-    write(store.folder / "run.json", machine.describe(commit) | {"command": settings.command})
+    write(store.folder / "run.json", machine.describe(settings.commit) | {"command": settings.command})
     try:
         section = measured(suite, settings)
     except (Skipped, RuntimeError) as reason:

@@ -29,7 +29,7 @@ def interpreter(settings: Settings) -> pathlib.Path:
 
 def run(settings: Settings, database: pathlib.Path, files: list[pathlib.Path]) -> int:
     """Compares and prints; the exit code is 1 if answers differ, 2 if nothing could be asked."""
-    about = machine.describe(machine.commit())
+    about = machine.describe(settings.commit)
     facts = [
         f"{about['date']}; {about['cores']} cores of {about['processor']}, {about['memory_gib']} GiB; {about['system']}; "
         f"{settings.threads} threads each.",

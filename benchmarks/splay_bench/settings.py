@@ -63,6 +63,8 @@ class Settings:
     """Where data and databases are kept."""
     venvs: pathlib.Path = ROOT / "target/bench-venvs"
     command: str = ""
+    commit: str = field(default_factory=lambda: machine.commit())
+    """What all of the run belongs to, taken once: `+` behind it says that files were changed."""
     files: list[pathlib.Path] = field(default_factory=list)
     """Files and folders of the suite ``compression``, beside the simulated data."""
     size: str = "full"

@@ -3,7 +3,7 @@ and kdb+" (M. Doherty, AquaQ): a filter, volume bars, mean mids by hour.
 """
 
 from engine import parameters
-from engine.ask import ask
+from engine.ask import KNOWN, ask
 from engine.memory import peak
 from engine.polars_words import BID, OFFER, between, bucket, column, symbol
 from engine.question import Question
@@ -73,7 +73,8 @@ def measure(given: inside.Inside) -> dict:
     return {
         "title": "taq: three queries with time and memory",
         "note": f"Rows: {run.size(tables)}; warm medians, {given.threads} threads; memory is the most anonymous memory of a "
-        "fresh process beyond what it held after opening. SplayDB maps its files, the rivals hold their tables in memory.",
+        "fresh process beyond what it held after opening. SplayDB maps its files, the rivals hold their tables in memory. "
+        + KNOWN,
         "tables": [table(outcomes, names, memory)],
     }
 

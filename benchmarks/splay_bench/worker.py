@@ -116,7 +116,7 @@ class Worker:
 
         Off the clock it is asked for at least ``warm_seconds``, once for each variant to come and once at least. Then come
         ``rounds`` runs, and up to ``rounds_max`` as long as all together take less than ``for_seconds``. With ``pace_seconds`` a
-        run begins so long after the one before began, and the process waits meanwhile.
+        run begins so long after the one before began, the first one after a wait too, and the process waits meanwhile.
         """
         self.warm_up(id, first, min(rounds, len(self.questions[id].variants)), warm_seconds, kind)
         client, engine = [], []
@@ -126,14 +126,25 @@ class Worker:
         gc.disable()
         try:
             start = time.perf_counter()
+            due = start + pace_seconds
             while len(client) < rounds or (len(client) < rounds_max and time.perf_counter() - start < for_seconds):
-                time.sleep(max(0.0, start + len(client) * pace_seconds - time.perf_counter()))
+                time.sleep(max(0.0, due - time.perf_counter()))
                 times = self.do_ask(id, first + len(client), kind=kind)
                 client.append(times["client_ms"])
                 engine.append(times["engine_ms"])
+                # Who took longer than the pace waits a whole one after its end.
+                now = time.perf_counter()
+                due = due + pace_seconds if now < due + pace_seconds else now + pace_seconds
         finally:
             gc.enable()
         return {"client_ms": client, "engine_ms": [time for time in engine if time is not None]}
+
+    def do_settle(self, asked: list[tuple[str, str]], for_seconds: float) -> None:
+        """Asks queries, each with its kind, in turn for so long."""
+        start = time.perf_counter()
+        while time.perf_counter() - start < for_seconds:
+            for id, kind in asked:
+                self.call(id, 0, kind=kind)()
 
     def warm_up(self, id: str, first: int, runs: int, seconds: float, kind: str) -> None:
         start, run = time.perf_counter(), 0

@@ -252,6 +252,24 @@ def test_the_page_is_whole_and_needs_no_network(fixed):
     assert any(line.startswith("Two runs' medians agree within 15 % in 2 of 3 cells (67%).") for line in lines)
 
 
+def test_charts_stand_by_themselves(fixed):
+    _, text = build(fixed, None, None)
+    means = ElementTree.parse(text.parent / "benchmarks-means.svg").getroot()
+    assert means.tag.endswith("svg") and means[0].tag.endswith("style")
+    assert "DuckDB <2>" in "".join(means.itertext()) and (text.parent / "benchmarks-known.svg").exists()
+    assert not (text.parent / "benchmarks-never-seen.svg").exists(), "nothing was asked like that"
+
+
+def test_what_fails_in_one_way_has_its_other_times(fixed):
+    path = fixed / "finance" / "scale-0.01" / "splay" / "T-V1.json"
+    path.write_text(json.dumps(query(warm=[2.0] * 9) | {"cold": {"client_ms": [1.0], "failed": "it didn't start"}}))
+    one = finance.FinanceSet("scale-0.01", read_all(fixed)["finance"]["scale-0.01"])
+    cell = one.one("splay", "T-V1")
+    assert cell.state == "right" and cell.warm == 2.0 and cell.cold is None
+    assert cell.text("", "cold") == "error" and cell.text("2.00", "warm") == "2.00"
+    assert "it didn't start" in "".join(one.failures())
+
+
 def test_servers_are_set_beside_our_server(fixed):
     """Times of a library are no measure for an answer that travels, nor the other way round."""
     folder = fixed / "finance" / "scale-0.01"
@@ -266,10 +284,19 @@ def test_servers_are_set_beside_our_server(fixed):
     assert one.factor("T-V1", "warm", servers=True) == ("questdb", 0.5)
     assert one.against("questdb", "warm") == pytest.approx(0.5) and one.against("duckdb", "warm") == pytest.approx(4.0)
     assert "As a server SplayDB against the fastest rival: first in 0 of 1 queries warm, level in 0." in words.lead(one)
+    # A prepared answer of many rows is no part of means over servers.
+    for name, time in (("splay-http", 3.0), ("questdb", 1.5)):
+        large = query(warm=[time] * 9) | {"prepared": {"client_ms": [time / 2]}}
+        large["answer"]["rows"] = 10_001
+        (folder / name / "T-V1.json").write_text(json.dumps(large))
+    one = finance.FinanceSet("scale-0.01", read_all(fixed)["finance"]["scale-0.01"])
+    assert one.left_out("prepared", True) == ["T-V1"] and one.left_out("warm", True) == [] and one.left_out("prepared", False) == []
+    assert one.mean("questdb", "prepared") == (None, 0) and one.mean("questdb", "warm") == (pytest.approx(1.5), 1)
     _, text = build(fixed, None, None)
     lines = text.read_text().splitlines()
     assert "| by | HTTP, Arrow | HTTP, CSV |  |" in lines and "| T-V1 | 3.00 | 1.50 | 2 times slower than QuestDB |" in lines
-    assert "**Servers: prepared, tight loop; ms**" in lines and "**In process: prepared, tight loop; ms**" not in lines
+    assert any(line.startswith("**Servers: prepared, tight loop; ms. No part of the means: T-V1, since over") for line in lines)
+    assert "**In process: prepared, tight loop; ms**" not in lines
 
 
 def test_of_few_runs_nothing_is_claimed(fixed):

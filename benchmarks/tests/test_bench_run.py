@@ -58,6 +58,7 @@ def test_right_answers_are_timed_and_loads_counted(work, tmp_path):
             assert len(found[query][part]["client_ms"]) == 2
         assert "cold" not in found[query]
     assert found["W"]["state"] == "right" and found["W"]["mb_per_second"] > 0
+    assert not (work / "databases-scale-0.001" / "fake_engines.right" / "write").exists()
     assert found["clients"]["2"]["queries"] >= 2 * len(QUERIES)
     assert found["engine"]["bytes"] > 0 and found["engine"]["version"]
 
@@ -110,9 +111,13 @@ def test_a_second_run_measures_only_what_is_missing(work, tmp_path, monkeypatch)
     finance.run(first)
     changed = {path.stem for path, content in before.items() if path.read_bytes() != content}
     assert starts and "C-R" in changed and not changed & {"T-VWAP", "O-B1", "W"}
-    # Another commit, or --again, measures all of it.
+    # A commit while it runs changes nothing: a run belongs to the one that it began at.
     monkeypatch.setattr(machine, "commit", lambda: "two")
+    starts.clear()
     finance.run(first)
+    assert starts == []
+    # Another run at another commit, or --again, measures all of it.
+    finance.run(settings(work, tmp_path, ["right"]))
     assert json.loads((folder / "O-B1.json").read_text())["stamp"]["commit"] == "two"
 
 
@@ -209,6 +214,66 @@ def test_an_interrupted_run_leaves_no_process_and_goes_on_with_its_sitting(work,
     found = results(tmp_path, "right")["O-B1"]
     assert found["warm"]["client_ms"][:1] == half["warm"]["client_ms"]
     assert found["warm"]["passes"] == found["again"]["passes"] == 2
+
+
+def test_a_sitting_that_failed_is_made_up_for_by_the_others(work, tmp_path, monkeypatch):
+    """The engine doesn't start in the second of four sittings."""
+    sat = engine_run.EngineRun.sit
+    sittings = []
+
+    def fails_once(self, number, is_again):
+        sittings.append(number)
+        if len(sittings) == 2:
+            raise RuntimeError("no room")
+        sat(self, number, is_again)
+
+    monkeypatch.setattr(engine_run.EngineRun, "sit", fails_once)
+    finance.run(settings(work, tmp_path, ["right"], only=["O-B1"], rounds=4, kinds=[], paced_rounds=0))
+    found = results(tmp_path, "right")
+    assert "failed" not in found["engine"] and found["engine"]["version"]
+    assert len(found["O-B1"]["warm"]["client_ms"]) == 4 and found["O-B1"]["warm"]["passes"] == 2
+    assert len(found["O-B1"]["again"]["client_ms"]) == 2 and found["O-B1"]["again"]["passes"] == 2
+
+
+def test_engines_that_compile_are_asked_off_the_clock_before_a_sitting(work, tmp_path, monkeypatch):
+    from fake_engines import right
+    from splay_bench.child import Child
+
+    asked, ask = [], Child.ask
+    monkeypatch.setattr(right.Engine, "settle_seconds", 0.01)
+    monkeypatch.setattr(
+        Child, "ask", lambda self, do, seconds, **request: asked.append((do, request)) or ask(self, do, seconds, **request)
+    )
+    finance.run(settings(work, tmp_path, ["right"], only=["O-B1"], passes=1, clients=[1]))
+    settled = [place for place, (do, _) in enumerate(asked) if do == "settle"]
+    assert len(settled) == 3 and asked[settled[0]][1]["asked"] == [("O-B1", kind) for kind in ("known", "prepared", "unseen")]
+    assert [asked[place + 1][0] for place in settled] == ["time", "time", "clients"]
+
+
+def test_the_first_paced_question_waits_too(monkeypatch):
+    from types import SimpleNamespace
+
+    from splay_bench import worker
+
+    waits, clock = [], [0.0]
+
+    def sleep(seconds: float) -> None:
+        waits.append(round(seconds, 3))
+        clock[0] += seconds
+
+    monkeypatch.setattr(worker, "time", SimpleNamespace(sleep=sleep, perf_counter=lambda: clock[0]))
+    asking = worker.Worker(None)
+    asking.warm_up = lambda *_: None
+    asking.questions = {"Q": SimpleNamespace(variants=())}
+    takes = iter([0.01, 0.2, 0.01])
+
+    def do_ask(id, run, kind):
+        clock[0] += next(takes)
+        return {"client_ms": 1.0, "engine_ms": None}
+
+    asking.do_ask = do_ask
+    asking.do_time("Q", 0, 3, 3, 0, 0, pace_seconds=0.05)
+    assert waits == [0.05, 0.04, 0.05], "a question that took longer than the pace is followed by a whole one"
 
 
 def test_cold_runs_are_of_the_queries_that_are_named(work, tmp_path, monkeypatch):

@@ -137,9 +137,9 @@ def top_of_book(parameters) -> Question:
     # Books of one instant are told apart by their arrival, so the last one is asked for, not the top of a sort.
     last = ", ".join(f"last({name} ORDER BY timestamp) AS {name}" for name in columns)
     sql = f"SELECT {last} FROM books WHERE symbol = $symbol AND timestamp <= $instant"
-    names = ", ".join(f"arg_max({name}, rowid) AS {name}" for name in columns)
-    # DuckDB reads a day at most: the data has a row there, as a client would know.
-    duckdb = f"SELECT {names} FROM books WHERE symbol = $symbol AND timestamp <= $instant AND timestamp > $instant - INTERVAL 1 DAY"
+    # DuckDB reads a day at most: the data has a row there, as a client would know. A top of one beats five `arg_max` fourfold.
+    duckdb = f"""SELECT {", ".join(columns)} FROM books WHERE symbol = $symbol AND timestamp <= $instant
+    AND timestamp > $instant - INTERVAL 1 DAY ORDER BY timestamp DESC, rowid DESC LIMIT 1"""
     return Question(
         "O-T",
         BOOKS,

@@ -17,12 +17,12 @@ from ..question import Raw, render
 from . import THREADS
 
 
-def literal(value) -> str:
-    """A value as DuckDB spells it."""
+def literal(value, time: str = "TIMESTAMP_NS") -> str:
+    """A value as DuckDB spells it; ``time`` is the type of instants."""
     if isinstance(value, datetime.datetime):
-        return f"TIMESTAMP_NS '{value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat(sep=' ')}'"
+        return f"{time} '{value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat(sep=' ')}'"
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(literal, value))
+        return ", ".join(literal(each, time) for each in value)
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return repr(value)
@@ -33,8 +33,10 @@ class System:
 
     name = "DuckDB"
 
-    def __init__(self):
+    def __init__(self, time: str = "TIMESTAMP_NS"):
         self.connection = None
+        self.time = time
+        """The type of times: ``TIMESTAMP`` has whole microseconds."""
         self.lists = {}
 
     @staticmethod
@@ -68,7 +70,7 @@ class System:
     def load(self, tables, table: str) -> None:
         files = [str(path) for path in tables.files(table)]
         casts = [f"{code}::varchar::{code}_code as {code}" for code in tables.codes_of(table)]
-        casts += [f"{time}::timestamp_ns as {time}" for time in tables.times_of(table)]
+        casts += [f"{time}::timestamp_ns::{self.time} as {time}" for time in tables.times_of(table)]
         columns = ", ".join(tables.columns_of(table))
         # Equal symbols and times stay in the order of the files.
         self.connection.execute(
@@ -83,7 +85,7 @@ class System:
     def literal(self, value) -> str:
         """A value; symbols as a table of them, ``IN (FROM symbols_1)``, since a join on it beats a list of texts."""
         if not isinstance(value, list) or not isinstance(value[0], str):
-            return literal(value)
+            return literal(value, self.time)
         key = tuple(value)
         if key not in self.lists:
             self.lists[key] = f"symbols_{len(self.lists) + 1}"
@@ -111,11 +113,11 @@ class System:
         names = {name: Raw(f"${place}") for place, name in enumerate(placeholders, 1)}
         text = self.text(question, parameters, {"shape": Raw("")} | names)
         self.connection.execute(f"prepare asked_{question.id} as {text}")
-        return lambda *values: self.connection.execute(f"execute asked_{question.id}({literal(values)})").to_arrow_table()
+        return lambda *values: self.connection.execute(f"execute asked_{question.id}({literal(values, self.time)})").to_arrow_table()
 
     def session(self):
         """What a thread asks by: a connection of its own."""
-        other = System()
+        other = System(self.time)
         other.connection = self.connection.cursor()
         return other
 

@@ -3,11 +3,11 @@
 import pathlib
 
 from ..store import read_all
-from . import finance, markdown, page, suites
+from . import charts, finance, markdown, page, suites
 
 
 def build(results: pathlib.Path, html: pathlib.Path | None, text: pathlib.Path | None) -> list[pathlib.Path]:
-    """Writes both and gives their paths.
+    """Writes both, and charts of the largest scale as files of their own beside the tables; gives the paths of the page and the tables.
 
     Raises
     ------
@@ -23,4 +23,6 @@ def build(results: pathlib.Path, html: pathlib.Path | None, text: pathlib.Path |
     html, text = html or results / "report.html", text or results / "report.md"
     text.write_text(markdown.document(sets, others), encoding="utf-8")
     html.write_text(page.document(sets, others), encoding="utf-8")
+    for name, chart in charts.files(sets[-1]).items() if sets else ():
+        (text.parent / name).write_text(chart, encoding="utf-8")
     return [html, text]

@@ -7,8 +7,8 @@ from .finance import FinanceSet
 from .words import QUERY_WORDS, against, milliseconds
 
 
-def means(one: FinanceSet) -> str:
-    """Geometric means of all engines that answered all queries, warm and cold."""
+def means_chart(one: FinanceSet) -> str:
+    """Geometric means of all engines that answered, warm and cold; nothing if there are none."""
     rows = []
     for engine in one.ran:
         (warm, count), (cold, cold_count) = one.mean(engine, "warm"), one.mean(engine, "cold")
@@ -22,8 +22,35 @@ def means(one: FinanceSet) -> str:
         return ""
     rows.sort(key=lambda row: row[2][0])
     low, high = svg.decades([value for row in rows for value in row[2] if value])
+    return svg.bars(rows, low, high, "geometric means, milliseconds")
+
+
+def means(one: FinanceSet) -> str:
+    chart = means_chart(one)
     title = "<h3>Geometric mean of all queries, ms on a log scale: warm, and cold in the paler bar</h3>"
-    return title + svg.bars(rows, low, high, "geometric means, milliseconds")
+    return title + chart if chart else ""
+
+
+def best_chart(one: FinanceSet, field: str, title: str, servers: bool) -> str:
+    """The best rival's time over SplayDB's, query by query; nothing if there are none."""
+    rows = []
+    for query in one.queries:
+        found = one.factor(query, field, servers)
+        if found:
+            shown = f"{found[1]:.1f}" if found[1] >= 1 else f"1/{1 / found[1]:.1f}"
+            rows.append((query, found[1], f"{shown}  {one.title(found[0])}"))
+    return svg.both_sides(rows, f"{title}: best rival over SplayDB") if rows else ""
+
+
+def files(one: FinanceSet) -> dict[str, str]:
+    """The charts that stand by themselves, by name of their file."""
+    found = {
+        "means": means_chart(one),
+        "known": best_chart(one, "warm", "Known text, in process", False),
+        "never-seen": best_chart(one, "unseen", "Text never seen, in process", False),
+        "servers": best_chart(one, "warm", "Known text, servers", True),
+    }
+    return {f"benchmarks-{name}.svg": svg.alone(chart) for name, chart in found.items() if chart}
 
 
 def against_best(one: FinanceSet) -> str:
@@ -31,14 +58,8 @@ def against_best(one: FinanceSet) -> str:
     parts = []
     chosen = (("warm", "Warm, in process", False), ("cold", "Cold start, in process", False), ("warm", "Warm, servers", True))
     for field, title, servers in chosen:
-        rows = []
-        for query in one.queries:
-            found = one.factor(query, field, servers)
-            if found:
-                shown = f"{found[1]:.1f}" if found[1] >= 1 else f"1/{1 / found[1]:.1f}"
-                rows.append((query, found[1], f"{shown}  {one.title(found[0])}"))
-        if rows:
-            chart = svg.both_sides(rows, f"{title}: best rival over SplayDB")
+        chart = best_chart(one, field, title, servers)
+        if chart:
             parts.append(f"<div><p><strong>{title}</strong></p>{chart}</div>")
     if not parts:
         return ""

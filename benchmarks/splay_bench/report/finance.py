@@ -1,7 +1,7 @@
 """What the results of the finance suite say: medians, ratios to the best rival, how far two runs agree, who is better at what."""
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.report import geometric_mean
 from engines import NAMES
@@ -29,6 +29,9 @@ TIMES = {
 }
 """The fields of a cell that are times."""
 GROWTH_LEAST_BYTES = 65_536
+PREPARED_ROWS_MAX = 10_000
+"""Larger answers of prepared statements are no part of a mean over servers: over PostgreSQL's wire Python puts their rows into
+columns one by one, which is the client's time and not the server's."""
 QUERIES = [
     "T-V1", "T-V2", "T-VWAP", "O-T", "O-B1", "O-B2", "O-S", "O-V1", "O-V2", "O-NBBO", "C-R", "C-VT", "C-VO1", "C-VO2",
 ]  # fmt: skip
@@ -58,11 +61,16 @@ class Cell:
     growth: float | None = None
     peak: float | None = None
     rounds: int = 0
+    rows: int = 0
+    failures: dict[str, str] = field(default_factory=dict)
+    """What went wrong in one way of asking alone, by its field: it has no time, the others have."""
 
-    def text(self, value) -> str:
-        """What a table shows in the value's place."""
+    def text(self, value, of: str = "") -> str:
+        """What a table shows in the value's place, which is of the field ``of``."""
         if self.state in ("wrong", "error"):
             return self.state
+        if of in self.failures:
+            return "wrong" if self.failures[of].startswith("wrong") else "error"
         return "" if value is None else value
 
 
@@ -95,13 +103,15 @@ def least(growth: float | None) -> float | None:
 def cell(values: dict) -> Cell:
     """From a query's file."""
     answer, warm, cold = values.get("answer", {}), values.get("warm", {}), values.get("cold", {})
-    failed = warm.get("failed") or cold.get("failed")
+    failed = warm.get("failed")
     state = "error" if failed and answer.get("state") == "right" else answer.get("state", "")
     growths = cold.get("growth_bytes") or [answer.get("growth_bytes")]
     peaks = cold.get("peak_bytes") or [answer.get("peak_bytes")]
     if state != "right":
         return Cell(state, failed or answer.get("detail", ""))
-    times = {name: median(values[name].get("client_ms")) for name in (*TIMES, "again") if name in values}
+    parts = {name: values[name] for name in (*TIMES, "again") if name in values}
+    failures = {name: part["failed"] for name, part in parts.items() if part.get("failed")}
+    times = {name: median(part.get("client_ms")) for name, part in parts.items() if name not in failures}
     return Cell(
         state,
         answer.get("detail", ""),
@@ -112,6 +122,8 @@ def cell(values: dict) -> Cell:
         cold_rounds=len(cold.get("client_ms", [])),
         dropped_rounds=len(values.get("dropped", {}).get("client_ms", [])),
         spread=quartiles(warm.get("client_ms")),
+        rows=answer.get("rows", 0),
+        failures=failures,
         **times,
     )
 
@@ -178,6 +190,7 @@ class FinanceSet:
             for engine in self.side(servers)
             if not engine.startswith(OURS)
             and getattr(self.one(engine, query), field) is not None
+            and self.counts(engine, query, field)
             and (field != "growth" or self.about(engine).get("stores") == "disk")
         ]
         if not found:
@@ -191,9 +204,22 @@ class FinanceSet:
         ours = getattr(self.one(own, query), field) if own in self.ran else None
         return (rival[0], rival[1] / ours) if rival and ours else None
 
+    def counts(self, engine: str, query: str, field: str) -> bool:
+        """Whether a query is part of the engine's mean, and of comparisons with it."""
+        is_of_rows = field.startswith("prepared") and self.is_server(engine)
+        return not is_of_rows or self.one(engine, query).rows <= PREPARED_ROWS_MAX
+
+    def left_out(self, field: str, servers: bool) -> list[str]:
+        """Queries that are no part of the means of some engine."""
+        return [query for query in self.queries if not all(self.counts(engine, query, field) for engine in self.side(servers))]
+
+    def has(self, engine: str, field: str) -> bool:
+        """Whether the engine has such a time of any query."""
+        return any(getattr(self.one(engine, query), field) is not None for query in self.queries)
+
     def mean(self, engine: str, field: str) -> tuple[float | None, int]:
         """Geometric mean over the queries that the engine answered, and how many these are."""
-        values = [getattr(self.one(engine, query), field) for query in self.queries]
+        values = [getattr(self.one(engine, query), field) for query in self.queries if self.counts(engine, query, field)]
         values = [value for value in values if value]
         return geometric_mean(values), len(values)
 
@@ -203,7 +229,8 @@ class FinanceSet:
         ratios = [
             getattr(self.one(engine, query), field) / getattr(self.one(own, query), field)
             for query in self.queries
-            if own in self.ran and getattr(self.one(engine, query), field) and getattr(self.one(own, query), field)
+            if own in self.ran and self.counts(engine, query, field)
+            and getattr(self.one(engine, query), field) and getattr(self.one(own, query), field)
         ]
         return geometric_mean(ratios)
 
@@ -277,6 +304,12 @@ class FinanceSet:
             for engine, cells in self.cells.items()
             for query, one in cells.items()
             if one.state in ("wrong", "error")
+        ]
+        lines += [
+            f"{self.title(engine)}, {query}, {TIMES.get(of, of)}: {why}"
+            for engine, cells in self.cells.items()
+            for query, one in cells.items()
+            for of, why in one.failures.items()
         ]
         for engine in self.ran:
             load = self.load(engine)

@@ -2,7 +2,7 @@
 
 from .finance import TIMES, FinanceSet, median
 from .words import agreement as agreement_words
-from .words import against, lead, mebibytes, milliseconds, rule_facts, rules, size
+from .words import LEFT_OUT, against, lead, mebibytes, milliseconds, rule_facts, rules, size
 
 
 def table(head: list[str], lines: list[list[str]]) -> list[str]:
@@ -76,8 +76,8 @@ def summary(one: FinanceSet) -> list[str]:
 
 def times(one: FinanceSet, field: str, title: str, servers: bool) -> list[str]:
     """A row for each query; the last column sets SplayDB against the best rival. Nothing if no engine has such times."""
-    engines = [engine for engine in one.side(servers) if one.mean(engine, field)[0] is not None or field == "warm"]
-    if not engines or (field != "warm" and all(one.mean(engine, field)[0] is None for engine in engines)):
+    engines = [engine for engine in one.side(servers) if one.has(engine, field) or field == "warm"]
+    if not any(one.has(engine, field) or field == "warm" for engine in engines):
         return []
     rows = [["by", *(one.about(engine).get("transport", "") for engine in engines), ""]] if servers else []
     rows.append(["on disk, share of CSV", *(size(one, engine) for engine in engines), ""])
@@ -85,13 +85,16 @@ def times(one: FinanceSet, field: str, title: str, servers: bool) -> list[str]:
         cells = [one.one(engine, query) for engine in engines]
         found = one.factor(query, field, servers)
         last = against(found[1], one.title(found[0])) if found else ""
-        rows.append([query, *(cell.text(milliseconds(getattr(cell, field))) for cell in cells), last])
+        rows.append([query, *(cell.text(milliseconds(getattr(cell, field)), field) for cell in cells), last])
     means = [one.mean(engine, field) for engine in engines]
     rows.append(["geometric mean (answered)", *(f"{milliseconds(mean)} ({count})" for mean, count in means), ""])
     ratios = [one.against(engine, field) for engine in engines]
     rows.append(["mean ratio to SplayDB", *("" if ratio is None else f"{ratio:.2f}" for ratio in ratios), ""])
     if field == "warm":
         rows.append(["yardstick", *(milliseconds(one.yardstick(engine)) for engine in engines), ""])
+    out = one.left_out(field, servers)
+    if out:
+        title += f". No part of the means: {', '.join(out)}, since {LEFT_OUT}"
     return [f"**{title}**", ""] + table([field, *map(one.title, engines), "SplayDB is"], rows)
 
 

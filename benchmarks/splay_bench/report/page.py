@@ -122,7 +122,7 @@ def losses(one: FinanceSet) -> str:
 
 
 def times(one: FinanceSet, field: str, servers: bool) -> str:
-    engines = [engine for engine in one.side(servers) if one.mean(engine, field)[0] is not None]
+    engines = [engine for engine in one.side(servers) if one.has(engine, field)]
     if not engines:
         return ""
     rows = [[("on disk, share of CSV", ""), *((size(one, engine), "") for engine in engines)]]
@@ -135,7 +135,7 @@ def times(one: FinanceSet, field: str, servers: bool) -> str:
         for engine in engines:
             cell = one.one(engine, query)
             kind = "wrong" if cell.state in ("wrong", "error") else "best" if values[engine] == best else ""
-            row.append((cell.text(milliseconds(values[engine])), kind if cell.state else ""))
+            row.append((cell.text(milliseconds(values[engine]), field), kind if cell.state else ""))
         rows.append(row)
     means = [one.mean(engine, field) for engine in engines]
     rows.append(

@@ -36,6 +36,22 @@ LABEL_WIDTH, BAR_WIDTH, VALUE_WIDTH, LINE = 140, 290, 110, 18
 LABEL_LINE = 13
 
 
+ALONE = """<style>
+text { fill: #1f2937 } text.faint { fill: #4b5563 } text.wrong, text.bad { fill: #b91c1c } text.ours { fill: #c2410c; font-weight: 700 }
+text.good, rect.good { fill: #15803d } rect.bad { fill: #b91c1c } .grid { stroke: #d9dee5 } .axis { stroke: #4b5563 }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e5e7eb } text.faint { fill: #a3adba } text.wrong, text.bad { fill: #f87171 } text.ours { fill: #fb923c }
+  text.good, rect.good { fill: #4ade80 } rect.bad { fill: #f87171 } .grid { stroke: #374151 } .axis { stroke: #a3adba }
+}
+</style>"""
+
+
+def alone(chart: str) -> str:
+    """A chart as a file of its own, with the colors that the page gives otherwise."""
+    head, rest = chart.split(">", 1)
+    return f"{head}>{ALONE}{rest}\n"
+
+
 def color(engine: str) -> str:
     return COLORS.get(engine, OTHER)
 

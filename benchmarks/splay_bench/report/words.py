@@ -3,7 +3,7 @@
 from engine.report import milliseconds
 
 from ..quiet import QUIET_CORES, STEADY
-from .finance import CLAIM_ROUNDS, LEVEL, TIMES
+from .finance import CLAIM_ROUNDS, LEVEL, PREPARED_ROWS_MAX, TIMES
 
 QUERY_WORDS = {
     "T-V1": "volume by symbol, side, minute; a day",
@@ -21,6 +21,11 @@ QUERY_WORDS = {
     "C-VO1": "hourly volatility of mids; a day",
     "C-VO2": "4-hour volatility of mids; a week",
 }
+
+
+LEFT_OUT = (
+    f"over PostgreSQL's wire the client's Python puts more than {PREPARED_ROWS_MAX:,} rows into columns one by one, which is not the server's time"
+)
 
 
 def mebibytes(value: float | None) -> str:
@@ -125,6 +130,12 @@ def rules(run: dict) -> list[str]:
     ]
 
 
+def commit(run: dict) -> str:
+    """The commit; ``+`` behind it is said in words."""
+    name = str(run.get("commit"))
+    return f"{name.removesuffix('+')} with changes that belong to no commit" if name.endswith("+") else name
+
+
 def rule_facts(run: dict) -> str:
     """Machine, commit, data and command, as one paragraph."""
     rows = ", ".join(f"{count:,} {table}" for table, count in run.get("rows", {}).items())
@@ -134,7 +145,7 @@ def rule_facts(run: dict) -> str:
         f"{run.get('memory_gib')} GiB",
         run.get("system", ""),
         f"load average at the start {run.get('load_average', ['?'])[0]}",
-        f"commit {run.get('commit')}",
+        f"commit {commit(run)}",
         rows,
     ]
     return "; ".join(fact for fact in facts if fact) + "."
