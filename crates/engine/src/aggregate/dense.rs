@@ -1,7 +1,7 @@
 //! Groups with dense keys, found by direct addressing instead of a hash.
 //!
 //! Each key is a word. Where the words of all keys lie close together (dictionary codes, numbered texts, most whole
-//! numbers), a table has one slot for each combination of words, and a row's group is one load from it.
+//! numbers), or are multiples of one unit from the least (starts of buckets), a table has one slot for each combination of words, and a row's group is one load from it.
 //!
 //! Invariant: the table covers the words of the blocks so far. A block with words outside empties the table, so that
 //! each group is hashed once more; the table then reaches twice as far on that side, so this happens only a few
@@ -43,7 +43,7 @@ struct Reach {
 impl Reach {
     /// `None` for more words than there can be places for.
     fn of(bounds: WordBounds) -> Option<Reach> {
-        let choices = usize::try_from(bounds.span()).ok()?.checked_add(2)?;
+        let choices = usize::try_from(bounds.steps()).ok()?.checked_add(2)?;
         Some(Reach { bounds, choices })
     }
 }
@@ -77,7 +77,7 @@ impl DenseGroups {
         self.places.clear();
         self.places.resize(rows, 0);
         for (value, reach) in values.iter().zip(&self.reaches) {
-            value.add_places(reach.bounds.least(), reach.choices, &mut self.places);
+            value.add_places(&reach.bounds, reach.choices, &mut self.places);
         }
         for (row, place) in self.places.iter().enumerate() {
             let group = &mut self.groups[*place as usize];
@@ -116,7 +116,7 @@ impl DenseGroups {
         let further = |part: u64| {
             let grown = reaches.iter().zip(&self.reaches);
             let reaches =
-                grown.map(|(reach, known)| Reach::of(reach.bounds.beyond(&known.bounds, reach.bounds.span() / part)));
+                grown.map(|(reach, known)| Reach::of(reach.bounds.beyond(&known.bounds, reach.bounds.steps() / part)));
             let reaches = reaches.collect::<Option<Vec<_>>>()?;
             places(&reaches).is_some_and(|places| places <= self.places_max).then_some(reaches)
         };

@@ -37,41 +37,58 @@ pub(crate) struct WordBounds {
     greatest: u64,
     /// What makes unsigned words compare as signed ones do.
     flip: u64,
+    /// All words are multiples of this from the least, as starts of buckets are multiples of their width; 0 of one word. It is looked for where words are
+    /// far apart.
+    unit: u64,
 }
+
+/// How far apart words are from which on a unit is looked for.
+const SPAN_OF_UNIT_MIN: u64 = 1 << 16;
 
 impl WordBounds {
     /// Those of words; `None` if there are none.
-    fn of(words: impl Iterator<Item = u64>, is_unsigned: bool) -> Option<WordBounds> {
+    fn of(words: impl Iterator<Item = u64> + Clone, is_unsigned: bool) -> Option<WordBounds> {
         let flip = if is_unsigned { 1 << 63 } else { 0 };
-        let all = words.map(|word| (word ^ flip).cast_signed());
+        let all = words.clone().map(|word| (word ^ flip).cast_signed());
         let (least, greatest) =
             all.fold((i64::MAX, i64::MIN), |(least, greatest), word| (least.min(word), greatest.max(word)));
+        if least > greatest {
+            return None;
+        }
         let word = |signed: i64| signed.cast_unsigned() ^ flip;
-        (least <= greatest).then(|| WordBounds { least: word(least), greatest: word(greatest), flip })
+        let (least, greatest) = (word(least), word(greatest));
+        let unit = match greatest.wrapping_sub(least) {
+            0 => 0,
+            near if near < SPAN_OF_UNIT_MIN => 1,
+            _ => unit_of(words, least),
+        };
+        Some(WordBounds { least, greatest, flip, unit })
     }
 
-    /// How much greater the greatest is.
-    pub fn span(&self) -> u64 {
-        self.greatest.wrapping_sub(self.least)
+    /// How many words there are between the least and the greatest, and one of these.
+    pub fn steps(&self) -> u64 {
+        self.greatest.wrapping_sub(self.least) / self.unit.max(1)
     }
 
-    /// Those that reach further by so much where they reach beyond others.
-    pub fn beyond(&self, known: &WordBounds, room: u64) -> WordBounds {
+    /// How many words are between the least and another one, and one of these.
+    fn step(&self, word: u64) -> u64 {
+        let from_least = word.wrapping_sub(self.least);
+        if self.unit <= 1 { from_least } else { from_least / self.unit }
+    }
+
+    /// Those that reach further by so many words where they reach beyond others.
+    pub fn beyond(&self, known: &WordBounds, steps: u64) -> WordBounds {
         let signed = |word: u64| (word ^ self.flip).cast_signed();
         let (mut least, mut greatest) = (signed(self.least), signed(self.greatest));
+        let room = steps.saturating_mul(self.unit.max(1));
         if least < signed(known.least) {
-            least = least.saturating_sub_unsigned(room);
+            least = least.checked_sub_unsigned(room).unwrap_or(least);
         }
         if greatest > signed(known.greatest) {
-            greatest = greatest.saturating_add_unsigned(room);
+            greatest = greatest.checked_add_unsigned(room).unwrap_or(greatest);
         }
         let word = |signed: i64| signed.cast_unsigned() ^ self.flip;
-        WordBounds { least: word(least), greatest: word(greatest), flip: self.flip }
-    }
-
-    /// The least word.
-    pub fn least(&self) -> u64 {
-        self.least
+        WordBounds { least: word(least), greatest: word(greatest), ..*self }
     }
 
     /// Those of the words of both; `None` if they are ordered in two ways.
@@ -79,8 +96,32 @@ impl WordBounds {
         let signed = |word: u64| (word ^ self.flip).cast_signed();
         let least = if signed(other.least) < signed(self.least) { other.least } else { self.least };
         let greatest = if signed(other.greatest) > signed(self.greatest) { other.greatest } else { self.greatest };
-        (self.flip == other.flip).then_some(WordBounds { least, greatest, flip: self.flip })
+        let between = signed(self.least).abs_diff(signed(other.least));
+        let unit = gcd(gcd(self.unit, other.unit), between);
+        (self.flip == other.flip).then_some(WordBounds { least, greatest, flip: self.flip, unit })
     }
+}
+
+/// The greatest unit of which all words are multiples from the least.
+fn unit_of(words: impl Iterator<Item = u64>, least: u64) -> u64 {
+    let (mut unit, mut last) = (0, least);
+    for word in words {
+        if word != last {
+            unit = gcd(word.wrapping_sub(least), unit);
+            last = word;
+        }
+        if unit == 1 {
+            break;
+        }
+    }
+    unit
+}
+
+fn gcd(mut one: u64, mut other: u64) -> u64 {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one
 }
 
 enum KeyWords {
@@ -228,7 +269,7 @@ impl ValueKey {
     fn of_numbers(key: usize, words: Vec<u64>, nulls: Option<NullBuffer>, texts: &Texts) -> ValueKey {
         // Texts are numbered as they come, so that any of those that were seen may be in the rows.
         let (choices, greatest) = (Some(texts.len() + 1), texts.len().saturating_sub(1) as u64);
-        let bounds = Some(WordBounds { least: 0, greatest, flip: 0 });
+        let bounds = Some(WordBounds { least: 0, greatest, flip: 0, unit: 1 });
         let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
         ValueKey { key, words: KeyWords::Words(words, 0), nulls, choices, bounds }
     }
@@ -305,10 +346,10 @@ impl ValueKey {
     }
 
     /// Adds the places of each row's word to those of the keys before: null's is the first of `choices`, that of `least` the next.
-    pub fn add_places(&self, least: u64, choices: usize, places: &mut [u32]) {
+    pub fn add_places(&self, reach: &WordBounds, choices: usize, places: &mut [u32]) {
         let stride = u32::try_from(choices).unwrap_or(u32::MAX);
         #[expect(clippy::cast_possible_truncation, reason = "no word is further from the least than there are places")]
-        let place = |word: u64| word.wrapping_sub(least) as u32 + 1;
+        let place = |word: u64| reach.step(word) as u32 + 1;
         match &self.words {
             // A dictionary of many texts isn't gone through for a few rows.
             KeyWords::Codes(codes, words) if codes.len() < words.len() => {
@@ -326,6 +367,16 @@ impl ValueKey {
                 }
             }
             KeyWords::Words(words, _) => match &self.nulls {
+                // A division is made where the word changes.
+                None if reach.unit > 1 => {
+                    let mut last = (reach.least, place(reach.least));
+                    for (at, word) in places.iter_mut().zip(words) {
+                        if *word != last.0 {
+                            last = (*word, place(*word));
+                        }
+                        *at = *at * stride + last.1;
+                    }
+                }
                 None => places.iter_mut().zip(words).for_each(|(at, word)| *at = *at * stride + place(*word)),
                 Some(nulls) => {
                     for (row, (at, word)) in places.iter_mut().zip(words).enumerate() {
@@ -375,7 +426,7 @@ impl ValueKey {
 
 /// The least of some words, and how much greater the greatest is, where the rows are [`ROWS_OF_NUMBER`] times as many.
 fn narrow(bounds: &WordBounds, rows: usize) -> Option<(u64, usize)> {
-    let span = usize::try_from(bounds.span()).ok()?;
+    let span = usize::try_from(bounds.greatest.wrapping_sub(bounds.least)).ok()?;
     let is_narrow = span.checked_mul(ROWS_OF_NUMBER)? < rows;
     is_narrow.then_some((bounds.least, span))
 }
@@ -415,6 +466,32 @@ mod tests {
             first.push(matches!(of_codes.words, KeyWords::Words(_, _)));
         }
         assert!(first[0] && !first[39], "all texts are numbered once that costs less");
+    }
+
+    #[test]
+    fn words_that_are_multiples_of_a_unit_are_counted_by_it() {
+        const MINUTE: u64 = 60_000_000_000;
+        let of = |words: &[u64]| WordBounds::of(words.iter().copied(), false).unwrap();
+        let minutes = |numbers: &[i64]| -> Vec<u64> {
+            numbers.iter().map(|number| (number * MINUTE.cast_signed() + 7).cast_unsigned()).collect()
+        };
+        let day = of(&minutes(&[3, 0, 0, -5, 6, 1_435]));
+        assert_eq!((day.unit, day.steps(), day.step(minutes(&[0])[0])), (MINUTE, 1_440, 5));
+        let hours = of(&minutes(&[60, 120, 600]));
+        assert_eq!((hours.unit, hours.steps()), (60 * MINUTE, 9));
+        // Of both, of one word with others, and of words that are no multiples.
+        assert_eq!(day.with(&hours), Some(day), "hours are minutes");
+        assert_eq!(hours.with(&of(&minutes(&[180]))), Some(hours));
+        assert_eq!(of(&minutes(&[180])).steps(), 0);
+        assert_eq!(hours.with(&of(&minutes(&[61]))).unwrap().unit, MINUTE);
+        assert_eq!(hours.with(&of(&[1])).unwrap().unit, 6);
+        assert_eq!(of(&[0, 1 << 40, (1 << 41) + 1]).unit, 1);
+        // Further by steps, not beyond what a word holds.
+        let further = day.beyond(&hours, 10);
+        assert_eq!((further.steps(), further.with(&day)), (1_460, Some(further)));
+        let extreme = of(&[(i64::MIN + 3).cast_unsigned(), 3]);
+        assert_eq!(extreme.beyond(&hours, 1).least, extreme.least);
+        assert_eq!(extreme.steps(), 1);
     }
 
     fn narrow(words: &[u64], is_unsigned: bool) -> Option<(u64, usize)> {
