@@ -14,10 +14,12 @@ def means_chart(one: FinanceSet) -> str:
         (warm, count), (cold, cold_count) = one.mean(engine, "warm"), one.mean(engine, "cold")
         if warm is None:
             continue
+        # Cold times of a few queries are no mean to set beside that of all.
+        cold = cold if cold_count == count else None
         words = milliseconds(warm) + (f" / {milliseconds(cold)}" if cold else "")
         missing = len(one.queries) - count
         words += f" ({count} of {len(one.queries)})" if missing else ""
-        rows.append((engine, one.title(engine), [warm, cold if cold_count else None], words))
+        rows.append((engine, one.title(engine), [warm, cold], words))
     if not rows:
         return ""
     rows.sort(key=lambda row: row[2][0])

@@ -105,8 +105,6 @@ def cell(values: dict) -> Cell:
     answer, warm, cold = values.get("answer", {}), values.get("warm", {}), values.get("cold", {})
     failed = warm.get("failed")
     state = "error" if failed and answer.get("state") == "right" else answer.get("state", "")
-    growths = cold.get("growth_bytes") or [answer.get("growth_bytes")]
-    peaks = cold.get("peak_bytes") or [answer.get("peak_bytes")]
     if state != "right":
         return Cell(state, failed or answer.get("detail", ""))
     parts = {name: values[name] for name in (*TIMES, "again") if name in values}
@@ -116,8 +114,9 @@ def cell(values: dict) -> Cell:
         state,
         answer.get("detail", ""),
         engine_side=median(warm.get("engine_ms")),
-        growth=least(median(growths)),
-        peak=median(peaks),
+        # Not that of cold runs, which some queries and some engines alone have: like is set beside like.
+        growth=least(answer.get("growth_bytes")),
+        peak=answer.get("peak_bytes"),
         rounds=len(warm.get("client_ms", [])),
         cold_rounds=len(cold.get("client_ms", [])),
         dropped_rounds=len(values.get("dropped", {}).get("client_ms", [])),

@@ -83,6 +83,9 @@ def times(one: FinanceSet, field: str, title: str, servers: bool) -> list[str]:
     rows.append(["on disk, share of CSV", *(size(one, engine) for engine in engines), ""])
     for query in one.queries:
         cells = [one.one(engine, query) for engine in engines]
+        if not any(getattr(cell, field) is not None or cell.text("", field) for cell in cells):
+            # Some queries alone have cold runs.
+            continue
         found = one.factor(query, field, servers)
         last = against(found[1], one.title(found[0])) if found else ""
         rows.append([query, *(cell.text(milliseconds(getattr(cell, field)), field) for cell in cells), last])

@@ -121,7 +121,8 @@ def rules(run: dict) -> list[str]:
         "Time is the client's: from sending the statement to holding the whole answer as columns. Engine-side time is what the "
         "engine says itself, where it does.",
         "Memory is the resident set of all processes of an engine at its peak, less what it was when the query began; mapped "
-        "files count as far as they were touched. In a fresh process for engines on disk, in the first run for those in memory.",
+        "files count as far as they were touched. It is that of the first run, in a process that answers all queries one after the other: "
+        "what one has touched isn't counted again for the next.",
         f"One engine is up at a time, in a process of its own, with {given.get('threads')} threads.",
         "Clients are threads of one Python process, each with its own connection or cursor, which ask all queries in turn for "
         f"{given.get('client_seconds')} s and to the end of the round; Python's lock is shared by all of them.",
