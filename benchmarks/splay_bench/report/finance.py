@@ -339,9 +339,9 @@ class FinanceSet:
         found = []
         fields = TIMES | {"growth": "memory beyond the start"}
         for query in self.queries:
-            for field, name in fields.items():
+            for part, name in fields.items():
                 for servers in (False, True):
-                    factor = self.factor(query, field, servers)
+                    factor = self.factor(query, part, servers)
                     if factor and factor[1] < 1:
                         found.append(Loss(f"{query}, {name}", self.title(factor[0]), 1 / factor[1]))
         rivals = [engine for engine in self.ran if not engine.startswith(OURS)]
