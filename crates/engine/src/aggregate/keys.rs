@@ -45,6 +45,9 @@ pub(crate) struct WordBounds {
 /// How far apart words are from which on a unit is looked for.
 const SPAN_OF_UNIT_MIN: u64 = 1 << 16;
 
+/// Most multiples of a unit for which it is looked for: there are no places for more.
+const STEPS_OF_UNIT_MAX: u64 = 1 << 22;
+
 impl WordBounds {
     /// Those of words; `None` if there are none.
     fn of(words: impl Iterator<Item = u64> + Clone, is_unsigned: bool) -> Option<WordBounds> {
@@ -60,7 +63,7 @@ impl WordBounds {
         let unit = match greatest.wrapping_sub(least) {
             0 => 0,
             near if near < SPAN_OF_UNIT_MIN => 1,
-            _ => unit_of(words, least),
+            span => unit_of(words, least, span),
         };
         Some(WordBounds { least, greatest, flip, unit })
     }
@@ -102,16 +105,17 @@ impl WordBounds {
     }
 }
 
-/// The greatest unit of which all words are multiples from the least.
-fn unit_of(words: impl Iterator<Item = u64>, least: u64) -> u64 {
+/// The greatest unit of which all words are multiples from the least; 1 once it is too small to be of use.
+fn unit_of(words: impl Iterator<Item = u64>, least: u64, span: u64) -> u64 {
     let (mut unit, mut last) = (0, least);
     for word in words {
-        if word != last {
-            unit = gcd(word.wrapping_sub(least), unit);
-            last = word;
+        if word == last {
+            continue;
         }
-        if unit == 1 {
-            break;
+        unit = gcd(word.wrapping_sub(least), unit);
+        last = word;
+        if unit > 0 && span / unit > STEPS_OF_UNIT_MAX {
+            return 1;
         }
     }
     unit
@@ -486,6 +490,7 @@ mod tests {
         assert_eq!(hours.with(&of(&minutes(&[61]))).unwrap().unit, MINUTE);
         assert_eq!(hours.with(&of(&[1])).unwrap().unit, 6);
         assert_eq!(of(&[0, 1 << 40, (1 << 41) + 1]).unit, 1);
+        assert_eq!(of(&[0, 1_000, 1_000 << 30]).unit, 1, "too many steps");
         // Further by steps, not beyond what a word holds.
         let further = day.beyond(&hours, 10);
         assert_eq!((further.steps(), further.with(&day)), (1_460, Some(further)));
