@@ -460,7 +460,7 @@ mod tests {
             (StreamKind::Csv, b"\"a\nb\",c\nd\n", "line 3: missing data"),
             (StreamKind::Csv, b"a,\"b\n", "line 1: unterminated"),
             (StreamKind::Binary, b"PGCOPY", "signature"),
-            (StreamKind::Binary, b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0", "row 1: unexpected end"),
+            (StreamKind::Binary, b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0", "row 1: unexpected end"),
             (StreamKind::Binary, b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\x03", "field count is 3"),
             (StreamKind::Binary, b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\x09", "unexpected end"),
         ] {
