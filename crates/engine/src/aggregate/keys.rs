@@ -114,7 +114,7 @@ fn unit_of(words: impl Iterator<Item = u64>, least: u64, span: u64) -> u64 {
         }
         unit = gcd(word.wrapping_sub(least), unit);
         last = word;
-        if unit > 0 && span / unit > STEPS_OF_UNIT_MAX {
+        if unit == 1 || unit > 0 && span / unit > STEPS_OF_UNIT_MAX {
             return 1;
         }
     }
