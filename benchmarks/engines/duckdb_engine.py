@@ -2,7 +2,7 @@
 
 Sorted tables let the zone maps of its row groups pass over other days and, within a day, other symbols; half of the queries ask for
 one day. Row groups have 16,384 rows. Codes are one ENUM for each column name:
-they group and compare as numbers. Times are ``TIMESTAMP_NS``, as the data has nanoseconds. Closing values are ``arg_max`` by
+they group and compare as numbers. Times are ``TIMESTAMP_NS``. Closing values are ``arg_max`` by
 ``rowid``, which is the order of arrival within a symbol, and beat an ordered aggregate or a window. Texts and tables are those
 of the side-by-side benchmark (``engine.systems.duckdb_memory``), here in a file. A text goes by ``execute``, which plans once; a
 prepared statement is SQL's ``PREPARE``, run by ``EXECUTE`` with its values as literals.
@@ -16,7 +16,7 @@ from .translate import never_seen, placeholders
 TIME = "TIMESTAMP_NS"
 """`TIMESTAMP`, which has the microseconds of this data, is level with it (geometric mean of the fourteen queries 11.1 ms and 11.1 ms)."""
 ROW_GROUP_ROWS = 16_384
-"""Against 122,880, the default: a day of one symbol is a fraction of that. 4 % faster in the mean of the fourteen queries, 15 % for days and for O-V2, a month."""
+"""Against 122,880, the default: a day of one symbol is a fraction of that. 4 % faster in the mean of the fourteen queries, 15 % for days and for O-V2, a month (beside other work)."""
 
 
 class Engine(Base):

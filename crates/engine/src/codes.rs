@@ -33,8 +33,8 @@ struct TextResult {
 }
 
 impl TextResults {
-    /// How many rows are asked for, those of the blocks that follow among them.
-    pub fn of_all(columns: &dyn Columns) -> usize {
+    /// How many rows will be evaluated, those of the blocks that follow among them.
+    pub fn rows_in_all(columns: &dyn Columns) -> usize {
         columns.text_results().map_or(columns.rows(), |results| results.rows.max(columns.rows()))
     }
 
@@ -59,7 +59,7 @@ impl TextResults {
 /// is refused that may be in no row.
 pub(crate) fn over_known_texts(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Option<Value>> {
     let results = columns.text_results();
-    let Some((column, dictionary)) = coded_column(expr, columns, TextResults::of_all(columns))? else {
+    let Some((column, dictionary)) = coded_column(expr, columns, TextResults::rows_in_all(columns))? else {
         return Ok(None);
     };
     let values = match results.and_then(|results| results.get(expr, dictionary.values(), constants)) {
@@ -120,7 +120,7 @@ impl<'a> Conditions<'a> {
     /// Where a condition holds: where it is true, and not where it is null.
     pub fn hold(&mut self, expr: &'a Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<BooleanArray> {
         // What is found out here is kept for blocks that follow.
-        self.hold_of(TextResults::of_all(columns), expr, columns, constants)
+        self.hold_of(TextResults::rows_in_all(columns), expr, columns, constants)
     }
 
     /// The same where so many rows are to follow that have the same texts, these among them.
@@ -286,12 +286,7 @@ pub(crate) fn coded_column(
     columns: &dyn Columns,
     rows: usize,
 ) -> Result<Option<(usize, DictionaryArray<Int32Type>)>> {
-    let (mut first, mut several) = (None, false);
-    expr.visit_columns(&mut |column| {
-        several |= first.is_some_and(|first| first != column);
-        first = Some(column);
-    });
-    let Some(column) = first.filter(|column| !several && columns.may_be_coded(*column)) else { return Ok(None) };
+    let Some(column) = expr.only_column().filter(|column| columns.may_be_coded(*column)) else { return Ok(None) };
     let Value::Array(array) = columns.column(column)? else { return Ok(None) };
     let Some(dictionary) = array.as_dictionary_opt::<Int32Type>() else { return Ok(None) };
     let is_small = dictionary.values().len() * ROWS_OF_TEXT_MIN <= rows;

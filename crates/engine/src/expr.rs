@@ -383,6 +383,22 @@ impl Expr {
         Ok(Some(Arc::new(DictionaryArray::try_new(codes, Arc::new(texts))?)))
     }
 
+    /// The values as an array: as codes where [`Expr::evaluate_coded`] gives some.
+    pub(crate) fn evaluate_key(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<ArrayRef> {
+        match self.evaluate_coded(columns, constants)? {
+            Some(coded) => Ok(coded),
+            None => self.evaluate(columns, constants)?.into_array(columns.rows()),
+        }
+    }
+
+    /// The column that is read, if it is the only one.
+    #[must_use]
+    pub fn only_column(&self) -> Option<usize> {
+        let (mut only, mut is_one) = (None, true);
+        self.visit_columns(&mut |column| is_one &= only.replace(column).is_none_or(|former| former == column));
+        only.filter(|_| is_one)
+    }
+
     /// Calls `visit` with each column that is read.
     pub fn visit_columns(&self, visit: &mut impl FnMut(usize)) {
         self.visit(&mut |expr| {

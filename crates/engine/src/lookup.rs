@@ -50,8 +50,8 @@ enum Rows {
 /// Texts of a dictionary for each key up to which keys are found by its codes.
 const TEXTS_OF_KEY_MAX: usize = 64;
 
-/// Keys that are too few for their dictionary to be met again.
-const KEYS_FEW_MAX: usize = 64;
+/// Keys up to which each is searched for by itself, rather than that all texts of a dictionary are looked up.
+pub(crate) const FEW_KEYS_MAX: usize = 64;
 
 /// Texts of a dictionary for each row up to which they are looked up rather than the rows.
 const TEXTS_OF_ROW_MAX: usize = 8;
@@ -361,7 +361,7 @@ impl Texts {
     /// The rows of some texts, of equal ones the first; `None` if there are equal ones and none `may_repeat`.
     fn new(keys: &ArrayRef, may_repeat: bool) -> Result<Option<Texts>> {
         if let Some(coded) = keys.as_dictionary_opt::<Int32Type>()
-            && (coded.len() > KEYS_FEW_MAX || coded.values().len() <= coded.len() * TEXTS_OF_KEY_MAX)
+            && (coded.len() > FEW_KEYS_MAX || coded.values().len() <= coded.len() * TEXTS_OF_KEY_MAX)
             && let Some(texts) = coded.values().as_string_opt::<i32>().filter(|texts| rises(texts))
         {
             let mut rows = vec![MISSING; texts.len()];
@@ -373,18 +373,11 @@ impl Texts {
                     _ => return Ok(None),
                 }
             }
-            return Ok(Some(Texts {
-                texts: texts.clone(),
-                rows: Some((rows, Arc::clone(coded.values()))),
-                by_hash: None,
-                of_codes: PerRun::default(),
-                apart: Mutex::default(),
-            }));
+            return Ok(Some(Texts { rows: Some((rows, Arc::clone(coded.values()))), ..Texts::of(texts.clone()) }));
         }
         let texts = cast(keys, &DataType::Utf8)?.as_string::<i32>().clone();
         if rises(&texts) {
-            let (of_codes, apart) = (PerRun::default(), Mutex::default());
-            return Ok(Some(Texts { texts, rows: None, by_hash: None, of_codes, apart }));
+            return Ok(Some(Texts::of(texts)));
         }
         let hasher = DefaultHashBuilder::default();
         let mut by_hash: HashTable<u32> = HashTable::with_capacity(texts.len());
@@ -397,8 +390,12 @@ impl Texts {
                 Entry::Occupied(_) => return Ok(None),
             }
         }
-        let (of_codes, apart) = (PerRun::default(), Mutex::default());
-        Ok(Some(Texts { texts, rows: None, by_hash: Some((hasher, by_hash)), of_codes, apart }))
+        Ok(Some(Texts { by_hash: Some((hasher, by_hash)), ..Texts::of(texts) }))
+    }
+
+    /// Texts that rise, each of which is its own row.
+    fn of(texts: StringArray) -> Texts {
+        Texts { texts, rows: None, by_hash: None, of_codes: PerRun::default(), apart: Mutex::default() }
     }
 
     /// The row of each text, or [`MISSING`].

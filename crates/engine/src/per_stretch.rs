@@ -79,9 +79,7 @@ pub(crate) fn over_stretches(expr: &Expr, columns: &dyn Columns, constants: &[Ar
     if columns.rows() < ROWS_MIN {
         return Ok(None);
     }
-    let (mut only, mut is_one) = (None, true);
-    expr.visit_columns(&mut |column| is_one &= only.replace(column).is_none_or(|known| known == column));
-    let Some(column) = only.filter(|_| is_one) else { return Ok(None) };
+    let Some(column) = expr.only_column() else { return Ok(None) };
     let is_instant = |expr: &Expr| instants(expr) == Some(column);
     let Some(grain) = grain_of(expr, &is_instant, constants).filter(|grain| (1..i64::MAX).contains(grain)) else {
         return Ok(None);

@@ -37,9 +37,7 @@ pub(crate) fn over_recurring_texts(
     if columns.rows() < ROWS_MIN {
         return Ok(None);
     }
-    let (mut only, mut is_one) = (None, true);
-    expr.visit_columns(&mut |column| is_one &= only.replace(column).is_none_or(|former| former == column));
-    let Some(column) = only.filter(|_| is_one) else { return Ok(None) };
+    let Some(column) = expr.only_column() else { return Ok(None) };
     let Value::Array(array) = columns.column(column)? else { return Ok(None) };
     let Some(texts) = array.as_string_opt::<i32>() else { return Ok(None) };
     let started = Instant::now();

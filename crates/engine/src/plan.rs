@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Expr};
 use crate::frame::SortKey;
 use crate::join::{AsofJoin, KeyJoin, WindowJoin};
-use crate::lookup::is_text;
+use crate::lookup::{FEW_KEYS_MAX, is_text};
 use crate::table::{SymbolCondition, Wanted};
 use crate::window::WindowCall;
 
@@ -257,9 +257,6 @@ impl Scan {
     }
 }
 
-/// Symbols up to which each is searched for in every segment, rather than that all symbols of a segment are looked up.
-const FEW_SYMBOLS_MAX: usize = 64;
-
 /// The symbols for which a condition holds, if it says that they are among a few.
 fn few_texts(condition: &Expr, constants: &[ArrayRef]) -> Result<Option<Vec<String>>> {
     let (value, texts) = match condition {
@@ -267,7 +264,7 @@ fn few_texts(condition: &Expr, constants: &[ArrayRef]) -> Result<Option<Vec<Stri
         Expr::Lookup(table, None, value) => (value, table.keys(constants)),
         _ => return Ok(None),
     };
-    let are_few = |texts: &&ArrayRef| texts.len() <= FEW_SYMBOLS_MAX && is_text(texts.data_type());
+    let are_few = |texts: &&ArrayRef| texts.len() <= FEW_KEYS_MAX && is_text(texts.data_type());
     match texts.filter(are_few).filter(|_| matches!(**value, Expr::Column(_))) {
         Some(texts) => texts_of(texts).map(Some),
         None => Ok(None),

@@ -197,8 +197,8 @@ impl Ask {
 
     /// As a replay of its own, if it asks for one, and what is wanted of it.
     pub(crate) fn replay(&self) -> Outcome<Option<(ReplayRequest, ReplayView)>> {
-        let Some(replay_asked) = &self.replay else { return Ok(None) };
-        let speed = match &replay_asked.speed {
+        let Some(replay) = &self.replay else { return Ok(None) };
+        let speed = match &replay.speed {
             None => Speed::Times(1.0),
             Some(SpeedAsk::Times(0.0)) => Speed::Max,
             Some(SpeedAsk::Times(times)) => Speed::Times(*times),
@@ -207,17 +207,17 @@ impl Ask {
                 return Err(wrong(format!("{name:?} is no speed; it is a number or \"max\"")));
             }
         };
-        let batch_ms = replay_asked.batch_ms.unwrap_or(BATCH_MS);
+        let batch_ms = replay.batch_ms.unwrap_or(BATCH_MS);
         if !(batch_ms > 0.0 && batch_ms <= 86_400_000.0) {
             return Err(wrong("batch_ms is above 0 and at most a day"));
         }
         let request = ReplayRequest {
             tables: self.tables().to_vec(),
             symbols: self.symbols.clone(),
-            source: if replay_asked.recorded { ReplaySource::Recorded } else { ReplaySource::Stored },
-            date: replay_asked.date.clone(),
-            from: replay_asked.from.clone(),
-            to: replay_asked.to.clone(),
+            source: if replay.recorded { ReplaySource::Recorded } else { ReplaySource::Stored },
+            date: replay.date.clone(),
+            from: replay.from.clone(),
+            to: replay.to.clone(),
             #[expect(clippy::cast_possible_truncation, reason = "at most a day")]
             batch_ns: ((batch_ms * 1e6) as i64).max(1),
             speed,
@@ -237,10 +237,10 @@ impl Ask {
 
     /// The bars that are asked for.
     pub(crate) fn bars(&self) -> Outcome<Option<BarsRequest>> {
-        let Some(replay_asked) = &self.bars else { return Ok(None) };
-        let late_ns = replay_asked.late.as_deref().map_or(Ok(10_000_000_000), duration_ns)?;
-        let (price, size) = (replay_asked.price.clone(), replay_asked.size.clone());
-        Ok(Some(BarsRequest { every_ns: duration_ns(&replay_asked.every)?, price, size, late_ns }))
+        let Some(bars) = &self.bars else { return Ok(None) };
+        let late_ns = bars.late.as_deref().map_or(Ok(10_000_000_000), duration_ns)?;
+        let (price, size) = (bars.price.clone(), bars.size.clone());
+        Ok(Some(BarsRequest { every_ns: duration_ns(&bars.every)?, price, size, late_ns }))
     }
 
     /// The same request for other columns, from a snapshot on.

@@ -518,13 +518,7 @@ fn is_range(op: BinaryOp) -> bool {
 
 /// Whether a condition says something of the symbol and of nothing else.
 pub(super) fn reads_symbol_alone(condition: &TickExpr, spec: &TableSpec) -> bool {
-    let symbol = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
-    let (mut reads, mut reads_others) = (false, false);
-    condition.visit_columns(&mut |column| {
-        reads = true;
-        reads_others |= Some(column) != symbol;
-    });
-    reads && !reads_others
+    spec.symbol_position().is_some_and(|symbol| condition.only_column() == Some(symbol))
 }
 
 fn is_column(expr: &Expr) -> bool {

@@ -302,7 +302,7 @@ impl State<'_> {
             };
             let (texts, cached) = (&mut self.texts[position], &mut self.text_words[position]);
             // As many rows of the cover as this block's filter lets one expect.
-            let blocks = TextResults::of_all(chunk) / chunk.wanted().max(1);
+            let blocks = TextResults::rows_in_all(chunk) / chunk.wanted().max(1);
             let coded = codes::coded_column(expr, chunk, blocks.max(1).saturating_mul(chunk.rows()))?;
             if let Some((column, dictionary)) = coded.filter(|(_, coded)| !cached.has_refused(coded.values())) {
                 let values = || codes::over_texts(expr, column, &dictionary, asked.constants);
@@ -313,10 +313,7 @@ impl State<'_> {
                 }
                 cached.refuse(dictionary.values());
             }
-            let array = match expr.evaluate_coded(chunk, asked.constants)? {
-                Some(coded) => coded,
-                None => expr.evaluate(chunk, asked.constants)?.into_array(chunk.rows())?,
-            };
+            let array = expr.evaluate_key(chunk, asked.constants)?;
             keys.push(ValueKey::new(position, &array, texts, cached)?);
         }
         Ok(keys)

@@ -17,7 +17,7 @@ use crate::aggregate::groups::Texts;
 use crate::aggregate::keys::{TextWords, optional_words};
 use crate::codes::unless_refused;
 use crate::error::Result;
-use crate::expr::{Columns, Expr};
+use crate::expr::Expr;
 use crate::table::{Cover, Span, Symbols};
 
 /// Runs of a segment for each that is wanted, up to which keys are computed for all of them.
@@ -54,21 +54,12 @@ pub(super) fn of_symbols<'a>(
     for (position, key) in keys.iter().enumerate() {
         let Key::Value(expr) = key else { continue };
         match spec.symbol_position() {
-            Some(symbol) if reads_alone(expr, symbol) => found.push((position, expr)),
+            Some(symbol) if expr.only_column() == Some(symbol) => found.push((position, expr)),
             _ if is_step(key, spec.time_position(), constants) => {}
             _ => return Vec::new(),
         }
     }
     found
-}
-
-fn reads_alone(expr: &Expr, symbol: usize) -> bool {
-    let (mut reads, mut reads_others) = (false, false);
-    expr.visit_columns(&mut |column| {
-        reads |= column == symbol;
-        reads_others |= column != symbol;
-    });
-    reads && !reads_others
 }
 
 impl<'a> SymbolKeys<'a> {
@@ -154,10 +145,7 @@ fn words(
     text_words: &mut TextWords,
     constants: &[ArrayRef],
 ) -> Result<Vec<Option<u64>>> {
-    let values = match expr.evaluate_coded(symbols, constants)? {
-        Some(coded) => coded,
-        None => expr.evaluate(symbols, constants)?.into_array(symbols.rows())?,
-    };
+    let values = expr.evaluate_key(symbols, constants)?;
     match values.as_dictionary_opt::<Int32Type>() {
         // Texts that are looked up for several segments are numbered once.
         Some(coded) if *coded.values().data_type() == DataType::Utf8 => {

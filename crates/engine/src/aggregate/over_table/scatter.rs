@@ -23,7 +23,7 @@ use crate::aggregate::Key;
 use crate::aggregate::groups::words_of;
 use crate::codes::Conditions;
 use crate::error::{Error, Result};
-use crate::expr::{Columns, Expr};
+use crate::expr::Columns;
 use crate::hashed::mixed;
 use crate::kept::Kept;
 use crate::parallel;
@@ -232,7 +232,7 @@ impl Dealing<'_> {
                 return Ok((starts.values().iter().map(|start| start.cast_unsigned()).collect(), None));
             }
             Key::Symbol => chunk.column(symbol_position(self.asked)?)?.into_array(chunk.rows())?,
-            Key::Value(expr) => values(expr, chunk, self.asked.constants)?,
+            Key::Value(expr) => expr.evaluate_key(chunk, self.asked.constants)?,
         };
         let array = match array.data_type() {
             DataType::Dictionary(_, of) => {
@@ -270,19 +270,11 @@ fn symbol_position(asked: &TableAggregate<'_>) -> Result<usize> {
     symbol.ok_or_else(|| Error::Unsupported("a table without symbols".to_owned()))
 }
 
-/// The values of a key in some rows.
-fn values(expr: &Expr, rows: &dyn Columns, constants: &[ArrayRef]) -> Result<ArrayRef> {
-    match expr.evaluate_coded(rows, constants)? {
-        Some(coded) => Ok(coded),
-        None => expr.evaluate(rows, constants)?.into_array(rows.rows()),
-    }
-}
-
 /// The values of a key in rows of a cover; `None` if they follow from the words of the groups as well.
 pub(super) fn key_values(asked: &TableAggregate<'_>, key: usize, rows: &dyn Columns) -> Result<Option<ArrayRef>> {
     let found = match &asked.keys[key] {
         Key::Symbol => rows.column(symbol_position(asked)?)?.into_array(rows.rows())?,
-        Key::Value(expr) => values(expr, rows, asked.constants)?,
+        Key::Value(expr) => expr.evaluate_key(rows, asked.constants)?,
         Key::Date | Key::Bucket(_) => return Ok(None),
     };
     Ok(Some(canonical(&found).unwrap_or(found)))
