@@ -77,7 +77,7 @@ def summary(one: FinanceSet) -> list[str]:
 def times(one: FinanceSet, field: str, title: str, servers: bool) -> list[str]:
     """A row for each query; the last column sets SplayDB against the best rival. Nothing if no engine has such times."""
     engines = [engine for engine in one.side(servers) if one.has(engine, field) or field == "warm"]
-    if not any(one.has(engine, field) or field == "warm" for engine in engines):
+    if not engines:
         return []
     rows = [["by", *(one.about(engine).get("transport", "") for engine in engines), ""]] if servers else []
     rows.append(["on disk, share of CSV", *(size(one, engine) for engine in engines), ""])
