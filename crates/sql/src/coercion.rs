@@ -84,7 +84,7 @@ fn aggregate_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
         }
         Ok(Transformed::yes(Expr::AggregateFunction(call)))
     };
-    if has_call { rewritten(plan, |node, _| Ok(node), as_texts) } else { Ok(plan) }
+    if has_call { rewritten(plan, |node, _| Ok(Transformed::no(node)), as_texts) } else { Ok(plan) }
 }
 
 fn is_of_texts(expr: &Expr) -> bool {
@@ -114,7 +114,7 @@ fn move_dates(plan: LogicalPlan) -> Result<LogicalPlan> {
         }
         other => Ok(Transformed::no(other)),
     };
-    if is_moved { rewritten(plan, |node, _| Ok(node), moved) } else { Ok(plan) }
+    if is_moved { rewritten(plan, |node, _| Ok(Transformed::no(node)), moved) } else { Ok(plan) }
 }
 
 /// Whether an expression is a sum of a value that may have been a parameter, and is a date, an interval or a difference of times.
@@ -145,7 +145,7 @@ fn settle_calls(plan: LogicalPlan) -> Result<LogicalPlan> {
         }
         expr => nullif(expr, schema),
     };
-    if has_call { rewritten(plan, |node, _| Ok(node), settled) } else { Ok(plan) }
+    if has_call { rewritten(plan, |node, _| Ok(Transformed::no(node)), settled) } else { Ok(plan) }
 }
 
 fn is_settled(name: &str) -> bool {
@@ -164,7 +164,7 @@ fn range_over_peers(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
     rewritten(
         plan,
-        |node, _| Ok(node),
+        |node, _| Ok(Transformed::no(node)),
         |expression, schema| {
             let Expr::WindowFunction(mut window) = expression else { return Ok(Transformed::no(expression)) };
             let has_ranges = |key: &SortKey| {
@@ -241,23 +241,26 @@ fn compare_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
 const OF_ONE_TYPE: [&str; 7] = ["coalesce", "greatest", "least", "make_array", "nvl", "nvl2", "nullif"];
 
 /// Casts decimals to floats where one of the other values is a float and no literal: DataFusion 55.2 makes decimals of 15 places of both.
-fn one_type(values: Vec<&mut Expr>, schema: &DFSchema) -> Result<()> {
+/// Whether there were any.
+fn one_type(values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
     let types: Vec<Option<DataType>> = values.iter().map(|value| value.get_type(schema).ok()).collect();
     let is_float = |(value, of): (&&mut Expr, &Option<DataType>)| {
         of.as_ref().is_some_and(DataType::is_floating) && !matches!(value, Expr::Literal(_, _))
     };
+    let mut is_cast = false;
     if !values.iter().zip(&types).any(is_float) {
-        return Ok(());
+        return Ok(is_cast);
     }
     for (value, _) in values.into_iter().zip(&types).filter(|(_, of)| of.as_ref().is_some_and(is_decimal)) {
         *value = std::mem::take(value).cast_to(&DataType::Float64, schema)?;
+        is_cast = true;
     }
-    Ok(())
+    Ok(is_cast)
 }
 
 /// The same of the columns of unions.
-fn one_type_of_inputs(node: LogicalPlan) -> Result<LogicalPlan> {
-    let LogicalPlan::Union(union) = &node else { return Ok(node) };
+fn one_type_of_inputs(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Union(union) = &node else { return Ok(Transformed::no(node)) };
     let width = union.inputs.first().map_or(0, |input| input.schema().fields().len());
     let is = |column: usize, test: fn(&DataType) -> bool| {
         union
@@ -268,7 +271,7 @@ fn one_type_of_inputs(node: LogicalPlan) -> Result<LogicalPlan> {
     let mixed: Vec<bool> =
         (0..width).map(|column| is(column, DataType::is_floating) && is(column, is_decimal)).collect();
     if !mixed.contains(&true) {
-        return Ok(node);
+        return Ok(Transformed::no(node));
     }
     let inputs = union.inputs.iter().map(|input| {
         let columns = input.schema().iter().zip(&mixed).map(|((relation, field), is_mixed)| {
@@ -283,7 +286,8 @@ fn one_type_of_inputs(node: LogicalPlan) -> Result<LogicalPlan> {
         let projection = Projection::try_new(columns.collect::<Result<Vec<_>>>()?, Arc::clone(input))?;
         Ok(Arc::new(LogicalPlan::Projection(projection)))
     });
-    Ok(LogicalPlan::Union(Union::try_new_with_loose_types(inputs.collect::<Result<Vec<_>>>()?)?))
+    let union = Union::try_new_with_loose_types(inputs.collect::<Result<Vec<_>>>()?)?;
+    Ok(Transformed::yes(LogicalPlan::Union(union)))
 }
 
 fn is_decimal(data_type: &DataType) -> bool {
@@ -294,15 +298,18 @@ fn is_decimal(data_type: &DataType) -> bool {
 }
 
 fn compared(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    match &mut expression {
+    let is_cast = match &mut expression {
         Expr::ScalarFunction(call) if OF_ONE_TYPE.contains(&call.func.name()) => {
-            one_type(call.args.iter_mut().collect(), schema)?;
+            one_type(call.args.iter_mut().collect(), schema)?
         }
         Expr::Case(case) => {
             let results = case.when_then_expr.iter_mut().map(|(_, result)| result).chain(&mut case.else_expr);
-            one_type(results.map(AsMut::as_mut).collect(), schema)?;
+            one_type(results.map(AsMut::as_mut).collect(), schema)?
         }
-        _ => {}
+        _ => false,
+    };
+    if is_cast {
+        return Ok(Transformed::yes(expression));
     }
     let boxed = |side: Box<Expr>, as_what: &Sides| as_what.side(*side, schema).map(Box::new);
     Ok(Transformed::yes(match expression {

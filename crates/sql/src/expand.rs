@@ -8,7 +8,8 @@
 //! | `SAMPLE BY` | `sample_by.rs` over `fills.rs` |
 //!
 //! The parsed statement is walked, sub-queries and common table expressions first. Where a select needs columns, the walk ends with the question
-//! `SELECT * FROM …`, which is planned (`relation.rs`); then the walk begins anew, with the answer. A statement without such a form asks nothing.
+//! `SELECT * FROM …`; then the walk begins anew, with the answer. Tables answer it by their schemas (`tables.rs`), other relations are planned
+//! (`relation.rs`). A statement without such a form asks nothing.
 
 mod aliases;
 mod chosen;
@@ -16,6 +17,7 @@ mod fills;
 mod relation;
 mod sample_by;
 mod stars;
+mod tables;
 mod using;
 
 use std::collections::HashMap;

@@ -15,8 +15,6 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
 use datafusion::logical_expr::expr::{Between, InList};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
@@ -24,6 +22,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::{Walk, WalkPlan};
 
+use crate::numbers::rewritten;
 use crate::zones;
 
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -56,16 +55,7 @@ pub(crate) fn by_length(plan: LogicalPlan) -> Result<LogicalPlan> {
     if !names_interval(&plan)? {
         return Ok(plan);
     }
-    let rewritten = plan.rewrite_steps_up(|node| {
-        let schema = merge_schema(&node.inputs());
-        let names = NamePreserver::new(&node);
-        node.rewrite_expressions(|expression| {
-            let name = names.save(&expression);
-            Ok(expression.transform_up(|e| compare(e, &schema))?.update_data(|e| name.restore(e)))
-        })?
-        .map_data(LogicalPlan::recompute_schema)
-    })?;
-    Ok(rewritten.data)
+    rewritten(plan, |node, _| Ok(Transformed::no(node)), compare)
 }
 
 fn names_interval(plan: &LogicalPlan) -> Result<bool> {

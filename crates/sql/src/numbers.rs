@@ -17,7 +17,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result, ScalarValue, utils::take_function_args};
+use datafusion::common::{DFSchema, DFSchemaRef, Result, ScalarValue, utils::take_function_args};
 use datafusion::logical_expr::expr::{
     AggregateFunction, Case, InList, ScalarFunction, Sort as SortKey, WindowFunction, WindowFunctionParams,
 };
@@ -45,7 +45,8 @@ impl AnalyzerRule for Numbers {
         rewritten(
             plan,
             |node, schema| {
-                let node = match node {
+                // The columns of both are those of their input, whatever they order by.
+                Ok(Transformed::no(match node {
                     LogicalPlan::Sort(mut sort) => {
                         keys(&mut sort.expr, schema)?;
                         LogicalPlan::Sort(sort)
@@ -56,8 +57,7 @@ impl AnalyzerRule for Numbers {
                         LogicalPlan::Distinct(Distinct::On(on))
                     }
                     other => other,
-                };
-                Ok(node)
+                }))
             },
             number,
         )
@@ -68,23 +68,34 @@ impl AnalyzerRule for Numbers {
     }
 }
 
-/// The plan with each of its nodes and expressions rewritten, under the names that they have.
+/// The plan with each of its nodes and expressions rewritten, under the names that they have. Both say whether they changed something: the
+/// schemas of a node that changed and of all above it are computed anew.
 pub(crate) fn rewritten(
     plan: LogicalPlan,
-    node: impl Fn(LogicalPlan, &DFSchema) -> Result<LogicalPlan>,
+    node: impl Fn(LogicalPlan, &DFSchema) -> Result<Transformed<LogicalPlan>>,
     expression: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<LogicalPlan> {
+    let mut is_changed = false;
     let rewritten = plan.rewrite_steps_up(|plan| {
-        let schema = merge_schema(&plan.inputs());
+        let schema = schema_below(&plan);
         let names = NamePreserver::new(&plan);
-        let plan = node(plan, &schema)?;
-        plan.rewrite_expressions(|e| {
+        let Transformed { data: plan, transformed, .. } = node(plan, &schema)?;
+        let rewritten = plan.rewrite_expressions(|e| {
             let name = names.save(&e);
             Ok(e.transform_up(|e| expression(e, &schema))?.update_data(|e| name.restore(e)))
-        })?
-        .map_data(LogicalPlan::recompute_schema)
+        })?;
+        is_changed |= transformed || rewritten.transformed;
+        if is_changed { rewritten.map_data(LogicalPlan::recompute_schema) } else { Ok(rewritten) }
     })?;
     Ok(rewritten.data)
+}
+
+/// The schema that the expressions of a node are over.
+pub(crate) fn schema_below(plan: &LogicalPlan) -> DFSchemaRef {
+    match plan.inputs().as_slice() {
+        [input] => Arc::clone(input.schema()),
+        inputs => Arc::new(merge_schema(inputs)),
+    }
 }
 
 fn number(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

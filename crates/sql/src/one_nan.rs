@@ -29,7 +29,7 @@ pub(crate) struct OneNan;
 
 impl AnalyzerRule for OneNan {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = rewritten(plan, |node, _| Ok(node), |e, schema| Ok(Transformed::yes(computed(e, schema))))?;
+        let plan = rewritten(plan, |node, _| Ok(Transformed::no(node)), |e, schema| Ok(computed(e, schema)))?;
         Ok(plan.rewrite_steps_up(of_rows_together)?.data)
     }
 
@@ -39,8 +39,8 @@ impl AnalyzerRule for OneNan {
 }
 
 /// An expression whose NaNs have no sign. Its parts are so already.
-fn computed(expression: Expr, schema: &DFSchema) -> Expr {
-    match expression {
+fn computed(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    Transformed::yes(match expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_arithmetic(op) => {
             let computed = Expr::BinaryExpr(BinaryExpr { left: operand(left), op, right: operand(right) });
             in_form(computed, schema)
@@ -58,8 +58,8 @@ fn computed(expression: Expr, schema: &DFSchema) -> Expr {
         Expr::Literal(ScalarValue::Float32(Some(value)), metadata) if value.is_nan() => {
             Expr::Literal(ScalarValue::Float32(Some(f32::NAN)), metadata)
         }
-        other => other,
-    }
+        other => return Transformed::no(other),
+    })
 }
 
 fn is_arithmetic(op: Operator) -> bool {

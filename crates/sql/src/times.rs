@@ -10,11 +10,10 @@ use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{Between, Cast, InList, ScalarFunction};
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, ScalarUDF};
 use splay_functions::walk::{Walk, WalkPlan};
 
-use crate::numbers::rewritten;
+use crate::numbers::{rewritten, schema_below};
 
 /// The form of a time to the minute.
 const MINUTE: &str = "0000-00-00 00:00";
@@ -26,7 +25,7 @@ const MINUTE: &str = "0000-00-00 00:00";
 pub(crate) fn complete(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut has_short = false;
     plan.walk_steps(|node| {
-        let schema = merge_schema(&node.inputs());
+        let schema = schema_below(node);
         node.walk_expressions(|expr| {
             expr.apply(|expr| {
                 has_short |= short(expr).is_some();
@@ -35,7 +34,7 @@ pub(crate) fn complete(plan: LogicalPlan) -> Result<LogicalPlan> {
             })
         })
     })?;
-    if has_short { rewritten(plan, |node, _| Ok(node), completed) } else { Ok(plan) }
+    if has_short { rewritten(plan, |node, _| Ok(Transformed::no(node)), completed) } else { Ok(plan) }
 }
 
 fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {

@@ -35,7 +35,7 @@ pub(crate) fn by_clock(plan: LogicalPlan) -> Result<LogicalPlan> {
             None => Transformed::no(expr),
         })
     };
-    if found { rewritten(plan, |node, _| Ok(node), changed) } else { Ok(plan) }
+    if found { rewritten(plan, |node, _| Ok(Transformed::no(node)), changed) } else { Ok(plan) }
 }
 
 /// What stands for an expression that depends on a clock that changes.

@@ -10,6 +10,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, Ident, Query};
 
+use super::tables;
 use crate::joins;
 use crate::names::Spellings;
 use crate::provider::TickTable;
@@ -83,6 +84,13 @@ impl Relation {
     /// # Errors
     /// If it can't be planned.
     pub(super) async fn of(query: Query, state: &SessionState, has_joins: bool) -> Result<Relation> {
+        // The planner would look at each column of `*` once for each other.
+        if !has_joins
+            && let Some(tables) = tables::named(&query)
+            && let Some(relation) = tables::relation(&tables, state).await?
+        {
+            return Ok(relation);
+        }
         let mut statement = Statement::Statement(Box::new(ast::Statement::Query(Box::new(query))));
         resolve(&mut statement, state).map_err(|error| datafusion::error::DataFusionError::Plan(error.to_string()))?;
         if has_joins {
@@ -91,13 +99,18 @@ impl Relation {
         let plan = state.statement_to_plan(statement).await?;
         let mut spellings = Spellings::default();
         learn_columns(&plan, &mut spellings)?;
-        let written = spellings.restore(plan.schema().as_arrow());
-        let mut relation = Relation::of_schema(plan.schema());
+        Ok(Relation::spelt(plan.schema(), &spellings, time_of(&plan)))
+    }
+
+    /// The columns of a schema as their tables spell them, with the place of the time if one is known.
+    pub(super) fn spelt(schema: &DFSchema, spellings: &Spellings, time: Option<usize>) -> Relation {
+        let written = spellings.restore(schema.as_arrow());
+        let mut relation = Relation::of_schema(schema);
         for (column, written) in relation.columns.iter_mut().zip(written.fields()) {
             column.written.clone_from(written.name());
         }
-        relation.time = time_of(&plan).or(relation.time);
-        Ok(relation)
+        relation.time = time.or(relation.time);
+        relation
     }
 
     /// The columns of a schema, of which its only timestamp is the time.
