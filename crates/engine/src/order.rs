@@ -536,9 +536,9 @@ fn ranks(array: &ArrayRef) -> Option<Vec<u64>> {
     }
     let mut known = Texts::default();
     let mut numbers = Vec::with_capacity(texts.len());
-    for row in 0..texts.len() {
-        let is_same = row > 0 && texts.value(row) == texts.value(row - 1);
-        numbers.push(if is_same { numbers[row - 1] } else { known.number(texts.value(row)) });
+    for start in (0..texts.len()).step_by(TEXT_ROWS_MIN) {
+        let rows = texts.slice(start, TEXT_ROWS_MIN.min(texts.len() - start));
+        numbers.extend(known.numbers(&rows, 0u32));
         // Of the first rows each may have a text of its own.
         if known.len() > texts.len() / ROWS_OF_TEXT_MIN {
             return None;

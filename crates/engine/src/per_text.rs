@@ -65,8 +65,9 @@ fn numbered(texts: &StringArray) -> Option<(StringArray, Vec<u32>)> {
     let mut distinct = Texts::default();
     let mut of_rows = Vec::with_capacity(texts.len());
     let null = u32::MAX;
-    for text in texts {
-        of_rows.push(text.map_or(null, |text| distinct.number(text)));
+    for start in (0..texts.len()).step_by(SAMPLE_ROWS) {
+        let rows = texts.slice(start, SAMPLE_ROWS.min(texts.len() - start));
+        of_rows.extend(distinct.numbers(&rows, null));
         if distinct.len() > most {
             return None;
         }

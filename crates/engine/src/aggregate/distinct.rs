@@ -6,8 +6,8 @@
 //!   group's values ascend, as times do, they are only appended to a list.
 //! - The values of all further groups are entries of one shared table.
 //! - Adjacent equal values are looked up once.
-//! - The first texts have a bit per group instead of an entry. So have, in the first groups, whole numbers near the
-//!   first value, such as dates.
+//! - Numbers of texts, and in the first groups whole numbers from some way before the first value on, have a bit per group instead of an
+//!   entry, as far as bits take less memory than entries: the first thousands always, and all up to the greatest once a group has many of them.
 //!
 //! The threads' counts are merged at the end. A group that only one thread has seen keeps its count; its values
 //! aren't read again.
@@ -20,14 +20,20 @@ use arrow::datatypes::{DataType, Int32Type, TimeUnit};
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::accumulate::{Accumulator, Assigned, same};
-use super::groups::{Texts, words_of};
+use super::groups::words_of;
 use super::keys::TextWords;
 use super::row_numbers::RowNumbers;
+use super::texts::Texts;
 use crate::error::Result;
 use crate::hashed::hash;
 
-/// Texts that have a bit.
-const TEXT_BITS: u64 = 4096;
+/// Numbers that have a bit in each group.
+const BITS_MIN: u64 = 4096;
+
+/// Entries of a group from which on further bits may take their place, and numbers up to the greatest for each of them: a table has this many bits
+/// an entry.
+const ENTRIES_MIN: usize = 1024;
+const NUMBERS_OF_ENTRY_MAX: u64 = 128;
 
 /// Groups whose whole numbers have bits, and which have tables of their own: of more groups these would take more than one table.
 const OWN_GROUPS_MAX: usize = 1024;
@@ -39,6 +45,19 @@ struct Values {
     ascending: Vec<u64>,
     /// All, once one wasn't.
     table: HashTable<u64>,
+}
+
+/// The numbers of one group below a limit.
+#[derive(Debug, Clone)]
+struct Bits {
+    words: Vec<u64>,
+    limit: u64,
+}
+
+impl Default for Bits {
+    fn default() -> Bits {
+        Bits { words: Vec::new(), limit: BITS_MIN }
+    }
 }
 
 impl Values {
@@ -74,6 +93,10 @@ impl Values {
         }
     }
 
+    fn len(&self) -> usize {
+        self.ascending.len() + self.table.len()
+    }
+
     fn iter(&self) -> impl Iterator<Item = u64> {
         self.ascending.iter().chain(&self.table).copied()
     }
@@ -88,9 +111,11 @@ pub(super) struct DistinctCount {
     own_values: usize,
     /// Those of the others.
     seen: HashTable<(u64, u32)>,
-    /// By group, as far as there are texts.
-    bits: Vec<Vec<u64>>,
+    /// By group: of all groups of texts, of the first ones of whole numbers.
+    bits: Vec<Bits>,
     bits_bytes: usize,
+    /// The greatest number that had no bit.
+    greatest: u64,
     seed: u64,
     texts: Texts,
     of_dictionary: TextWords,
@@ -127,6 +152,7 @@ impl DistinctCount {
             seen: HashTable::new(),
             bits: Vec::new(),
             bits_bytes: 0,
+            greatest: 0,
             seed,
             texts: Texts::default(),
             of_dictionary: TextWords::default(),
@@ -142,18 +168,8 @@ impl DistinctCount {
     /// Takes in the text or value with a number.
     #[inline]
     fn take_number(&mut self, group: usize, number: u64) {
-        if number >= TEXT_BITS {
-            return self.take(group, number);
-        }
-        let (place, bit) = ((number / 64) as usize, 1 << (number % 64));
-        let bits = &mut self.bits[group];
-        if bits.len() <= place {
-            self.bits_bytes += 8 * (place + 1 - bits.len());
-            bits.resize(place + 1, 0);
-        }
-        if bits[place] & bit == 0 {
-            bits[place] |= bit;
-            self.counts[group] += 1;
+        if !self.take_bit(group, number) {
+            self.take_far(group, number, number);
         }
     }
 
@@ -161,13 +177,69 @@ impl DistinctCount {
     #[inline]
     fn take_word(&mut self, group: usize, word: u64) {
         if self.has_numbers && group < OWN_GROUPS_MAX {
-            let base = *self.base.get_or_insert(word.wrapping_sub(TEXT_BITS / 2));
+            let base = *self.base.get_or_insert(word.wrapping_sub(BITS_MIN / 2));
             let number = word.wrapping_sub(base);
-            if number < TEXT_BITS {
-                return self.take_number(group, number);
+            if !self.take_bit(group, number) {
+                self.take_far(group, word, number);
+            }
+        } else {
+            self.take(group, word);
+        }
+    }
+
+    /// Takes in a number that has a bit; false for another.
+    #[inline]
+    fn take_bit(&mut self, group: usize, number: u64) -> bool {
+        let bits = &mut self.bits[group];
+        if number >= bits.limit {
+            return false;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "there are bits up to the limit")]
+        let (place, bit) = ((number / 64) as usize, 1 << (number % 64));
+        if bits.words.len() <= place {
+            self.bits_bytes += 8 * (place + 1 - bits.words.len());
+            bits.words.resize(place + 1, 0);
+        }
+        if bits.words[place] & bit == 0 {
+            bits.words[place] |= bit;
+            self.counts[group] += 1;
+        }
+        true
+    }
+
+    /// Takes in a word whose number has no bit. Whenever a group's entries have doubled, it is seen whether bits would take less.
+    fn take_far(&mut self, group: usize, word: u64, number: u64) {
+        self.greatest = self.greatest.max(number);
+        let before = self.own.get(group).map_or(0, Values::len);
+        self.take(group, word);
+        let entries = self.own.get(group).map_or(0, Values::len);
+        if entries > before && entries >= ENTRIES_MIN && entries.is_power_of_two() {
+            let numbers = if self.is_numbered { (self.texts.len() as u64).max(self.greatest) } else { self.greatest };
+            if numbers <= NUMBERS_OF_ENTRY_MAX * entries as u64 {
+                self.widen(group, (numbers + 1).next_power_of_two());
             }
         }
-        self.take(group, word);
+    }
+
+    /// Gives a group bits up to a limit, in the place of the entries below it.
+    #[cold]
+    fn widen(&mut self, group: usize, limit: u64) {
+        let values = std::mem::take(&mut self.own[group]);
+        self.own_values -= values.len();
+        self.counts[group] -= values.len() as u64;
+        self.bits[group].limit = limit;
+        self.last = None;
+        let base = self.base_of_bits();
+        for word in values.iter() {
+            if !self.take_bit(group, word.wrapping_sub(base)) {
+                self.take(group, word);
+            }
+        }
+    }
+
+    /// The word whose number is zero.
+    fn base_of_bits(&self) -> u64 {
+        if self.is_numbered { 0 } else { self.base.unwrap_or(0) }
     }
 
     #[inline]
@@ -215,7 +287,7 @@ impl DistinctCount {
     fn take_values(&mut self, other: &DistinctCount, groups: &[u32], is_asked: impl Fn(usize) -> bool) {
         let numbers: Vec<u64> = match (&mut self.rows, &other.rows) {
             (Some(ours), Some(theirs)) => theirs.iter().map(|value| ours.number(value)).collect(),
-            _ => other.texts.iter().map(|text| u64::from(self.texts.number(text))).collect(),
+            _ => self.texts.numbers_of(&other.texts).into_iter().map(u64::from).collect(),
         };
         let mut take = |group: usize, word: u64| {
             let group = groups[group] as usize;
@@ -230,9 +302,9 @@ impl DistinctCount {
         let seen = other.seen.iter().filter(|(_, group)| is_asked(*group as usize));
         seen.for_each(|(word, group)| take(*group as usize, *word));
         // What has bits is the number of a text, or how far from the base a number is.
-        let base = if other.is_numbered { 0 } else { other.base.unwrap_or(0) };
+        let base = other.base_of_bits();
         for (group, bits) in other.bits.iter().enumerate().filter(|(group, _)| is_asked(*group)) {
-            for (place, word) in bits.iter().enumerate() {
+            for (place, word) in bits.words.iter().enumerate().filter(|(_, word)| **word > 0) {
                 let set = (0..64).filter(|bit| word >> bit & 1 == 1);
                 set.for_each(|bit| take(group, base.wrapping_add((place * 64 + bit) as u64)));
             }
@@ -245,9 +317,9 @@ impl Accumulator for DistinctCount {
         self.counts.resize(groups, 0);
         self.own.resize_with(groups.min(OWN_GROUPS_MAX), Values::default);
         if self.is_numbered {
-            self.bits.resize(groups, Vec::new());
+            self.bits.resize(groups, Bits::default());
         } else if self.has_numbers {
-            self.bits.resize(groups.min(OWN_GROUPS_MAX), Vec::new());
+            self.bits.resize(groups.min(OWN_GROUPS_MAX), Bits::default());
         }
     }
 
@@ -265,10 +337,8 @@ impl Accumulator for DistinctCount {
             return Ok(());
         }
         if let Some(texts) = array.as_string_opt::<i32>() {
-            assigned.each(array.nulls(), |group, row| {
-                let number = u64::from(self.texts.number(texts.value(row)));
-                self.take_number(group, number);
-            });
+            let numbers: Vec<u64> = self.texts.numbers(texts, 0);
+            assigned.each(array.nulls(), |group, row| self.take_number(group, numbers[row]));
             return Ok(());
         }
         if let Some(mut numbers) = self.rows.take() {

@@ -14,9 +14,10 @@ use arrow::datatypes::{
     Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, Time64NanosecondType,
     TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::DefaultHashBuilder;
 use splay_store::canonical;
 
+use super::texts::Texts;
 use crate::error::{Error, Result};
 use crate::hashed::{NONE, NumbersByHash, half, hash};
 use crate::parallel;
@@ -179,11 +180,8 @@ pub(super) fn merged(
     threads: usize,
 ) -> Result<Vec<u32>> {
     let (keys, stride) = (texts.len(), groups.stride);
-    let numbers: Vec<Vec<u32>> = texts
-        .iter_mut()
-        .zip(other_texts)
-        .map(|(texts, others)| others.iter().map(|text| texts.number(text)).collect())
-        .collect();
+    let numbers: Vec<Vec<u32>> =
+        texts.iter_mut().zip(other_texts).map(|(texts, others)| texts.numbers_of(others)).collect();
     let translate = |chunk: &mut [u64]| {
         for words in chunk.chunks_exact_mut(stride) {
             for (key, numbers) in numbers.iter().enumerate() {
@@ -238,125 +236,6 @@ pub(super) fn merged(
 /// Whether words are equal; of the few that a group has, without a call.
 fn are_same(one: &[u64], other: &[u64]) -> bool {
     one.iter().zip(other).all(|(one, other)| one == other)
-}
-
-/// Texts that were seen, by number.
-#[derive(Debug, Default)]
-pub(crate) struct Texts {
-    /// Short texts by their bytes, which are compared where they stand.
-    short: HashTable<ShortText>,
-    /// Those that came last, by a byte of their hash: of few texts each is found at once.
-    recent: Vec<ShortText>,
-    seed: u64,
-    /// Longer ones by their hash.
-    long: HashTable<LongText>,
-    hasher: DefaultHashBuilder,
-    /// All texts one behind the other, and where each ends.
-    all: String,
-    ends: Vec<usize>,
-}
-
-/// The hash of a longer text and its number.
-#[derive(Debug, Clone, Copy)]
-struct LongText {
-    hash: u64,
-    number: u32,
-}
-
-/// The bytes of a text of at most [`SHORT_BYTES_MAX`], from which it could be put together again, and its number.
-#[derive(Debug, Clone, Copy)]
-struct ShortText {
-    words: [u64; 2],
-    bytes: u32,
-    number: u32,
-}
-
-/// Bytes of a text that two words hold.
-const SHORT_BYTES_MAX: usize = 16;
-
-/// Texts that are found by a byte of their hash.
-const RECENT_TEXTS: usize = 256;
-
-impl ShortText {
-    /// No text is so long.
-    const NONE: ShortText = ShortText { words: [0, 0], bytes: u32::MAX, number: 0 };
-
-    /// `None` for a longer text. Its first bytes and its last ones overlap where it has fewer than both together.
-    fn of(text: &[u8]) -> Option<ShortText> {
-        let word = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
-        let words = match text.len() {
-            0 => [0, 0],
-            1..=3 => [u64::from(text[0]) << 8 | u64::from(text[text.len() / 2]), u64::from(text[text.len() - 1])],
-            4..=7 => [word(text.first_chunk()?), word(text.last_chunk()?)],
-            8..=SHORT_BYTES_MAX => [text.first_chunk()?, text.last_chunk()?].map(|bytes| u64::from_le_bytes(*bytes)),
-            _ => return None,
-        };
-        Some(ShortText { words, bytes: u32::try_from(text.len()).ok()?, number: 0 })
-    }
-
-    fn hash(&self, seed: u64) -> u64 {
-        hash(seed ^ u64::from(self.bytes), &self.words)
-    }
-
-    fn is_same(&self, other: &ShortText) -> bool {
-        self.words == other.words && self.bytes == other.bytes
-    }
-}
-
-impl Texts {
-    pub fn number(&mut self, text: &str) -> u32 {
-        let next = number(self.ends.len());
-        if let Some(short) = ShortText::of(text.as_bytes()) {
-            if self.short.is_empty() {
-                self.seed = DefaultHashBuilder::default().hash_one(0);
-                self.recent = vec![ShortText::NONE; RECENT_TEXTS];
-            }
-            let (seed, hash) = (self.seed, short.hash(self.seed));
-            let recent = &mut self.recent[(hash >> 56) as usize % RECENT_TEXTS];
-            if recent.is_same(&short) {
-                return recent.number;
-            }
-            let entry = self.short.entry(hash, |existing| existing.is_same(&short), |existing| existing.hash(seed));
-            *recent = match &entry {
-                hashbrown::hash_table::Entry::Occupied(existing) => *existing.get(),
-                hashbrown::hash_table::Entry::Vacant(_) => ShortText { number: next, ..short },
-            };
-            match entry {
-                hashbrown::hash_table::Entry::Occupied(existing) => return existing.get().number,
-                hashbrown::hash_table::Entry::Vacant(place) => _ = place.insert(*recent),
-            }
-        } else {
-            let hash = self.hasher.hash_one(text);
-            let is_it = |existing: &LongText| existing.hash == hash && self.text(existing.number) == text;
-            if let Some(existing) = self.long.find(hash, is_it) {
-                return existing.number;
-            }
-            self.long.insert_unique(hash, LongText { hash, number: next }, |existing| existing.hash);
-        }
-        self.all.push_str(text);
-        self.ends.push(self.all.len());
-        next
-    }
-
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// All texts by number.
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
-        (0..number(self.ends.len())).map(|number| self.text(number))
-    }
-
-    /// Bytes that they take, more or less.
-    pub fn bytes(&self) -> usize {
-        self.all.capacity() + self.ends.capacity() * (size_of::<usize>() + size_of::<ShortText>() + 8)
-    }
-
-    fn text(&self, number: u32) -> &str {
-        let number = number as usize;
-        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.all[start..self.ends[number]]
-    }
 }
 
 /// A column of keys from the words of the groups.
@@ -556,24 +435,6 @@ mod tests {
                 .collect();
             assert!(again.iter().zip(0..).all(|(found, group)| *found == group), "groups are found again");
         }
-    }
-
-    #[test]
-    fn texts_of_any_length_have_one_number_each() {
-        let mut texts = Texts::default();
-        let letters = ["", "a", "aa", "ab", "ba", "aba", "abb", "\0", "\0\0", "a\0"];
-        let longer = (4..24).flat_map(|length| {
-            let text = "abcdefghijklmnopqrstuvwx"[..length].to_owned();
-            let whole = text.clone();
-            (0..length).map(move |place| format!("{}X{}", &text[..place], &text[place + 1..])).chain([whole])
-        });
-        let all: Vec<String> = letters.into_iter().map(str::to_owned).chain(longer.collect::<Vec<_>>()).collect();
-        for _ in 0..2 {
-            for (place, text) in all.iter().enumerate() {
-                assert_eq!(texts.number(text) as usize, place, "{text:?}");
-            }
-        }
-        assert_eq!(texts.iter().collect::<Vec<_>>(), all);
     }
 
     /// The table looks at the upper bits and the lower ones: neither may repeat for words that are alike.

@@ -7,8 +7,9 @@ use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type};
 
-use super::groups::{Texts, words_of};
+use super::groups::words_of;
 use super::parted::Places;
+use super::texts::Texts;
 use crate::codes::is_same;
 use crate::error::{Error, Result};
 
@@ -217,7 +218,8 @@ pub(super) fn optional_words(values: &ArrayRef, texts: &mut Texts) -> Result<Vec
     match values.data_type() {
         DataType::Dictionary(_, of) => optional_words(&cast(values, of)?, texts),
         DataType::Utf8 => {
-            Ok(values.as_string::<i32>().iter().map(|text| text.map(|text| u64::from(texts.number(text)))).collect())
+            let numbers = texts.numbers(values.as_string::<i32>(), 0u64).into_iter().enumerate();
+            Ok(numbers.map(|(row, number)| values.is_valid(row).then_some(number)).collect())
         }
         _ => {
             let words = words_of(values)?.into_iter().enumerate();
@@ -252,8 +254,7 @@ impl ValueKey {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let of = array.data_type();
         if *of == DataType::Utf8 {
-            let values = array.as_string::<i32>().iter();
-            let words = values.map(|value| value.map_or(0, |value| u64::from(texts.number(value)))).collect();
+            let words = texts.numbers(array.as_string::<i32>(), 0);
             return Ok(ValueKey::of_numbers(key, words, nulls, texts));
         }
         let words = words_of(array)?;
@@ -306,11 +307,11 @@ impl ValueKey {
         self.bounds
     }
 
-    /// Small numbers for the values of the rows of several keys together; `None` if there may be many. The last number of a
+    /// Small numbers for the values of the rows of several keys together; `None` if there may be more than so many. The last number of a
     /// key is null's.
-    pub fn places(values: &[ValueKey], rows: usize) -> Option<Places> {
+    pub fn places(values: &[ValueKey], rows: usize, places_max: usize) -> Option<Places> {
         let choices = values.iter().try_fold(1usize, |all, value| all.checked_mul(value.choices?))?;
-        if choices > PLACES_MAX {
+        if choices > PLACES_MAX.min(places_max) {
             return None;
         }
         let mut of_rows = Vec::with_capacity(rows);

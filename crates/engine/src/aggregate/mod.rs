@@ -19,6 +19,7 @@ mod pivot;
 mod row_numbers;
 mod spread;
 mod text_extremes;
+mod texts;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub use external::{AggregateKernel, ExternalAggregate, KernelAccumulator};
 pub use list::Listing;
 
 pub(crate) use accumulate::{Accumulator, Assigned, Exact, Mean, Run, accumulator, check_sums, magnitudes, weighted};
-pub(crate) use groups::{Groups, Texts, words_of};
+pub(crate) use groups::{Groups, words_of};
 pub(crate) use kernels::Ordered;
 pub(crate) use keys::{TextWords, ValueKey};
 pub(crate) use over_frame::{accumulator_of, arguments, at_each_row, group_rows, over_frames};
@@ -38,6 +39,7 @@ pub(crate) use over_table::{TableAggregate, needs_symbols, over_table};
 pub(crate) use picks::{Picks, Positions};
 pub use pivot::Pivot;
 pub use spread::{Moments, Pair};
+pub(crate) use texts::Texts;
 
 use crate::expr::Expr;
 

@@ -137,8 +137,7 @@ impl KeyNumbers {
         let coded = column.as_dictionary_opt::<Int32Type>()?;
         let dictionary = coded.values().as_string_opt().filter(|texts| texts.len() <= coded.len())?;
         let texts = &mut self.texts[0];
-        let number = |text: Option<&str>| text.map_or(NO_NUMBER, |text| texts.number(text));
-        let of_codes = self.of_codes.get_or_insert_with(dictionary, || dictionary.iter().map(number).collect());
+        let of_codes = self.of_codes.get_or_insert_with(dictionary, || texts.numbers(dictionary, NO_NUMBER));
         let codes = coded.keys().values().iter();
         let of_code = |code: &i32| usize::try_from(*code).ok().and_then(|code| of_codes.get(code)).copied();
         let mut numbers: Vec<u32> = codes.map(|code| of_code(code).unwrap_or(NO_NUMBER)).collect();

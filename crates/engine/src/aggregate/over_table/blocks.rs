@@ -25,6 +25,10 @@ use crate::table::{Block, Cover, CoverColumns, Span};
 /// Places of a stretch for each of its rows, on average, up to which groups are looked up by place.
 const PLACES_OF_ROW_MAX: usize = 4;
 
+/// Rows for each place from which on that is done where groups may be looked up by places of the whole table, too: each place of a block is
+/// looked up there by hash.
+const ROWS_OF_PLACE_MIN: usize = 8;
+
 /// One of so many rows may be left out by a filter, at most, for nulls to stand in its place: with more of them, kernels do better with a list
 /// of the rows that are kept.
 const NULLS_OF_ROWS: usize = 3;
@@ -78,13 +82,17 @@ impl State<'_> {
             self.runs = runs;
             return Ok(());
         }
-        let stretches = match values.len() == self.asked.keys.len() && times.is_none() {
-            // Neither symbol nor time is a key, and no row is picked by its time, which rises within a symbol alone.
+        // Neither symbol nor time is a key, and no row is picked by its time, which rises within a symbol alone.
+        let all_by_value = values.len() == self.asked.keys.len() && times.is_none();
+        let stretches = match all_by_value {
             true => vec![Stretch { rows: 0..chunk.rows(), span: &block.spans[0], cut: None }],
             false => self.stretches(block, &chunk, times)?,
         };
-        let places = ValueKey::places(&values, chunk.rows());
-        if let Some(places) = places.filter(|it| it.choices * stretches.len() <= PLACES_OF_ROW_MAX * chunk.rows()) {
+        let places_max = match all_by_value {
+            true => chunk.rows() / ROWS_OF_PLACE_MIN,
+            false => PLACES_OF_ROW_MAX * chunk.rows() / stretches.len().max(1),
+        };
+        if let Some(places) = ValueKey::places(&values, chunk.rows(), places_max) {
             let parted = self.parted(cover, &stretches, &values, places)?;
             self.grow()?;
             self.pick(&chunk, Assigned::Places(&parted), positions, times)?;

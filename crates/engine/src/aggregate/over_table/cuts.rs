@@ -11,8 +11,8 @@ use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
 use hashbrown::HashMap;
 
 use super::TableAggregate;
-use crate::aggregate::groups::Texts;
 use crate::aggregate::keys::optional_words;
+use crate::aggregate::texts::Texts;
 use crate::aggregate::{Buckets, Key};
 use crate::codes::never_fails;
 use crate::error::{Error, Result};
