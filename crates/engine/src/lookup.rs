@@ -188,7 +188,8 @@ impl Rows {
         }
         let nulls = keys.nulls().filter(|nulls| nulls.null_count() > 0);
         let is_valid = |row: u32| nulls.is_none_or(|nulls| nulls.is_valid(row as usize));
-        let words: Vec<(u64, u32)> = words_of(keys)?.into_iter().zip(0..).filter(|(_, row)| is_valid(*row)).collect();
+        let words = words_of(keys)?;
+        let words: Vec<(u64, u32)> = words.iter().copied().zip(0..).filter(|(_, row)| is_valid(*row)).collect();
         if let Some((least, places)) = places(&words) {
             let mut rows = vec![MISSING; places];
             for (word, row) in words {

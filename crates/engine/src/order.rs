@@ -549,7 +549,8 @@ fn ranks(array: &ArrayRef) -> Option<Vec<u64>> {
     sorted.sort_unstable_by_key(|number| known[*number]);
     let mut ranks = vec![0; known.len()];
     sorted.iter().zip(0..).for_each(|(number, rank)| ranks[*number] = rank);
-    Some(numbers.into_iter().map(|number| ranks[number as usize]).collect())
+    // A column of nothing but nulls has no text.
+    Some(numbers.into_iter().map(|number| ranks.get(number as usize).copied().unwrap_or(0)).collect())
 }
 
 #[cfg(test)]

@@ -149,7 +149,8 @@ impl ListTable {
             _ => {
                 let nulls = list.nulls().filter(|nulls| nulls.null_count() > 0);
                 let is_valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
-                let words = words_of(&list)?.into_iter().enumerate();
+                let words = words_of(&list)?;
+                let words = words.iter().copied().enumerate();
                 let words: Vec<u64> = words.filter(|(row, _)| is_valid(*row)).map(|(_, word)| word).collect();
                 match words.len() {
                     0..=SHORT_MAX => Entries::Short(words),

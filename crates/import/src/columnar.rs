@@ -10,6 +10,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader
 use splay_ipc::{FileReader, StreamReader};
 
 use crate::error::{Error, Result};
+use crate::few_texts::{SAMPLE_ROWS, TextSample};
 use crate::format::{Batches, Kind};
 use crate::input::InputFile;
 
@@ -127,6 +128,39 @@ pub(crate) fn row_groups(
     let builder = builder.with_projection(mask).with_row_groups(groups).with_batch_size(BATCH_ROWS);
     let reader = builder.build().map_err(|e| wrong(&e))?;
     Ok(Box::new(reader.map(move |batch| Ok((batch.map_err(|e| wrong(&e))?, 0.0)))))
+}
+
+/// Samples of the columns at these places, in their order: of a Parquet file from its first row group, one in the middle and the last one.
+pub(crate) fn samples(file: &InputFile, kind: Kind, places: &[usize]) -> Result<Vec<TextSample>> {
+    let mut samples: Vec<TextSample> = places.iter().map(|_| TextSample::default()).collect();
+    let mut take = |batches: Batches, columns: &[usize], mut rows: usize| {
+        for batch in batches {
+            let (batch, _) = batch?;
+            let taken = batch.slice(0, rows.min(batch.num_rows()));
+            columns.iter().zip(&mut samples).for_each(|(place, sample)| sample.add(taken.column(*place)));
+            rows -= taken.num_rows();
+            if rows == 0 {
+                break;
+            }
+        }
+        Ok::<(), Error>(())
+    };
+    if kind != Kind::Parquet {
+        take(batches(file, kind)?, places, SAMPLE_ROWS)?;
+        return Ok(samples);
+    }
+    let metadata = ArrowReaderMetadata::load(&open(file)?, Default::default()).map_err(|e| wrong(file)(&e))?;
+    let groups = metadata.metadata().num_row_groups();
+    let mut picked = vec![0, groups / 2, groups.saturating_sub(1)];
+    picked.dedup();
+    picked.retain(|group| *group < groups);
+    // What is read has these columns alone.
+    let columns: Vec<usize> = (0..places.len()).collect();
+    for group in &picked {
+        let rows = SAMPLE_ROWS.div_ceil(picked.len());
+        take(row_groups(file, metadata.clone(), vec![*group], places.to_vec())?, &columns, rows)?;
+    }
+    Ok(samples)
 }
 
 /// A count for the progress bar.

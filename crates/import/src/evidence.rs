@@ -8,9 +8,8 @@ use splay_store::ColumnType;
 use crate::csv::number_form::NumberForm;
 use crate::csv::times::{self, Count, Foreign, Spelling};
 use crate::csv::{numbers, same_name};
-use crate::sniff::{NULL_TOKENS, SAMPLE_ROWS, SYMBOL_NAMES, TIME_NAMES};
-
-const SYMBOL_BYTES_MAX: usize = 32;
+use crate::few_texts::{SAMPLE_ROWS, are_symbols};
+use crate::sniff::{NULL_TOKENS, SYMBOL_NAMES, TIME_NAMES};
 
 /// Most items of a list that becomes levels.
 const LEVELS_MAX: i32 = 1024;
@@ -183,8 +182,8 @@ impl Evidence {
         if self.clock {
             return (ColumnType::Time, Spelling::ClockText);
         }
-        let few = self.distinct.len() <= (rows / 4).clamp(64, 4096);
-        plain(if few && self.bytes_max <= SYMBOL_BYTES_MAX { ColumnType::Symbol } else { ColumnType::Text })
+        let are_symbols = are_symbols(self.distinct.len(), self.bytes_max, rows);
+        plain(if are_symbols { ColumnType::Symbol } else { ColumnType::Text })
     }
 
     fn add_written(&mut self, text: &[u8], writing: &Writing) {

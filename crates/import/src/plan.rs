@@ -14,6 +14,7 @@ use crate::csv::{DateSource, Rule, Source, same_name};
 use crate::decompress::Stream;
 use crate::error::{Error, Result};
 use crate::evidence::Writing;
+use crate::few_texts::SAMPLE_ROWS;
 use crate::format::{Kind, detect};
 use crate::input::InputFile;
 use crate::json;
@@ -603,7 +604,7 @@ fn take_sample(files: &[InputFile], kind: Kind, header: Option<bool>, writing: &
         }
         bytes.truncate(got);
         let Kind::Text(delimiter) = kind else {
-            json::add_sample(&mut sample, &bytes, sniff::SAMPLE_ROWS * (index + 1));
+            json::add_sample(&mut sample, &bytes, SAMPLE_ROWS * (index + 1));
             has_header = Some(true);
             if sample.rows > 0 && index >= 2 {
                 break;
@@ -661,6 +662,9 @@ fn plan_binary(
         return Ok(existing.clone());
     }
     let mut columns = natural;
+    if matches!(kind, Kind::Parquet | Kind::Arrow) {
+        find_symbols(&mut columns, first, kind, &|name| typed(name).is_some());
+    }
     for (name, column_type) in &settings.types {
         let column = columns.iter_mut().find(|c| same_name(&c.name, name)).ok_or_else(|| no_column("types", name))?;
         column.column_type = column_type.clone();
@@ -695,4 +699,21 @@ fn plan_binary(
     Ok(TableSpec::new(table, columns, time, symbol.as_deref())
         .with_time_zone(time_zone(settings, None))
         .with_day_start(day_start(settings)))
+}
+
+/// Makes symbols of texts of which few differ in a sample of a file's rows. What is wrong with the file is told when it is read.
+fn find_symbols(columns: &mut [ColumnSpec], file: &InputFile, kind: Kind, is_typed: &dyn Fn(&str) -> bool) {
+    let places = columns.iter().enumerate();
+    let texts = places.filter(|(_, column)| column.column_type == ColumnType::Text && !is_typed(&column.name));
+    let texts: Vec<usize> = texts.map(|(place, _)| place).collect();
+    if texts.is_empty() {
+        return;
+    }
+    if let Ok(samples) = crate::format::guarded(file, || crate::columnar::samples(file, kind, &texts)) {
+        for (place, sample) in texts.iter().zip(samples) {
+            if sample.is_of_symbols() {
+                columns[*place].column_type = ColumnType::Symbol;
+            }
+        }
+    }
 }

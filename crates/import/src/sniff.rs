@@ -11,11 +11,10 @@ use crate::csv::columns::ColumnPlan;
 use crate::csv::times::{self, Spelling, Zone};
 use crate::csv::{Rule, fields, numbers, same_name};
 use crate::evidence::{Evidence, Writing};
+use crate::few_texts::SAMPLE_ROWS;
 
 /// Bytes of a file that are looked at.
 pub(crate) const SAMPLE_BYTES: usize = 1 << 20;
-
-pub(crate) const SAMPLE_ROWS: usize = 10_000;
 
 /// Texts that mean null in columns that hold no text. A ticker may be called NA, so text columns keep them.
 pub(crate) const NULL_TOKENS: [&str; 8] = ["NA", "N/A", "NULL", "null", "None", "none", "\\N", "-"];

@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, DictionaryArray, Int32Array, PrimitiveArray, StringArray, new_null_array};
-use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
@@ -315,12 +315,16 @@ fn primitive<T: ArrowPrimitiveType>(
 }
 
 /// The words of a column of numbers.
-pub(crate) fn words_of(array: &ArrayRef) -> Result<Vec<u64>> {
+pub(crate) fn words_of(array: &ArrayRef) -> Result<ScalarBuffer<u64>> {
     let formed = canonical(array);
     let array = formed.as_ref().unwrap_or(array);
     macro_rules! words {
         ($type:ty, $word:expr) => {
             arrow::array::AsArray::as_primitive::<$type>(array.as_ref()).values().iter().map($word).collect()
+        };
+        // The words are the values, wherever they stand.
+        ($type:ty) => {
+            arrow::array::AsArray::as_primitive::<$type>(array.as_ref()).values().inner().clone().into()
         };
     }
     Ok(match array.data_type() {
@@ -329,17 +333,13 @@ pub(crate) fn words_of(array: &ArrayRef) -> Result<Vec<u64>> {
         DataType::Int16 => words!(Int16Type, |value| *value as u64),
         DataType::Int32 => words!(Int32Type, |value| *value as u64),
         DataType::Date32 => words!(Date32Type, |value| *value as u64),
-        DataType::Int64 => words!(Int64Type, |value| value.cast_unsigned()),
-        DataType::Time64(arrow::datatypes::TimeUnit::Nanosecond) => {
-            words!(Time64NanosecondType, |value| value.cast_unsigned())
-        }
-        DataType::Timestamp(arrow::datatypes::TimeUnit::Nanosecond, _) => {
-            words!(TimestampNanosecondType, |value| value.cast_unsigned())
-        }
+        DataType::Int64 => words!(Int64Type),
+        DataType::Time64(arrow::datatypes::TimeUnit::Nanosecond) => words!(Time64NanosecondType),
+        DataType::Timestamp(arrow::datatypes::TimeUnit::Nanosecond, _) => words!(TimestampNanosecondType),
         DataType::UInt8 => words!(UInt8Type, |value| u64::from(*value)),
         DataType::UInt16 => words!(UInt16Type, |value| u64::from(*value)),
         DataType::UInt32 => words!(UInt32Type, |value| u64::from(*value)),
-        DataType::UInt64 => words!(UInt64Type, |value| *value),
+        DataType::UInt64 => words!(UInt64Type),
         DataType::Interval(IntervalUnit::MonthDayNano) => {
             let intervals = arrow::array::AsArray::as_primitive::<IntervalMonthDayNanoType>(array.as_ref()).values();
             let words = intervals.iter().map(|interval| plain(*interval).map(i64::cast_unsigned));
@@ -362,7 +362,7 @@ pub(crate) fn words_of(array: &ArrayRef) -> Result<Vec<u64>> {
             words.ok_or_else(|| Error::Unsupported("decimals of more than 18 digits as words".to_owned()))?
         }
         DataType::Float32 => words!(Float32Type, |value| u64::from(value.to_bits())),
-        DataType::Float64 => words!(Float64Type, |value| value.to_bits()),
+        DataType::Float64 => words!(Float64Type),
         other => return Err(Error::Unsupported(format!("groups by a {other}"))),
     })
 }

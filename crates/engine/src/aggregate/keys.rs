@@ -133,7 +133,7 @@ enum KeyWords {
     /// Codes of a dictionary, and the word of each.
     Codes(ScalarBuffer<i32>, Arc<[Option<u64>]>),
     /// The word of each row, and the least one where there are few.
-    Words(Vec<u64>, u64),
+    Words(ScalarBuffer<u64>, u64),
 }
 
 /// The words for the texts of the dictionary that came last, and for null: blocks of one segment have the same one.
@@ -222,8 +222,8 @@ pub(super) fn optional_words(values: &ArrayRef, texts: &mut Texts) -> Result<Vec
             Ok(numbers.map(|(row, number)| values.is_valid(row).then_some(number)).collect())
         }
         _ => {
-            let words = words_of(values)?.into_iter().enumerate();
-            Ok(words.map(|(row, word)| values.is_valid(row).then_some(word)).collect())
+            let words = words_of(values)?;
+            Ok(words.iter().enumerate().map(|(row, word)| values.is_valid(row).then_some(*word)).collect())
         }
     }
 }
@@ -254,7 +254,7 @@ impl ValueKey {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let of = array.data_type();
         if *of == DataType::Utf8 {
-            let words = texts.numbers(array.as_string::<i32>(), 0);
+            let words = texts.numbers(array.as_string::<i32>(), 0).into();
             return Ok(ValueKey::of_numbers(key, words, nulls, texts));
         }
         let words = words_of(array)?;
@@ -271,7 +271,7 @@ impl ValueKey {
     }
 
     /// A key by the numbers of texts.
-    fn of_numbers(key: usize, words: Vec<u64>, nulls: Option<NullBuffer>, texts: &Texts) -> ValueKey {
+    fn of_numbers(key: usize, words: ScalarBuffer<u64>, nulls: Option<NullBuffer>, texts: &Texts) -> ValueKey {
         // Texts are numbered as they come, so that any of those that were seen may be in the rows.
         let (choices, greatest) = (Some(texts.len() + 1), texts.len().saturating_sub(1) as u64);
         let bounds = Some(WordBounds { least: 0, greatest, flip: 0, unit: 1 });

@@ -252,7 +252,7 @@ impl Dealing<'_> {
         } else if let Some(values) = array.as_string_opt::<i32>() {
             ((0..values.len()).map(|row| of_text(values.value(row))).collect(), true)
         } else {
-            (words_of(&array)?, false)
+            (words_of(&array)?.to_vec(), false)
         };
         if let Some(nulls) = array.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
             for row in (0..nulls.len()).filter(|row| nulls.is_null(*row)) {
