@@ -2,8 +2,9 @@
 //!
 //! The names that are looked for, and their order, are those of the importer: a frame and a file make the same table.
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema};
-use splay_import::{SYMBOL_NAMES, TIME_NAMES, natural_type, reference_symbol};
+use splay_import::{SAMPLE_ROWS, SYMBOL_NAMES, TIME_NAMES, TextSample, natural_type, reference_symbol};
 use splay_store::{ColumnSpec, ColumnType, DayStart, Error, Reference, Result, TableSpec};
 
 /// What the caller says about the table; what is not said is guessed, or as the table has it.
@@ -78,6 +79,19 @@ pub(crate) fn new_table(table: &str, frame: &Schema, wishes: &Wishes) -> Result<
     let spec = spec.with_day_start(wishes.day_start.unwrap_or_default());
     spec.validate()?;
     Ok(spec)
+}
+
+/// Makes symbols of texts of which few differ in the first rows of a frame.
+pub(crate) fn find_symbols(spec: &mut TableSpec, rows: &RecordBatch, wishes: &Wishes) {
+    let is_wished = |name: &str| wishes.types.iter().any(|(wished, _)| wished.eq_ignore_ascii_case(name));
+    for column in spec.columns.iter_mut().filter(|column| column.column_type == ColumnType::Text) {
+        let Some(values) = rows.column_by_name(&column.name).filter(|_| !is_wished(&column.name)) else { continue };
+        let mut sample = TextSample::default();
+        sample.add(&values.slice(0, SAMPLE_ROWS.min(values.len())));
+        if sample.is_of_symbols() {
+            column.column_type = ColumnType::Symbol;
+        }
+    }
 }
 
 /// The reference table that a frame makes.

@@ -88,17 +88,27 @@ fn fitting_table(
     if let Some(existing) = &existing {
         return Ok(Frame { spec: columns::existing_table(existing, &frame, wishes)?, rows: Box::new(rows), kept });
     }
-    let (spec, mut rows): (_, Batches) = (columns::new_table(table, &frame, wishes)?, Box::new(rows));
-    let own_date = wishes.types.iter().any(|(name, _)| name.eq_ignore_ascii_case(DATE_COLUMN));
-    let Some(other) = spec.without_date().filter(|_| !own_date) else { return Ok(Frame { spec, rows, kept }) };
-    // The first rows tell whether its dates are those of its times.
+    let (mut spec, mut rows): (_, Batches) = (columns::new_table(table, &frame, wishes)?, Box::new(rows));
+    // The first rows tell which texts are symbols, and whether the dates are those of the times.
     let first = rows.find(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0));
-    let agree = match &first {
-        Some(Ok(batch)) => Fitter::new(&other).has_its_dates(&batch.project(&kept).map_err(Error::from)?)?,
-        Some(Err(_)) => false,
-        None => true,
+    let sample = match &first {
+        Some(Ok(batch)) => Some(batch.project(&kept).map_err(Error::from)?),
+        _ => None,
     };
-    Ok(Frame { spec: if agree { other } else { spec }, rows: Box::new(first.into_iter().chain(rows)), kept })
+    if let Some(sample) = &sample {
+        columns::find_symbols(&mut spec, sample, wishes);
+    }
+    let own_date = wishes.types.iter().any(|(name, _)| name.eq_ignore_ascii_case(DATE_COLUMN));
+    if let Some(other) = spec.without_date().filter(|_| !own_date) {
+        let agree = match &sample {
+            Some(sample) => Fitter::new(&other).has_its_dates(sample)?,
+            None => first.is_none(),
+        };
+        if agree {
+            spec = other;
+        }
+    }
+    Ok(Frame { spec, rows: Box::new(first.into_iter().chain(rows)), kept })
 }
 
 /// All rows of a frame as one batch in the types of a table, and what the table is, or shall be if there is none.
