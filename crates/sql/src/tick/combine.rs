@@ -616,16 +616,38 @@ pub(super) fn filtered(input: Plan, predicate: TickExpr) -> Plan {
             let predicate = predicate.substitute(&outputs);
             Plan::Project { input: Box::new(filtered(*input, predicate)), outputs }
         }
-        Plan::Window { input, mut calls } => {
-            if let ([call], Some((column, op, constant))) = (calls.as_mut_slice(), compared(&predicate))
-                && column == input.width()
-                && call.numbers_rows()
-            {
-                call.first = Some((op, constant));
-            }
-            Plan::Filter { input: Box::new(Plan::Window { input, calls }), predicate }
+        mut input => {
+            bound_numbers(&mut input, &predicate);
+            Plan::Filter { input: Box::new(input), predicate }
         }
-        input => Plan::Filter { input: Box::new(input), predicate },
+    }
+}
+
+/// Tells a window function that numbers rows up to which number a condition on its rows asks for, whatever else that asks for.
+fn bound_numbers(plan: &mut Plan, predicate: &TickExpr) {
+    match plan {
+        Plan::Filter { input, .. } => bound_numbers(input, predicate),
+        Plan::Window { input, calls } => {
+            if let [call] = calls.as_mut_slice()
+                && call.numbers_rows()
+                && call.first.is_none()
+            {
+                call.first = bound_of(predicate, input.width());
+            }
+        }
+        _ => {}
+    }
+}
+
+/// How one of the conditions that a predicate consists of bounds a column from above, if one does.
+fn bound_of(predicate: &TickExpr, column: usize) -> Option<(BinaryOp, usize)> {
+    match predicate {
+        TickExpr::Binary(BinaryOp::And, left, right) => bound_of(left, column).or_else(|| bound_of(right, column)),
+        one => {
+            let (of, op, constant) = compared(one)?;
+            let is_bound = matches!(op, BinaryOp::Equal | BinaryOp::Less | BinaryOp::LessOrEqual);
+            (is_bound && of == column).then_some((op, constant))
+        }
     }
 }
 

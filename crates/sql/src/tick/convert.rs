@@ -208,10 +208,16 @@ impl Converter<'_> {
         Ok(Some(self.constants.replace_from(before, list)))
     }
 
-    /// A choice. One in which something may fail is left to DataFusion, which doesn't evaluate what isn't asked for, unless it is arithmetic:
-    /// of that the engine computes what is asked for once something was refused.
+    /// A choice. One in which something may fail that not all rows ask for is left to DataFusion, which doesn't evaluate it for the others, unless it
+    /// is arithmetic: of that the engine computes what is asked for once something was refused.
     fn case(&mut self, case: &Case, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
-        if may_fail(expr, schema) && !is_arithmetic(expr, schema) {
+        // All rows ask for the first condition. What is compared is computed again for each.
+        let (first, rest) = case.when_then_expr.split_at(case.when_then_expr.len().min(1));
+        let of_first = first.iter().map(|(_, then)| then);
+        let of_rest =
+            rest.iter().flat_map(|(when, then)| [when, then]).chain(case.expr.iter().filter(|_| !rest.is_empty()));
+        let mut asked_by_some = of_first.chain(of_rest).chain(&case.else_expr);
+        if asked_by_some.any(|expr| may_fail(expr, schema) && !is_arithmetic(expr, schema)) {
             return self.lazy(expr, schema);
         }
         let result = type_of(expr, schema)?;
@@ -425,10 +431,12 @@ fn check_functions(expr: &Expr) -> Result<(), Unknown> {
     }
 }
 
-/// Whether an expression is made of comparisons, choices and arithmetic alone, which cost little for a row that doesn't ask for them.
+/// Whether an expression is made of comparisons, choices, arithmetic and functions of numbers and times alone, which cost little for a row that
+/// doesn't ask for them.
 fn is_arithmetic(expr: &Expr, schema: &DFSchema) -> bool {
     let all = |exprs: &[&Expr]| exprs.iter().all(|expr| is_arithmetic(expr, schema));
     let is_number = |expr: &Expr| expr.get_type(schema).is_ok_and(|of| of.is_numeric());
+    let is_number_or_time = |expr: &Expr| expr.get_type(schema).is_ok_and(|of| of.is_numeric() || of.is_temporal());
     match expr {
         Expr::Negative(inner) => is_number(inner) && all(&[inner]),
         Expr::Cast(cast) if cast.field.data_type().is_numeric() => is_number(&cast.expr) && all(&[&cast.expr]),
@@ -439,6 +447,12 @@ fn is_arithmetic(expr: &Expr, schema: &DFSchema) -> bool {
         }
         Expr::ScalarFunction(call) if operator_call::operator_of(&call.func).is_some() => {
             call.args.iter().all(|arg| is_number(arg) && is_arithmetic(arg, schema))
+        }
+        Expr::ScalarFunction(call) if !call.func.short_circuits() && is_number_or_time(expr) => {
+            call.args.iter().all(|arg| {
+                let is_literal = matches!(arg, Expr::Literal(_, _));
+                is_literal || is_number_or_time(arg) && is_arithmetic(arg, schema)
+            })
         }
         other => !may_fail(other, schema),
     }
