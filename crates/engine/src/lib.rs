@@ -12,6 +12,7 @@ mod compact;
 mod compare;
 mod compress;
 mod describe;
+mod ends;
 mod error;
 mod expr;
 mod first;

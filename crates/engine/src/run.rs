@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use splay_store::TableSnapshot;
 
 use crate::aggregate::{Aggregate, Key, TableAggregate, needs_symbols, over_frames as aggregated, over_table};
+use crate::ends::{ends, ends_of_symbols};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::first::first_frames;
@@ -20,12 +21,9 @@ use crate::plan::{Plan, Scan};
 use crate::reads::Reads;
 use crate::rows::{BLOCK_ROWS_MAX, rows};
 use crate::stop::Stop;
-use crate::table::{Cover, End, Ends, Wanted, count, find, find_by_time, find_end, narrow};
+use crate::table::{Cover, End, Wanted, count, find, find_end, narrow};
 use crate::unnest::unnest;
-use crate::window::{WindowCall, windows};
-
-/// Most rows at an end of time that are found by the ends of each symbol's.
-const ENDS_ROWS_MAX: usize = 4096;
+use crate::window::windows;
 
 /// Values that are copied in the time in which a row is looked at, more or less.
 const VALUES_OF_ROW: usize = 4;
@@ -328,7 +326,7 @@ pub(crate) fn covers(scan: &Scan, by_symbol: bool, setting: &Setting<'_>) -> Res
     find_covers(scan, setting, |snapshot, wanted| find(snapshot, wanted, by_symbol, setting.threads))
 }
 
-fn find_covers(
+pub(crate) fn find_covers(
     scan: &Scan,
     setting: &Setting<'_>,
     find: impl FnOnce(&TableSnapshot, &Wanted) -> Result<Vec<Cover>>,
@@ -346,38 +344,6 @@ fn find_covers(
     setting.stop.expect_rows(stats.rows.kept);
     setting.reads.add_scan(stats);
     Ok(covers)
-}
-
-/// The rows among which those are that come first by time, or last, where the order of the table tells them; `None` where it
-/// doesn't.
-fn ends(input: &Plan, keys: &[SortKey], count: usize, setting: &Setting<'_>) -> Result<Option<Vec<Frame>>> {
-    let Plan::Rows { scan, outputs, types, fetch: None } = input else { return Ok(None) };
-    let Some(SortKey { expr: Expr::Column(key), descending, .. }) = keys.first() else { return Ok(None) };
-    let time = table(scan, setting)?.spec().time_position();
-    let by_time = matches!(outputs.get(*key), Some(Expr::Column(column)) if *column == time);
-    if !by_time || scan.predicate.is_some() || !(1..=ENDS_ROWS_MAX).contains(&count) {
-        return Ok(None);
-    }
-    let ends = Ends { latest: *descending, count, of_each_symbol: false };
-    let covers = find_covers(scan, setting, |snapshot, wanted| find_by_time(snapshot, wanted, ends, setting.threads))?;
-    rows(scan, &covers, outputs, types, None, setting).map(Some)
-}
-
-/// The rows among which those of each symbol are that come first by time, or last, where no more are wanted of a window; `None`
-/// where the order of the table doesn't tell them.
-fn ends_of_symbols(input: &Plan, calls: &[WindowCall], setting: &Setting<'_>) -> Result<Option<Vec<Frame>>> {
-    let (Plan::Rows { scan, outputs, types, fetch: None }, [call]) = (input, calls) else { return Ok(None) };
-    let spec = table(scan, setting)?.spec();
-    let Some(symbol) = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol)) else { return Ok(None) };
-    let is = |expr: &Expr, stored: usize| matches!(expr, Expr::Column(output) if matches!(outputs.get(*output), Some(Expr::Column(column)) if *column == stored));
-    let ([partition], Some(key)) = (call.partition_by.as_slice(), call.order_by.first()) else { return Ok(None) };
-    let Some(count) = call.first_rows(setting.constants) else { return Ok(None) };
-    if scan.predicate.is_some() || !is(partition, symbol) || !is(&key.expr, spec.time_position()) {
-        return Ok(None);
-    }
-    let ends = Ends { latest: key.descending, count, of_each_symbol: true };
-    let covers = find_covers(scan, setting, |snapshot, wanted| find_by_time(snapshot, wanted, ends, setting.threads))?;
-    rows(scan, &covers, outputs, types, None, setting).map(Some)
 }
 
 /// Refuses rows of columns that would take too much memory.
