@@ -208,8 +208,8 @@ impl Converter<'_> {
         Ok(Some(self.constants.replace_from(before, list)))
     }
 
-    /// A choice. One in which something may fail is left to DataFusion, which doesn't evaluate what isn't asked for, unless it is arithmetic:
-    /// of that the engine computes what is asked for once something was refused.
+    /// A CASE. If something in it may fail, DataFusion evaluates it, which skips branches that aren't needed. If only arithmetic may fail, the engine
+    /// evaluates it, and after a failure computes only what the rows need.
     fn case(&mut self, case: &Case, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
         if may_fail(expr, schema) && !is_arithmetic(expr, schema) {
             return self.lazy(expr, schema);
