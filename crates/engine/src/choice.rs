@@ -112,8 +112,8 @@ impl<'a> SomeRows<'a> {
         SomeRows { columns, kept: Kept::new(mask), are_asked }
     }
 
-    /// Rows that ask for a value, of which choices within it compute no more than is asked for either: were each to try all rows first, one
-    /// within the other, their number would double with each.
+    /// Rows that ask for a value. Choices nested within it compute only what these rows ask for: if each tried all rows first, the number of attempts
+    /// would double with each level.
     fn selected(columns: &'a dyn Columns, mask: BooleanArray) -> SomeRows<'a> {
         SomeRows { are_asked: true, ..SomeRows::new(columns, mask) }
     }

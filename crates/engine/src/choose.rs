@@ -19,7 +19,7 @@ use crate::error::Result;
 /// Rows whose part of a mask is one word.
 const WORD_ROWS: usize = 64;
 
-/// One of the two sides.
+/// A side of the choice: an array, or one value for all rows.
 #[derive(Clone, Copy)]
 struct Side<'a> {
     values: &'a dyn Array,

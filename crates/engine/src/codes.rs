@@ -38,7 +38,7 @@ impl TextResults {
         columns.text_results().map_or(columns.rows(), |results| results.rows.max(columns.rows()))
     }
 
-    /// Nothing is known yet of the texts of so many rows.
+    /// Empty results for the texts of `rows` rows.
     pub fn new(rows: usize) -> TextResults {
         TextResults { rows, known: RefCell::default() }
     }
@@ -99,8 +99,7 @@ pub(crate) fn condition(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRe
     Conditions::default().hold_of(columns.rows(), expr, columns, constants)
 }
 
-/// Conditions that are asked of one block of rows after the other, and what is known of those over codes: blocks of one segment have
-/// the same texts.
+/// Conditions that are evaluated block by block, with the results over dictionary codes: the blocks of a segment share their texts.
 #[derive(Debug, Default)]
 pub(crate) struct Conditions<'a> {
     known: Vec<Known<'a>>,
@@ -123,7 +122,7 @@ impl<'a> Conditions<'a> {
         self.hold_of(TextResults::rows_in_all(columns), expr, columns, constants)
     }
 
-    /// The same where so many rows are to follow that have the same texts, these among them.
+    /// As [`Self::hold`], for the first of many rows that have the texts of one dictionary.
     fn hold_of(
         &mut self,
         rows: usize,
@@ -280,7 +279,7 @@ fn chosen_codes(chosen: &[bool]) -> Vec<i32> {
     chosen.iter().zip(0..).filter(|(chosen, _)| **chosen).map(|(_, code)| code).take(2).collect()
 }
 
-/// The one column of codes that an expression reads, if there are fewer texts than rows, of which `rows` will be asked for.
+/// The only coded column that an expression reads, if its dictionary has fewer texts than `rows`, the number of rows to be evaluated.
 pub(crate) fn coded_column(
     expr: &Expr,
     columns: &dyn Columns,

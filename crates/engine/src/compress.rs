@@ -69,7 +69,7 @@ pub(crate) fn bits() -> fn(u64, u64) -> u64 {
     compressed
 }
 
-/// The same for every processor (Hacker's Delight, 7-4).
+/// The compression of one word on every processor (Hacker's Delight, 7-4).
 fn compressed(bits: u64, mut mask: u64) -> u64 {
     let mut kept = bits & mask;
     if kept == 0 || mask == u64::MAX {
@@ -105,7 +105,7 @@ mod x86 {
 
     use super::SLACK_BYTES;
 
-    /// The same as `append_chunks`; false if this processor can't, or values have another width than registers have.
+    /// `append_chunks` with AVX-512. Gives false, and appends nothing, if this processor lacks it or a value is narrower or wider than a lane.
     pub(super) fn append<T: Copy>(out: &mut Vec<T>, chunks: &[[T; 64]], words: &[u64]) -> bool {
         let width = size_of::<T>();
         if !matches!(width, 1 | 2 | 4 | 8 | 16) || !has_instructions() {

@@ -119,7 +119,7 @@ pub trait ScalarFunction: Debug + Send + Sync {
 /// Values of a chunk.
 #[derive(Debug, Clone)]
 pub enum Value {
-    /// One for each row.
+    /// An array with a value for each row.
     Array(ArrayRef),
     /// An array of one value that stands for all rows.
     Scalar(ArrayRef),

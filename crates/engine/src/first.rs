@@ -18,7 +18,7 @@ const TRIED_ROWS: usize = 65_536;
 /// Rows beyond which all are made, by threads.
 const FIRST_ROWS_MAX: usize = 1 << 18;
 
-/// The first rows of a plan, at least as many as are wanted if it has so many. There may be more.
+/// The first rows of a plan: at least `row_limit` of them if the plan has as many, maybe more.
 pub(crate) fn first_frames(plan: &Plan, row_limit: usize, setting: &Setting<'_>) -> Result<Vec<Frame>> {
     if row_limit > FIRST_ROWS_MAX {
         return frames(plan, setting);
@@ -47,7 +47,7 @@ pub(crate) fn first_frames(plan: &Plan, row_limit: usize, setting: &Setting<'_>)
     Ok(made)
 }
 
-/// The first rows of a step of which nobody knows how many input rows they need.
+/// The first rows of a step for which it isn't known how many input rows it needs.
 fn tried(plan: &Plan, input: &Plan, row_limit: usize, setting: &Setting<'_>) -> Result<Vec<Frame>> {
     let count = |frames: &[Frame]| frames.iter().map(Frame::len).sum::<usize>();
     let first = first_frames(input, TRIED_ROWS.max(row_limit), setting)?;

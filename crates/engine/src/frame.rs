@@ -177,7 +177,7 @@ pub(crate) fn joined(parts: Vec<ArrayRef>, data_type: &DataType) -> Result<Array
     })
 }
 
-/// The same arrays over one dictionary, if they are dictionaries. One of texts has none twice.
+/// Puts dictionary arrays over one dictionary, in which no text occurs twice. Other arrays stay as they are.
 pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
     let values = |array: &ArrayRef| array.as_any_dictionary_opt().map(|dictionary| Arc::clone(dictionary.values()));
     let Some(first) = parts.first().and_then(values) else { return Ok(parts) };

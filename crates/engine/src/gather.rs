@@ -128,7 +128,7 @@ impl Gather {
     }
 }
 
-/// Positions that are looked at together: mostly they are of one part.
+/// Positions that are examined together: mostly they lie in one part.
 const LOOK_ROWS: usize = 64;
 
 /// Stretches of positions in one part, those of no row among them; `None` if there are many, or all are of no row.
@@ -162,7 +162,7 @@ fn rows_of_part(positions: &[u64]) -> RowList {
         return UInt32Array::new(positions.iter().map(|position| place(*position).1).collect(), None).into();
     }
     let found = BooleanBuffer::collect_bool(positions.len(), |row| positions[row] != NOTHING);
-    // What stands for no row must be a row nevertheless, for who looks at the numbers alone.
+    // A missing row has a valid number nevertheless, for readers that see only the numbers.
     let row = |position: &u64| if *position == NOTHING { 0 } else { place(*position).1 };
     UInt32Array::new(positions.iter().map(row).collect(), Some(NullBuffer::new(found))).into()
 }

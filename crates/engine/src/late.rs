@@ -63,7 +63,7 @@ impl FrameColumn {
         }
     }
 
-    /// How many values are read to take so many rows out: of what is stored whole pages.
+    /// Values that are read to gather this many rows: whole pages, if the values are stored in pages.
     pub fn values_read(&self, rows: usize) -> usize {
         match self {
             FrameColumn::Late(late) if late.parts.iter().any(|part| matches!(part, Part::Stored { .. })) => {
@@ -202,7 +202,7 @@ pub(crate) struct RowChoice {
 #[derive(Debug)]
 enum Chosen {
     All,
-    /// Those that masks keep of the parts; without one all of a part.
+    /// The rows of each part that its mask keeps. A part without a mask keeps all its rows.
     Kept(Vec<Option<Arc<Kept>>>),
     Numbers,
 }
@@ -258,7 +258,7 @@ impl RowChoice {
         })
     }
 
-    /// Those of its rows that a mask keeps.
+    /// The chosen rows that a mask over them keeps.
     fn masked(&self, kept: &Arc<Kept>) -> Result<RowChoice> {
         match self.chosen {
             Chosen::All if self.starts.len() == 2 => {
@@ -272,7 +272,7 @@ impl RowChoice {
         }
     }
 
-    /// Those of its rows that stand at these places, in their order.
+    /// The chosen rows at these places, in the order of the places.
     fn taken(&self, places: &UInt32Array) -> Result<RowChoice> {
         let numbers = match self.chosen {
             Chosen::All => places.clone(),
@@ -467,7 +467,7 @@ pub(crate) struct JoinedChoices {
 }
 
 impl JoinedChoices {
-    /// Columns one behind the other, if their values needn't be copied for that: some are looked at later.
+    /// Concatenates columns if that copies no values: some may be gathered later.
     pub fn joined(&mut self, columns: &[&FrameColumn]) -> Option<FrameColumn> {
         let data_type = columns.first()?.data_type();
         if !columns.iter().any(|column| matches!(column, FrameColumn::Late(_)))

@@ -354,7 +354,7 @@ struct Texts {
     by_hash: Option<(DefaultHashBuilder, HashTable<u32>)>,
     /// What was found for the texts of dictionaries.
     of_codes: PerRun<Vec<u32>>,
-    /// Where the last dictionary is of which rows were looked up one by one, and how many of them.
+    /// Address of the dictionary whose rows were last looked up one by one, and the number of these rows.
     apart: Mutex<(usize, usize)>,
 }
 
@@ -422,7 +422,7 @@ impl Texts {
         !are_few(apart.1)
     }
 
-    /// The same for the texts of a dictionary, which a later statement may ask for again.
+    /// The row of each text of a dictionary. The result is kept, because a later statement may ask for the same dictionary.
     fn of_dictionary(&self, dictionary: &ArrayRef, texts: &StringArray) -> Vec<u32> {
         match &self.rows {
             Some((rows, of)) => rows_of(&numbers_in(dictionary, of, || self.numbers(texts)), rows),
@@ -511,7 +511,7 @@ fn valid(keys: &ArrayRef, mut rows: Vec<u32>) -> Vec<u32> {
 /// The least of some words, and how many places there are from it to the greatest; `None` if these are far more than there are words.
 fn places(words: &[(u64, u32)]) -> Option<(u64, usize)> {
     let (first, _) = words.first()?;
-    // Of negative numbers, too, the differences are small.
+    // Wrapping differences stay small for negative numbers as well.
     let far = |(word, _): &(u64, u32)| word.wrapping_sub(*first).cast_signed();
     let (below, above) = (words.iter().map(far).min()?, words.iter().map(far).max()?);
     let places = usize::try_from(above.checked_sub(below)?).ok()?.checked_add(1)?;

@@ -22,7 +22,7 @@ use crate::expr::BinaryOp;
 pub enum OwnComparison {
     /// The value compares so with this constant of its own type.
     With(BinaryOp, ArrayRef),
-    /// It is true, or false, of each value that isn't null.
+    /// The comparison gives this truth value for every value that isn't null.
     Always(bool),
 }
 

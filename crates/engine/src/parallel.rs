@@ -22,7 +22,7 @@ pub(crate) fn threads_for(rows: usize, pieces: usize, threads: usize) -> usize {
 /// Aggregates of a row that are as much work as a row of few columns is.
 const AGGREGATES_OF_ROW: usize = 4;
 
-/// Threads for so many aggregates over some rows, and pieces that are looked at one by one.
+/// Threads for this many aggregates over some rows, in `pieces` pieces that are processed one by one.
 pub(crate) fn threads_for_aggregates(rows: usize, aggregates: usize, pieces: usize, threads: usize) -> usize {
     threads_for(rows.saturating_mul(aggregates.div_ceil(AGGREGATES_OF_ROW).max(1)), pieces, threads)
 }
@@ -33,7 +33,7 @@ pub(crate) fn each<T: Send>(tasks: usize, threads: usize, work: impl Fn(usize) -
     each_of(0..tasks, threads, work)
 }
 
-/// The same for things that are handed over.
+/// As [`each`], for things that the threads take over.
 pub(crate) fn each_of<I: Send, T: Send>(
     things: impl ExactSizeIterator<Item = I> + Send,
     threads: usize,

@@ -15,7 +15,7 @@ use crate::codes::unless_refused;
 use crate::error::Result;
 use crate::expr::{Chosen, Columns, Expr, Value};
 
-/// Rows from which on texts are looked at.
+/// Fewest rows for which distinct texts are counted.
 const ROWS_MIN: usize = 1_024;
 
 /// Rows whose texts are counted at first, and for how many of them there must be one.

@@ -168,7 +168,7 @@ fn without_unused(
         && !is_used.contains(&true)
         && let Some(last) = is_used.last_mut()
     {
-        // Of nothing at all it couldn't be told that there is a row.
+        // Without any column the frame would lose that there is a row.
         *last = true;
     }
     if !is_used.contains(&false) {

@@ -94,7 +94,7 @@ impl Reads {
         if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
     }
 
-    /// All of it.
+    /// The totals of what was read.
     #[must_use]
     pub fn into_read(self) -> Read {
         Read {

@@ -13,7 +13,7 @@ pub(crate) struct RowCount {
 }
 
 impl RowCount {
-    /// None so far, of rows of so many bytes, which may take `limit` bytes.
+    /// A count of no rows yet, for rows of `row_bytes` bytes that may take `limit` bytes together.
     pub fn new(row_bytes: usize, limit: usize) -> RowCount {
         RowCount { made: AtomicUsize::new(0), row_bytes, limit }
     }

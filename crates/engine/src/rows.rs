@@ -33,7 +33,7 @@ const BATCH_ROWS_MIN: usize = 8_192;
 /// Words of a mask that keep all their rows, one behind the other, from which on these are handed over as slices: as many as a batch has.
 const WHOLE_WORDS_MIN: usize = BATCH_ROWS_MIN / 64;
 
-/// The rows of covers of a table, in its order; at least one frame, of which what comes next learns the types.
+/// The rows of a table's covers, in the table's order. At least one frame, from which the next step learns the types.
 pub(crate) fn rows(
     scan: &Scan,
     covers: &[Cover],
@@ -72,7 +72,7 @@ struct RowReader<'a> {
 }
 
 impl RowReader<'_> {
-    /// Refuses rows that would take too much memory. Plain columns are looked at later, and take none until those that pass the filter are.
+    /// Refuses rows that would take too much memory. Columns that are gathered late take none until the rows that pass the filter are known.
     fn check_memory(&self, rows: usize, types: &[DataType], covers: &[Cover]) -> Result<()> {
         let are_passed_on = covers.iter().all(|cover| are_late(cover) && !is_short(cover));
         let plain = |output: &Expr| are_passed_on && matches!(output, Expr::Column(_));
@@ -192,7 +192,7 @@ impl RowReader<'_> {
         Ok(frames)
     }
 
-    /// All of them, by threads where that pays; the frames come in the order of the rows.
+    /// Reads all covers, by several threads where that pays. Frames come in the order of the rows.
     fn read_parallel(&self, covers: &[Cover], total: usize, threads: usize) -> Result<Vec<Frame>> {
         let pieces: usize = covers.iter().map(|cover| cover.spans.len()).sum();
         let are_short = total < pieces * PIECE_ROWS;
@@ -248,7 +248,7 @@ impl RowReader<'_> {
         Ok(kept.filter(|kept| kept.rows() < all.rows()))
     }
 
-    /// A column of a block that is looked at later, if it is one: not what was decoded already, for a filter, nor what the store reads by batches.
+    /// A block's column to be gathered late. `None` if it was decoded already for a filter, or if the store reads it by batches.
     fn late_part(&self, rows: &BlockRows<'_>, column: usize) -> Result<Option<LatePart>> {
         let cover = rows.columns.cover();
         if are_mapped(cover) {
@@ -262,7 +262,7 @@ impl RowReader<'_> {
         Ok(Some(LatePart::Stored { segment, spec, column, rows, data_type }))
     }
 
-    /// The kept ones of some rows. Plain columns of a block are looked at later.
+    /// The rows that pass. Plain columns of a block are gathered late.
     fn chosen(&self, all: &dyn Columns, of_block: Option<&BlockRows<'_>>, kept: Option<Kept>) -> Result<Frame> {
         let kept = kept.map(Arc::new);
         let rows = kept.as_ref().map_or(all.rows(), |kept| kept.rows());
@@ -319,7 +319,7 @@ impl RowReader<'_> {
     }
 }
 
-/// Whether plain columns of a cover may be looked at later. Of what is far away all is fetched at once.
+/// Whether plain columns of a cover may be gathered late. Remote columns are fetched at once instead.
 fn are_late(cover: &Cover) -> bool {
     cover.segment.entry().tier != Tier::Object
 }
@@ -413,7 +413,7 @@ fn put_together(frames: Vec<Frame>, types: &[DataType], threads: usize) -> Resul
     for frame in frames.into_iter().filter(|frame| frame.len() > 0) {
         let is_large = frame.len() >= BATCH_ROWS_MIN;
         if is_large && !open.is_empty() && is_slice(&frame) {
-            // It isn't copied to be put together with its neighbours, which may be few.
+            // A frame that is large enough alone isn't copied together with its neighbours, which may be small.
             whole.push(Frame::concat_by(std::mem::take(&mut open), types, threads)?);
             rows = 0;
         }

@@ -25,7 +25,7 @@ use crate::table::{Cover, End, Wanted, count, find, find_end, narrow};
 use crate::unnest::unnest;
 use crate::window::windows;
 
-/// Values that are copied in the time in which a row is looked at, more or less.
+/// Values that can be copied in about the time in which one row is examined.
 const VALUES_OF_ROW: usize = 4;
 
 /// What a plan runs over and within.
@@ -60,7 +60,7 @@ pub fn run(plan: &Plan, setting: &Setting<'_>, schema: &SchemaRef) -> Result<Vec
     Ok(batches)
 }
 
-/// Takes out the values that nobody has looked at yet, by threads where that pays.
+/// Gathers the columns that nothing has read yet, by several threads where that pays.
 fn take_out(frames: &[Frame], setting: &Setting<'_>) -> Result<()> {
     let columns = frames.iter().flat_map(|frame| frame.columns().iter().map(|column| (frame.len(), column)));
     let columns: Vec<(usize, &FrameColumn)> = columns.filter(|(_, column)| column.is_to_be_copied()).collect();
@@ -128,7 +128,7 @@ fn made_frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
     }
 }
 
-/// What a step makes of the rows of its input, of which the first give the first.
+/// Applies a step to the rows of its input. The first input rows give the first output rows.
 pub(crate) fn over_input(plan: &Plan, input: Vec<Frame>, setting: &Setting<'_>) -> Result<Vec<Frame>> {
     match plan {
         Plan::Asof { asof, .. } => join(input, asof, setting),
@@ -219,7 +219,8 @@ pub(crate) fn whole(frames: Vec<Frame>, setting: &Setting<'_>) -> Result<Frame> 
     Frame::concat_by(frames, &types, setting.threads)
 }
 
-/// Refuses frames that would take too much memory as one, of which all columns are copied or those whose values are there; their types.
+/// Gives the columns' types. Refuses frames whose concatenation would take too much memory: of all columns, or only of those that aren't gathered
+/// late.
 fn check_whole(frames: &[Frame], setting: &Setting<'_>, copies_all: bool) -> Result<Vec<DataType>> {
     let types: Vec<DataType> = match frames.first() {
         Some(frame) => frame.types().cloned().collect(),
@@ -228,7 +229,7 @@ fn check_whole(frames: &[Frame], setting: &Setting<'_>, copies_all: bool) -> Res
     if frames.len() > 1 {
         let rows = frames.iter().map(Frame::len).sum();
         let is_late = |place: usize| frames.iter().all(|frame| matches!(frame.columns()[place], FrameColumn::Late(_)));
-        // Of columns that are looked at later there is a number for each row.
+        // A column that is gathered late costs a row number for each row.
         let copied = types.iter().enumerate().filter(|(place, _)| copies_all || !is_late(*place)).map(|(_, of)| of);
         check_memory(rows, copied.chain([&DataType::UInt32]), setting.memory_bytes / 2)?;
     }
@@ -267,7 +268,7 @@ fn first_of(frames: Vec<Frame>, keys: &[SortKey], fetch: usize, setting: &Settin
 fn cross(input: &[Frame], list: &[ArrayRef], setting: &Setting<'_>) -> Result<Vec<Frame>> {
     let rows = list.first().map_or(0, |column| column.len());
     let longest = input.iter().map(Frame::len).max().unwrap_or(0);
-    // Of each row of the list as many as the longest frame has, and of each frame the list of its columns.
+    // The answer repeats each column of the list once for each row of the longest frame, and each frame once for each row of the list.
     let of_list = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX);
     let list_bytes = list.iter().map(of_list).fold(0, usize::saturating_add).saturating_mul(longest);
     let width = input.first().map_or(0, |frame| frame.columns().len()) + list.len();
@@ -281,7 +282,7 @@ fn cross(input: &[Frame], list: &[ArrayRef], setting: &Setting<'_>) -> Result<Ve
         let repeated = UInt32Array::from(vec![u32::try_from(row).unwrap_or(u32::MAX); longest]);
         values.push(list.iter().map(|column| take(column, &repeated, None)).collect::<std::result::Result<_, _>>()?);
     }
-    // One frame without rows is enough to learn types of.
+    // If no frame has rows, one is kept for the types of its columns.
     let mut with_rows: Vec<&Frame> = input.iter().filter(|frame| frame.len() > 0).collect();
     if with_rows.is_empty() {
         with_rows.extend(input.first());

@@ -7,7 +7,7 @@
 //! Invariant: the condition holds for a prefix of the times, whatever the start. Cost: the logarithm of the distance
 //! from the start, which makes a merge of dense searches and a binary search of sparse ones.
 
-/// Times that are looked at together, and how often that is done.
+/// Times that are compared together, and how many such groups are tried before the search gallops.
 const NEAR: usize = 8;
 
 /// The number of leading times for which `is_before` holds.

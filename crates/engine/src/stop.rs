@@ -39,7 +39,7 @@ impl<'a> Stop<'a> {
         if self.is_due() { Err(Error::Stopped) } else { Ok(()) }
     }
 
-    /// Says that a step begins which goes through so many rows.
+    /// Reports that a step begins that will process this many rows.
     pub(crate) fn expect_rows(&self, rows: u64) {
         if let Some(progress) = self.progress {
             progress.add_total(rows);

@@ -63,8 +63,8 @@ impl ValueList {
         &constants[self.constant]
     }
 
-    /// The same of values that would have to be made wider for the list: these are compared with what they can equal of it; `None` where types
-    /// don't allow it.
+    /// Whether the list contains each value, for values of a narrower type than the list's: instead of widening them, it compares them with the
+    /// constants that their type can hold. `None` if the types don't allow it.
     pub(crate) fn contains_own(&self, values: &ArrayRef, constants: &[ArrayRef]) -> Result<Option<ArrayRef>> {
         let (list, own) = (self.values(constants), values.data_type());
         if list.is_empty() || own == list.data_type() {
@@ -121,7 +121,7 @@ enum Entries {
 
 /// Bits for words that are close together; `None` where they aren't.
 fn bits(words: &[u64]) -> Option<Entries> {
-    // Of negative numbers, too, the differences are small.
+    // Wrapping differences stay small for negative numbers as well.
     let first = *words.first()?;
     let far = |word: &u64| word.wrapping_sub(first).cast_signed();
     let (below, above) = (words.iter().map(far).min()?, words.iter().map(far).max()?);

@@ -186,7 +186,7 @@ pub enum Waited {
     Batch(Result<RecordBatch>),
     /// There are no more.
     End,
-    /// None yet.
+    /// No batch came in time; the statement still runs.
     TimedOut,
 }
 

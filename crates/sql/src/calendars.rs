@@ -51,7 +51,7 @@ impl CalendarTables {
             let table = self.tables.whole(other);
             table.is_ok_and(|table| table.is_some_and(|table| columns(table.spec()).is_ok()))
         };
-        // Of many tables only those of like names are looked at.
+        // If there are many tables, only those with a similar name are opened.
         let is_like = |other: &String| near(other) <= name.len() / 4;
         let tables = self.tables.names_of_tables().into_iter().filter(|other| is_like(other) && is_calendar(other));
         let meant = shipped.filter(is_like).chain(tables).min_by_key(near);

@@ -33,18 +33,18 @@ pub(crate) fn is_dynamic(filter: &Arc<dyn PhysicalExpr>) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct DynamicFilters {
     filters: Vec<Arc<dyn PhysicalExpr>>,
-    /// By filter, the change that was looked at last.
+    /// For each filter, the number of its last change that was evaluated.
     seen: Vec<u64>,
     changes: usize,
 }
 
 impl DynamicFilters {
-    /// Filters over the columns of a schema, none of which has been looked at.
+    /// Filters over the columns of a schema, none of which has been evaluated yet.
     pub(crate) fn new(filters: &[Arc<dyn PhysicalExpr>]) -> DynamicFilters {
         DynamicFilters { filters: filters.to_vec(), seen: vec![0; filters.len()], changes: 0 }
     }
 
-    /// Leaves out what the filters have come to rule out since they were looked at last.
+    /// Leaves out what the filters exclude by now, if they have changed since the last call.
     pub(crate) fn narrow(
         &mut self,
         snapshot: &TableSnapshot,
@@ -102,7 +102,7 @@ impl Narrowing<'_> {
         self.is_narrow = true;
     }
 
-    /// Of several keys at once each must be one of its own values.
+    /// Narrows by a list of tuples: each column must equal one of its values in the list.
     fn each_of(&mut self, list: &InListExpr) {
         let Some(keys) = list.expr().downcast_ref::<ScalarFunctionExpr>().filter(|call| call.name() == "struct") else {
             return;

@@ -139,7 +139,7 @@ impl Error {
         }
     }
 
-    /// The same about a statement, with what may help in a line of its own.
+    /// Adds a hint to an error about a statement, in a line of its own.
     pub(crate) fn with_hint(self, hint: Option<String>) -> Error {
         match (self, hint) {
             (Error::Statement { message }, Some(hint)) => Error::Statement { message: format!("{message}\n{hint}") },

@@ -18,7 +18,7 @@ struct Level {
     is_query: bool,
 }
 
-/// Of each token whether a relation may follow it. One look at each.
+/// For each token, whether a relation may follow it. Reads each token once.
 pub(crate) fn before_relations(tokens: &[Token]) -> Vec<bool> {
     let mut outer: Vec<Level> = Vec::new();
     let mut level = Level { is_query: true, ..Level::default() };

@@ -34,7 +34,7 @@ const PIECE: Duration = Duration::from_millis(400);
 /// Rows of the first piece: 32 million pairs with 2 million rows of the other table.
 const FIRST_ROWS: usize = 16;
 
-/// The same plan with joins that give way.
+/// Wraps the joins of a plan so that they yield.
 pub(crate) fn give_way(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let wrap = |node: Arc<dyn ExecutionPlan>| {
         if !is_join(&node) {

@@ -28,7 +28,7 @@ pub(crate) struct InformationSchema {
     catalogs: Weak<dyn CatalogProviderList>,
     table_functions: HashMap<String, Arc<TableFunction>>,
     tables: Arc<TickSchema>,
-    /// Of sessions for PostgreSQL's clients.
+    /// The schema `pg_catalog`, in sessions for PostgreSQL's clients.
     catalogue: Option<Arc<CatalogueSchema>>,
 }
 

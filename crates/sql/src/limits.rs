@@ -316,7 +316,7 @@ impl StatementLimits {
     }
 }
 
-/// Parts of which an expression makes a structure, whose type has all of theirs.
+/// The parts of an expression that builds a structure, whose type includes the types of all of them.
 fn parts_of_structure(expression: &ast::Expr) -> usize {
     match expression {
         ast::Expr::Tuple(parts) => parts.len(),
@@ -444,7 +444,7 @@ pub(crate) fn grows_below_projection(plan: &LogicalPlan, below_all: bool) -> Dat
     Ok(after > PUSHED_NODES_MAX && after / 2 > before)
 }
 
-/// Nodes of an expression over columns that each stand for so many.
+/// Nodes of an expression whose columns each expand to `columns` nodes.
 fn size(expression: &Expr, columns: Option<&(&DFSchema, Vec<usize>)>) -> DataFusionResult<usize> {
     let mut nodes = 0usize;
     expression.apply(|expression| {

@@ -164,7 +164,7 @@ fn is_number(expr: &Expr) -> bool {
     text_of(expr).is_some_and(|text| is_plain(text.trim_start_matches('-')))
 }
 
-/// Whether a text has so many digits and points in a row somewhere.
+/// Whether a text contains a run of this many digits and points.
 fn has_long(text: &str) -> bool {
     text.as_bytes().split(|byte| !byte.is_ascii_digit() && *byte != b'.').any(|digits| digits.len() > FLOAT_DIGITS)
 }

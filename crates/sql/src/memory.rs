@@ -121,7 +121,7 @@ impl AnswerMemory {
         self.part_for("the encoding of the answer")
     }
 
-    /// The same, for something else.
+    /// A part for memory other than the answer's encoding. `what` names it in errors.
     pub(crate) fn part_for(&self, what: &str) -> AnswerMemoryPart {
         let reservation = MemoryConsumer::new(what).register(&self.pool);
         AnswerMemoryPart { reservation, limit_bytes: self.limit_bytes }

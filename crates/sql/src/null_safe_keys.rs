@@ -73,7 +73,7 @@ fn is_inner_join(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Such a join whose conditions by which null equals null are values.
+/// Rewrites an inner join so that conditions that treat nulls as equal are values instead of keys.
 fn without_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(match plan {
         LogicalPlan::Filter(filter) => {
@@ -113,7 +113,7 @@ fn has_null_safe_keys(plan: &LogicalPlan) -> Result<bool> {
                         .as_ref()
                         .is_some_and(|filter| split_conjunction(filter).into_iter().any(is_null_safe))
             }
-            // It may become the condition of a join below.
+            // A filter's condition may become the condition of a join below it.
             LogicalPlan::Filter(filter) => split_conjunction(&filter.predicate).into_iter().any(is_null_safe),
             _ => false,
         };

@@ -15,7 +15,7 @@ pub(crate) trait Passage: Debug + Clone + PartialEq + Send + Sync + 'static {
     /// The operator's name in `EXPLAIN`.
     const NAME: &'static str;
 
-    /// The same batches.
+    /// Hands the input's batches on, unchanged.
     fn stream(&self, input: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream;
 }
 

@@ -62,7 +62,7 @@ impl TickTable {
         TickTable::with(snapshot, has_date, false, None)
     }
 
-    /// A table of which not all is shown.
+    /// A table of which the caller sees only some columns or rows.
     pub(crate) fn guarded(snapshot: TableSnapshot, guard: Arc<TableGuard>) -> TickTable {
         let has_date = snapshot.spec().has_virtual_date();
         TickTable::with(snapshot, has_date, false, Some(guard))
@@ -73,7 +73,7 @@ impl TickTable {
         self.guard.is_some()
     }
 
-    /// The same table without the date, which is computed from its times; `None` where partitions are dates.
+    /// This table without its date column, which is computed from the times; `None` if each partition is a date.
     pub(crate) fn without_date(&self) -> Option<TickTable> {
         let is_computed = self.has_date() && !self.spec().partition.is_day();
         is_computed.then(|| TickTable::with(self.snapshot.clone(), false, self.is_numbered(), self.guard.clone()))

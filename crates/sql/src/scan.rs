@@ -128,7 +128,7 @@ impl TickScanExec {
         Ok(bounds)
     }
 
-    /// The same rows in streams of symbols: the first one holds those before the first bound and rows without a symbol.
+    /// Splits the scan's rows into streams by symbol: the first one holds rows before the first bound and rows without a symbol.
     /// In each stream they come by symbol, time and row number, over all dates.
     pub(crate) fn split_by_symbol(&self, bounds: &[String]) -> Result<TickScanExec> {
         let mut streams: Vec<Vec<(Option<&str>, Piece)>> = vec![Vec::new(); bounds.len() + 1];
@@ -270,8 +270,8 @@ impl ScanFilter {
         Ok(if passes.null_count() > 0 { prep_null_mask_filter(passes) } else { passes.clone() })
     }
 
-    /// The same of a policy's condition. A row for which it fails, as by a division by zero, doesn't pass: the error would tell of rows and
-    /// columns that aren't shown.
+    /// As [`Self::passes`], for a policy's condition. A row for which it fails, as by a division by zero, doesn't pass: the error would reveal rows
+    /// and columns that aren't shown.
     fn passes_or_hides(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let mut passes = BooleanBuilder::with_capacity(batch.num_rows());
         let mut parts = vec![0..batch.num_rows()];
@@ -374,7 +374,7 @@ impl TickScanExec {
         stored.map(|position| value_bytes(self.plan.table_schema.field(position).data_type())).sum()
     }
 
-    /// The same scan, narrowed by filters that become known while it runs.
+    /// Adds filters to the scan that become known while it runs.
     fn with_dynamic_filters(&self, filters: Vec<Arc<dyn PhysicalExpr>>) -> TickScanExec {
         let mut plan = ReadPlan::clone(&self.plan);
         plan.dynamic.extend(filters);
@@ -468,7 +468,7 @@ fn orderings(
     found
 }
 
-/// The same orders with the row number behind them, where it is read: rows come in the order of their numbers.
+/// Appends the row number to each order, if the scan reads it: rows come in the order of their numbers.
 fn with_row_number(
     mut orders: Vec<Vec<PhysicalSortExpr>>,
     columns: &[ColumnSource],

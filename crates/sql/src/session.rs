@@ -133,7 +133,7 @@ enum Purpose {
 #[expect(clippy::large_enum_variant, reason = "there is one a statement")]
 enum Ticked {
     Answer(Answer),
-    /// It has none, or the engine refused it for this reason.
+    /// There is no tick plan, or the engine refused it for this reason.
     No(Option<String>),
 }
 
@@ -191,12 +191,12 @@ impl Session {
         Ok(Session { settings, states, statements, materialized: Arc::default(), caller, ..self.clone() })
     }
 
-    /// The same session on behalf of somebody.
+    /// This session on behalf of another caller.
     pub(crate) fn for_caller(&self, caller: Caller) -> Session {
         Session { caller, ..self.clone() }
     }
 
-    /// The same session with another bound on the memory of a statement.
+    /// This session with another memory limit for statements.
     pub(crate) fn for_memory(&self, memory_bytes: usize) -> Session {
         Session { settings: SessionSettings { memory_bytes, ..self.settings.clone() }, ..self.clone() }
     }

@@ -129,7 +129,7 @@ impl Summary {
             let measures = &row.columns()[1 + place * MEASURES..1 + (place + 1) * MEASURES];
             let is_time = Kind::of(field.data_type()) == Kind::Time;
             for (number, measure) in measures[2..].iter().enumerate() {
-                // Of times the average and the quantiles came as numbers.
+                // The average and the quantiles of times were computed as numbers.
                 let value = match is_time && number >= 2 {
                     true => as_time(measure, field.data_type(), number == 2),
                     false => Arc::clone(measure),
@@ -167,7 +167,7 @@ fn measures_of(column: &str, kind: Kind) -> [String; MEASURES] {
     let micros = format!("CAST(CAST({column} AS TIMESTAMP) AS BIGINT) / 1000");
     let number = format!("CAST({column} AS DOUBLE)");
     let distinct = match kind {
-        // Of two values there is little to estimate.
+        // A Boolean has at most two values, so their number isn't estimated.
         Kind::Boolean => format!("coalesce(max(CAST({column} AS INT)) - min(CAST({column} AS INT)) + 1, 0)"),
         Kind::Float | Kind::Decimal | Kind::Text => format!("approx_distinct(CAST({column} AS VARCHAR))"),
         Kind::Time => format!("approx_distinct(CAST(CAST({column} AS TIMESTAMP) AS BIGINT))"),

@@ -366,7 +366,7 @@ mod tests {
         }
     }
 
-    /// What somebody else may send is looked at once, however it is made.
+    /// A text that another user may send is scanned once, whatever its form.
     #[test]
     fn long_texts_are_looked_at_once() {
         for (begin, part, end) in [

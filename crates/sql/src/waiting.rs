@@ -34,7 +34,7 @@ pub(crate) struct Waiting<E> {
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// A way for at most so many batches, which together take at most so many bytes, or one that takes more.
+/// A channel for at most `batches` batches that take at most `bytes_max` bytes together, or for one larger batch.
 pub(crate) fn channel<E>(batches: usize, bytes_max: usize) -> (Outlet<E>, mpsc::Receiver<Waiting<E>>) {
     let (sender, receiver) = mpsc::channel(batches);
     let units = (bytes_max / UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize));

@@ -38,7 +38,7 @@ pub(crate) fn by_clock(plan: LogicalPlan) -> Result<LogicalPlan> {
     if found { rewritten(plan, |node, _| Ok(Transformed::no(node)), changed) } else { Ok(plan) }
 }
 
-/// What stands for an expression that depends on a clock that changes.
+/// The replacement of an expression that depends on a zone whose clock changes.
 fn on_clock(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     match expr {
         Expr::Cast(Cast { expr, field }) => {

@@ -122,7 +122,7 @@ impl Table {
         self.refuse_captured()
     }
 
-    /// The same, of a table that keeps the rows of a materialized view as well.
+    /// Drops the table, even if it stores the rows of a materialized view.
     pub(crate) fn drop_rows(&self) -> Result<u64> {
         self.drop_if(|_| Ok(()))
     }
@@ -329,7 +329,7 @@ fn outlived<'a>(
     let size = |entry: &FileEntry| entry.bytes + entry.index_bytes;
     let mut by_date: std::collections::BTreeMap<i32, u64> = std::collections::BTreeMap::new();
     files.clone().for_each(|entry| *by_date.entry(entry.date).or_default() += size(entry));
-    // Of any zone, and of days that begin on the evening before.
+    // Two days ahead cover every time zone, and days that begin on the evening before.
     let ahead = i32::try_from(now().div_euclid(NS_PER_DAY)).unwrap_or(i32::MAX).saturating_add(2);
     let last = by_date.keys().next_back().copied();
     let newest = by_date.range(..=ahead).next_back().map(|(date, _)| *date).or(last).unwrap_or(0);

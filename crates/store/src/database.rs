@@ -63,7 +63,7 @@ struct Lease {
 struct TableCache {
     /// Its folder within the database's.
     folder: Arc<str>,
-    /// The same, for messages and watches.
+    /// Its path, for messages and watches.
     path: Arc<Path>,
     /// What the last look has found it to be called; `None` before it, and where the table was dropped.
     name: RwLock<Option<String>>,
@@ -122,7 +122,7 @@ struct Known {
     head: Head,
     state: Arc<TableState>,
     partitions: Vec<Partition>,
-    /// Pages that couldn't be read when its segments were last looked at.
+    /// Unreadable pages of its segments, when they were last checked.
     unreadable: u64,
 }
 
@@ -267,7 +267,7 @@ impl Database {
         self.shared.objects.get()
     }
 
-    /// The same for segments, of which few need it.
+    /// The object store for segments, of which few need it: nothing is opened before.
     pub(crate) fn object_place(&self) -> &Arc<ObjectPlace> {
         &self.shared.objects
     }
@@ -384,7 +384,7 @@ impl Database {
         captured.is_some_and(|captured| captured.takes(table))
     }
 
-    /// The table in a folder, of which it is known what it is or was called.
+    /// The table in a folder whose present or former name is known.
     pub(crate) fn table_at(&self, place: Place) -> Table {
         Table { database: self.clone(), cache: self.cache(&place.folder), name: place.name }
     }
@@ -556,7 +556,7 @@ impl Table {
 
     fn read_manifest(&self) -> Result<TableSnapshot> {
         let storage = self.database.storage().as_ref();
-        // Before the manifest is looked at: from now on no file of it is removed.
+        // Taken before the manifest is read: from now on no file that it names is removed.
         let lease = self.database.lease()?;
         let (folder, watch) = (&*self.cache.folder, ReadWatch::begin(Arc::clone(&self.cache.path)));
         let unreadable = watch.since();
@@ -687,7 +687,7 @@ impl TableSnapshot {
         TableSnapshot { known: Arc::new(known), live, watch: self.watch.clone(), _lease: Arc::clone(&self._lease) }
     }
 
-    /// The same commit with these partitions alone.
+    /// This snapshot with only these partitions.
     pub(crate) fn of_partitions(&self, partitions: Vec<Partition>) -> TableSnapshot {
         let (folder, head) = (Arc::clone(&self.known.folder), self.known.head.clone());
         let (state, unreadable) = (Arc::clone(&self.known.state), self.known.unreadable);

@@ -103,7 +103,7 @@ impl Dates {
     }
 }
 
-/// Nanoseconds of which the spans are found together: some eleven years.
+/// Nanoseconds for which spans are computed together: some eleven years.
 const NS_OF_SPANS: i64 = 4_096 * NS_PER_DAY;
 
 /// The spans of a zone in the n-th eleven years since 1970. Clocks are looked at once a day.

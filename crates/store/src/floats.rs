@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
 
-/// Values that are looked at together.
+/// Values that are compared together.
 const LOOK_ROWS: usize = 1_024;
 
 // Values whose bits, as `$bits`, are those of a NaN other than the one, or of a zero with a sign, written in one form.
@@ -63,7 +63,7 @@ fn rewritten<T: ArrowPrimitiveType>(
     form: impl Fn(T::Native) -> T::Native,
 ) -> Option<ArrayRef> {
     let array = array.as_primitive::<T>();
-    // Without a way out among the values of a stretch, so that several are looked at by one instruction.
+    // The loop has no early exit within a stretch, so that one instruction compares several values.
     let has_one = |values: &[T::Native]| values.iter().fold(false, |found, value| found | is_other(*value));
     if !array.values().chunks(LOOK_ROWS).any(has_one) {
         return None;

@@ -86,7 +86,7 @@ pub fn chain(
         chained.push(upper);
         return Ok(chained);
     }
-    // Of equal symbol and time those of older segments come first.
+    // Among rows of equal symbol and time, those of older segments come first.
     taken.reverse();
     taken.push(upper.read_all(spec, &(0..spec.columns.len()).collect::<Vec<_>>())?);
     let merged = Segment::in_memory(spec, upper.entry().date, name(), &taken)?;

@@ -118,7 +118,7 @@ impl Table {
             let by_age = || spec.tier_of(date, newest);
             let Some(tier) = options.tier.or_else(by_age).or(files.first().map(|file| file.tier)) else { continue };
             let is_there = files.iter().all(|file| file.tier == tier) && !is_outdated(&writer, &spec, &files)?;
-            // One can't be fewer, and objects would have to be read.
+            // A single file can't become fewer, and objects would have to be read.
             if is_there && (files.len() == 1 || tier == Tier::Object && follow_each_other(&spec, files.iter())) {
                 continue;
             }

@@ -53,8 +53,8 @@ impl TableFolder {
     }
 }
 
-/// Refuses to go by folders of which one couldn't be read for once: it may be of the name that is looked for. What is damaged, or isn't for
-/// this process to read, is left aside.
+/// Fails if a folder couldn't be read for a passing reason: it may be the table that is looked up. Damaged folders, and those that this process may
+/// not read, are skipped.
 fn refuse_unread(folders: &[TableFolder]) -> Result<()> {
     let is_lasting = |error: &Error| {
         use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
@@ -117,7 +117,7 @@ impl Database {
             }
             let manifest = format!("{folder}/{}", manifest::FOLDER);
             if storage.list(&manifest)?.iter().any(|file| file.name == "HEAD" || file.name == "CREATED") {
-                // One whose HEAD can't be read is damaged, and told of.
+                // A table whose HEAD can't be read is damaged, and is reported as such.
                 let head = HeadFile::read(storage, &folder).map(|file| file.head);
                 found.push(TableFolder { folder, head });
             }

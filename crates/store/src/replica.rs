@@ -29,7 +29,7 @@ use crate::storage::{self, ByteObserver, LocalStorage, LockMode, Storage, Storag
 use crate::views::Views;
 use crate::write::Writer;
 
-/// How often a table is looked at while it changes.
+/// Attempts to read a table while it changes.
 const TRIES: usize = 100;
 
 /// Bytes of a log, which is replaced long before it has as many.
@@ -365,7 +365,7 @@ impl ReplicaWriter {
         let log = self.storage().read(&manifest::log_path(&head.folder, head.log))?;
         let has = log.get(..usize::try_from(head.length).unwrap_or(usize::MAX)).is_some_and(|log| is_log(head, log));
         if has {
-            // It may have been installed by a process that ended before the name was on disk.
+            // The table may have been installed by a process that ended before its folder's entry was synced.
             self.storage().sync_dir(&format!("{}/{}", head.folder, manifest::FOLDER))?;
         }
         Ok(has)

@@ -98,7 +98,7 @@ pub(crate) fn is_null(column: &dyn Array, row: usize) -> bool {
     }
 }
 
-/// Values of which equal ones have equal bytes.
+/// The column in a form in which equal values have equal bytes.
 pub(crate) fn comparable(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::FixedSizeList(item, size) => {

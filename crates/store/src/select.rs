@@ -165,7 +165,7 @@ impl TableSnapshot {
         Ok(())
     }
 
-    /// Of a partition whose symbols are spread over its segments: symbol after symbol, and each through all segments.
+    /// Selects from a partition whose symbols are spread over its segments: symbol by symbol, each through all segments.
     fn select_symbols(
         &self,
         selection: &Selection,
@@ -243,7 +243,7 @@ impl<'a> Narrowing<'a> {
         Ok(Narrowing { index, selection, times, filters })
     }
 
-    /// Of runs, ranges of rows: in order, not overlapping, neighbours joined.
+    /// The matching rows of runs, as ascending ranges that neither overlap nor touch.
     fn rows(&self, runs: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
         let (times, filters) = (self.times, &self.filters);
         let mut rows: Vec<Range<u64>> = Vec::new();

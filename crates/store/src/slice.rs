@@ -234,7 +234,7 @@ const PARTITIONS_SAMPLED: usize = 16;
 
 /// The rows of a segment that lie in a range, if there are any.
 fn within(segment: &Arc<Segment>, symbols: &SymbolRange) -> Result<Option<Arc<Segment>>> {
-    // Of segments whose first and last row have symbols, all rows have one in between.
+    // If the first and the last row of a segment have symbols within the range, so have all rows between.
     if let Some((first, last)) = &segment.entry().symbols {
         if symbols.contains(Some(first)) && symbols.contains(Some(last)) {
             return Ok(Some(Arc::clone(segment)));

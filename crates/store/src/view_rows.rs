@@ -119,7 +119,7 @@ impl<'a> ViewPartitions<'a> {
             let digest = hasher.finalize().to_hex().to_string();
             let is_live = others.is_live || partitions().any(|partition| self.source.has_live(partition));
             let kept = self.kept.get(&run[0].0);
-            // One with partitions that are left follows from their rows.
+            // A part of which some partitions still exist follows from their rows: it has expired only if its last date has.
             let last = run[run.len() - 1].0;
             let has_expired = expired.is_some_and(|expired| last <= expired) && kept.is_some();
             let is_kept =

@@ -92,7 +92,7 @@ impl Writer {
         Writer::at(database, database.folder_for(table)?, lock)
     }
 
-    /// The same of a table that was dropped, whatever has its name by now.
+    /// As [`Self::begin`], by the table's folder: the table may have been dropped, and its name belong to another one.
     pub(crate) fn of(table: &Table) -> Result<Writer> {
         let lock = lock(table.database())?;
         Writer::at(table.database(), table.folder().to_owned(), lock)

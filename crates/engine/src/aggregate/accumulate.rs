@@ -78,7 +78,7 @@ impl Assigned<'_> {
         }
     }
 
-    /// Those of some rows that belong to a group, with it. The rows ascend, and no two runs or listed rows are of one row.
+    /// The given rows that belong to a group, each with its group. The rows ascend, and no row occurs in two runs or twice in the list.
     pub fn of(&self, rows: impl Iterator<Item = usize>) -> Vec<(u32, u32)> {
         // What is behind a row is behind all that follow.
         let mut behind = 0;
@@ -109,7 +109,7 @@ pub(crate) trait Accumulator: Send {
     /// Takes rows in.
     fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()>;
 
-    /// Takes in rows of which only the summary is known; false if that doesn't say enough.
+    /// Adds rows of which only the summary is known. Gives false if the summary doesn't determine the result.
     fn update_summary(&mut self, _group: u32, _kind: ValueKind, _summary: &Summary) -> bool {
         false
     }
@@ -401,7 +401,7 @@ pub(crate) struct Mean<N> {
     is_rounded: bool,
 }
 
-/// Most digits of decimals whose means are computed: so many that the sum of a billion of them, times the factor, still has its place.
+/// Most digits of decimals whose means are computed. The sum of a billion such values, times the factor, still fits.
 const MEAN_DIGITS_MAX: u8 = 25;
 
 /// Digits behind the point that a mean of decimals has more than they have themselves, at most.
@@ -418,7 +418,7 @@ impl<N: Exact> Mean<N> {
         is_known.then(|| Mean { factor: N::from_bits(10u64.pow(u32::from(more.unsigned_abs()))), is_rounded: true })
     }
 
-    /// The mean of so many numbers; that of none is 0. Refused where it has no place.
+    /// The mean of `count` numbers; 0 if there are none. Fails if it doesn't fit.
     pub fn from_sum(self, sum: N, count: u64) -> Result<N> {
         let sum = sum.mul_checked(self.factor)?;
         if count == 0 {
@@ -442,7 +442,7 @@ struct ExactSum<N> {
     counts: Vec<u64>,
     /// Bits that stand in the magnitude of any of the values.
     magnitudes: u64,
-    /// Of a sum none.
+    /// How the mean follows from sum and count; `None` if the aggregate is a sum.
     mean: Option<Mean<N>>,
     data_type: DataType,
 }
@@ -566,7 +566,7 @@ pub(crate) fn magnitudes<N: Exact>(values: &[N]) -> u64 {
     )
 }
 
-/// Refuses sums of so many values of these magnitudes where they might have wrapped.
+/// Fails if the sum of `rows` values of these magnitudes may have wrapped.
 pub(crate) fn check_sums<N: Exact>(magnitudes: u64, rows: u64) -> Result<()> {
     let bits = |number: u64| u64::BITS - number.leading_zeros();
     if bits(magnitudes) + bits(rows) > N::SUM_BITS && rows > 1 {
@@ -728,7 +728,7 @@ impl Accumulator for Weighted {
     }
 }
 
-/// The weighted sum or mean of so many pairs. Weights that add up to nothing have no mean.
+/// The weighted sum or mean of `count` pairs. Weights whose sum is zero have no mean.
 pub(crate) fn weighted(product: f64, weight: f64, count: u64, average: bool) -> Option<f64> {
     match (count, average) {
         (0, _) => None,
@@ -756,7 +756,7 @@ mod tests {
         assert_eq!(mean.from_sum(most * 1_000_000_000, 1_000_000_000).unwrap(), most * 10_000);
         assert!(mean.from_sum(i128::MAX, 2).is_err(), "it has no place before it is divided");
         assert!(Mean::<i128>::of(&decimal(26, 2), &decimal(30, 6)).is_none());
-        // Of durations the rest is cut off.
+        // Averages of durations are cut off, not rounded.
         let seconds = DataType::Duration(arrow::datatypes::TimeUnit::Nanosecond);
         assert_eq!(Mean::<i64>::of(&seconds, &seconds).unwrap().from_sum(-5, 3).unwrap(), -1);
     }

@@ -32,7 +32,7 @@ pub(super) struct DenseGroups {
     emptied: usize,
 }
 
-/// The words of a key that have places, the first of which is null's.
+/// The range of words for which a key has places. The first place is that of null.
 #[derive(Debug, Clone, Copy)]
 struct Reach {
     bounds: WordBounds,
@@ -57,7 +57,7 @@ fn places(reaches: &[Reach]) -> Option<usize> {
 const ROOMS: [u64; 4] = [1, 4, 16, 64];
 
 impl DenseGroups {
-    /// None yet, whose table takes at most so many bytes.
+    /// An empty set of groups, whose table may take at most this many bytes.
     pub fn within(bytes: usize) -> DenseGroups {
         DenseGroups { places_max: PLACES_MAX.min(bytes / size_of::<u32>()), ..DenseGroups::default() }
     }
@@ -95,7 +95,7 @@ impl DenseGroups {
             value.bounds().is_none_or(|bounds| reach.bounds.with(&bounds) == Some(reach.bounds))
         };
         if self.reaches.len() == values.len() && values.iter().zip(&self.reaches).all(covers) {
-            // Of a key without bounds no row has a word, or they aren't known.
+            // A key without bounds has no values in any row, or its bounds aren't known.
             return values.iter().all(|value| value.bounds().is_some());
         }
         let mut reaches = Vec::with_capacity(values.len());

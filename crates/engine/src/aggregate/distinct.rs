@@ -106,10 +106,10 @@ impl Values {
 #[derive(Debug)]
 pub(super) struct DistinctCount {
     counts: Vec<u64>,
-    /// Those of the first groups.
+    /// The distinct values of the first groups.
     own: Vec<Values>,
     own_values: usize,
-    /// Those of the others.
+    /// The distinct values of all further groups.
     seen: HashTable<(u64, u32)>,
     /// By group: of all groups of texts, of the first ones of whole numbers.
     bits: Vec<Bits>,
@@ -119,7 +119,7 @@ pub(super) struct DistinctCount {
     seed: u64,
     texts: Texts,
     of_dictionary: TextWords,
-    /// Of values that are neither words nor texts.
+    /// Row numbers of values that are neither words nor texts.
     rows: Option<RowNumbers>,
     /// Whether words are numbers in the order of first sight, as those of texts.
     is_numbered: bool,

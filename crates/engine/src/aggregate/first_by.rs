@@ -15,7 +15,7 @@ use crate::order::numbers;
 /// Bytes of a group's row and its key, if that is a number.
 const KEY_BYTES: usize = size_of::<u64>() + size_of::<u128>();
 
-/// Keys that are looked at to tell the bytes of all.
+/// Keys that are sampled to estimate the bytes of all keys.
 const KEYS_SAMPLED: usize = 1_024;
 
 /// The first or the last row of each group, by keys and then position.
@@ -28,7 +28,7 @@ pub(super) enum PicksByKeys {
 }
 
 impl PicksByKeys {
-    /// For so many cells of each group, by keys of some types.
+    /// The picks for `width` cells of each group, by keys of these types.
     pub fn new(last: bool, width: usize, keys: &[(DataType, SortOptions)]) -> Result<PicksByKeys> {
         if let [(data_type, options)] = keys
             && has_numbers(data_type)

@@ -124,7 +124,7 @@ macro_rules! floats {
             type Key = $bits;
             #[inline(always)]
             fn key(self) -> $bits {
-                // One NaN, above infinity, whatever its sign.
+                // All NaN are one value, above infinity, whatever their sign.
                 let value = if self.is_nan() { <$native>::NAN } else { self };
                 let bits = value.to_bits().cast_signed();
                 bits ^ (((bits >> $shift).cast_unsigned()) >> 1).cast_signed()

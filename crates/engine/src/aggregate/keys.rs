@@ -50,7 +50,7 @@ const SPAN_OF_UNIT_MIN: u64 = 1 << 16;
 const STEPS_OF_UNIT_MAX: u64 = 1 << 22;
 
 impl WordBounds {
-    /// Those of words; `None` if there are none.
+    /// The bounds of some words; `None` if there are no words.
     fn of(words: impl Iterator<Item = u64> + Clone, is_unsigned: bool) -> Option<WordBounds> {
         let flip = if is_unsigned { 1 << 63 } else { 0 };
         let all = words.clone().map(|word| (word ^ flip).cast_signed());
@@ -80,7 +80,7 @@ impl WordBounds {
         if self.unit <= 1 { from_least } else { from_least / self.unit }
     }
 
-    /// Those that reach further by so many words where they reach beyond others.
+    /// These bounds, widened by `steps` words on each side where they reach beyond the bounds `known`.
     pub fn beyond(&self, known: &WordBounds, steps: u64) -> WordBounds {
         let signed = |word: u64| (word ^ self.flip).cast_signed();
         let (mut least, mut greatest) = (signed(self.least), signed(self.greatest));
@@ -95,7 +95,7 @@ impl WordBounds {
         WordBounds { least: word(least), greatest: word(greatest), ..*self }
     }
 
-    /// Those of the words of both; `None` if they are ordered in two ways.
+    /// The bounds that include both; `None` if one orders words as signed numbers and the other as unsigned.
     pub fn with(&self, other: &WordBounds) -> Option<WordBounds> {
         let signed = |word: u64| (word ^ self.flip).cast_signed();
         let least = if signed(other.least) < signed(self.least) { other.least } else { self.least };
@@ -151,7 +151,7 @@ pub(crate) struct TextWords {
 }
 
 impl TextWords {
-    /// Whether so many rows are numbered one by one, since all of them together are fewer than the texts of their dictionary.
+    /// Whether it is cheaper to number these rows one by one, because all rows of this dictionary together are fewer than its texts.
     pub fn are_few(&mut self, dictionary: &ArrayRef, rows: usize) -> bool {
         let is_known = || self.dictionary.as_ref().is_some_and(|known| is_same(known, dictionary));
         if self.rows.saturating_add(rows) > dictionary.len() / 2 || is_known() {
@@ -484,7 +484,7 @@ mod tests {
         assert_eq!((day.unit, day.steps(), day.step(minutes(&[0])[0])), (MINUTE, 1_440, 5));
         let hours = of(&minutes(&[60, 120, 600]));
         assert_eq!((hours.unit, hours.steps()), (60 * MINUTE, 9));
-        // Of both, of one word with others, and of words that are no multiples.
+        // The union of both, of bounds with those of one word, and of words that are no multiples of the unit.
         assert_eq!(day.with(&hours), Some(day), "hours are minutes");
         assert_eq!(hours.with(&of(&minutes(&[180]))), Some(hours));
         assert_eq!(of(&minutes(&[180])).steps(), 0);

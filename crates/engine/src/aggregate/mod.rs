@@ -197,6 +197,6 @@ pub enum AggregateFunction {
         /// Whether it is of a sample.
         sample: bool,
     },
-    /// One that the engine doesn't know.
+    /// An aggregate without a kernel in the engine.
     External(ExternalAggregate),
 }

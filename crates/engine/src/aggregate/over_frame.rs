@@ -123,7 +123,7 @@ pub(crate) fn over_frames(
     all.finish(key_types, threads, setting.constants)
 }
 
-/// Frames in parts of about so many rows, one behind the other.
+/// Splits frames into parts of about this many rows.
 fn dealt(frames: Vec<Frame>, rows: usize) -> Vec<Vec<Frame>> {
     let mut parts = vec![Vec::new()];
     let mut room = rows;
@@ -229,14 +229,14 @@ struct Grouped<'a> {
     /// Which of the frames it is.
     number: u32,
     rows: &'a [u32],
-    /// The same, if the rows of a group mostly stand together.
+    /// The rows of each group as runs, if rows of a group mostly follow each other.
     runs: Option<&'a [Run]>,
     /// How many groups there are by now.
     groups: usize,
     constants: &'a [ArrayRef],
 }
 
-/// One of the aggregates at work.
+/// The state of one aggregate.
 enum Slot {
     Kept(Box<dyn Accumulator>),
     /// With the values of each frame, of which some are the result.

@@ -32,7 +32,7 @@ pub(crate) struct Places {
     pub choices: usize,
 }
 
-/// Stretches of rows, in each of which a place stands for a group.
+/// Assigns groups to rows: within each stretch of rows, a small number (place) stands for a group.
 #[derive(Debug)]
 pub(crate) struct Parted {
     places: Places,

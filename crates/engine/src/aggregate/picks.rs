@@ -121,7 +121,7 @@ impl Picks {
                     self.offer(run.group as usize, time(row), positions.at(row));
                 }
             }
-            // Of one symbol, so that within a stretch times don't fall either.
+            // Each stretch is of one symbol, so its times don't fall.
             Assigned::Places(parted) => parted.ends(self.last, |row, group| {
                 self.offer(group as usize, time(row), positions.at(row));
             }),

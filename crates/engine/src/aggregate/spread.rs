@@ -27,7 +27,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Those of one value.
+    /// The moments of a single value.
     pub fn one(value: f64) -> Moments {
         // The distance of an infinity from itself is no number, nor is that of NaN.
         Moments { count: 1.0, mean: value, squares: if value.is_finite() { 0.0 } else { f64::NAN } }
@@ -244,7 +244,7 @@ impl<F: Float> Accumulator for Median<F> {
     }
 }
 
-/// Groups in shares of more than so many values each.
+/// Splits groups into shares of more than `values` values each.
 fn shares<F>(groups: Vec<(usize, Vec<F>)>, values: usize) -> Vec<Vec<(usize, Vec<F>)>> {
     let mut shares: Vec<Vec<(usize, Vec<F>)>> = Vec::new();
     let mut held = usize::MAX;

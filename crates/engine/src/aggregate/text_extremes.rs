@@ -112,7 +112,7 @@ fn start_of(text: &[u8]) -> u64 {
     }
     match (text.first_chunk::<4>(), text.last_chunk::<4>()) {
         (Some(first), Some(last)) => {
-            // Those of the last four that aren't among the first ones.
+            // The last four bytes, without those that are among the first ones.
             let rest = u64::from(u32::from_be_bytes(*last)) << (8 * (8 - text.len())) & u64::from(u32::MAX);
             u64::from(u32::from_be_bytes(*first)) << 32 | rest
         }

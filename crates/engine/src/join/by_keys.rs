@@ -213,7 +213,7 @@ impl KeyJoin {
         holds(&held)
     }
 
-    /// Refuses so many pairs where they would take too much memory: of each the left row's number is held, the other's, and the other's values.
+    /// Fails if the pairs would take too much memory. A pair holds the numbers of both rows, and the values of the right one.
     fn check_pairs(&self, pairs: usize, constants: &[ArrayRef], limit: usize) -> Result<()> {
         let types = self.columns.iter().flatten().map(|column| constants[*column].data_type());
         check_memory(pairs, types.chain([&DataType::UInt64]), limit)
@@ -249,7 +249,7 @@ impl Followers {
         }
     }
 
-    /// The same in the order of numbers, of the rows that have one.
+    /// As [`Followers`] in the order of a number, without the rows whose number is null.
     fn in_order(firsts: &[u32], numbers: &[Option<i128>]) -> Followers {
         let keyed = firsts.iter().zip(numbers).zip(0u32..).filter(|((first, _), _)| **first != MISSING);
         let mut all: Vec<(u32, i128, u32)> =
@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn pairs_for_which_something_else_holds() {
-        // Numbers of both sides of which some are equal: more pairs than are looked at together.
+        // Equal numbers on both sides: more pairs than are evaluated together.
         let rows: Vec<Vec<Option<i64>>> = (0..400).map(|row| vec![Some(row % 2)]).collect();
         let once: Vec<Vec<Option<i64>>> = (0..2).map(|row| vec![Some(row)]).collect();
         for (right, by_range) in [(&rows, false), (&once, false), (&rows, true), (&once, true)] {

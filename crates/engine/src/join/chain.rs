@@ -32,11 +32,11 @@ use crate::plan::Scan;
 use crate::reads::column_bytes;
 use crate::table::{Wanted, date_position, rows_of_symbol};
 
-/// Rows next to the one found by time that are looked at for further keys at first.
+/// Rows next to the one found by time that are compared first by further keys.
 const SCANNED_ROWS: usize = 256;
 
-/// How many times as many rows as a part has are looked at for further keys, before its rows are dealt out by them. A look at a row
-/// costs less than dealing it out, by about as much.
+/// A part's rows are indexed by further keys once this many times as many rows as it has were compared in vain. Indexing a row costs about as many
+/// comparisons.
 const SCANS: usize = 8;
 
 /// Rows whose copies take as much memory as keys with a list of rows do beside those.
@@ -235,7 +235,7 @@ impl<'a> Right<'a> {
         Part::new(Rows::Listed(kept.into()), &times).map(Some)
     }
 
-    /// Counts rows of which two words each are copied, and kept for the whole join.
+    /// Counts the memory of copied rows, two words each, which the join keeps until its end.
     fn count_copied(&self, rows: usize) -> Result<()> {
         let bytes = rows.saturating_mul(2 * size_of::<u64>());
         // Relaxed: nothing but the sum matters.
@@ -244,7 +244,7 @@ impl<'a> Right<'a> {
         if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
     }
 
-    /// One part of several: their rows by time, those of equal times in the order of the table.
+    /// Merges several parts into one, by time. Rows of equal times stay in the order of the table.
     fn merged(&self, mut parts: Vec<Part>) -> Result<Option<Part>> {
         if parts.len() <= 1 {
             return Ok(parts.pop());
@@ -273,7 +273,7 @@ impl<'a> Right<'a> {
 /// Where the rows of a part stand.
 #[derive(Clone)]
 pub(super) enum Rows {
-    /// One after the other.
+    /// Consecutive rows, from this one on.
     From {
         source: u32,
         first: usize,
@@ -308,9 +308,9 @@ struct Part {
     rows: Rows,
     /// Where the last search ended.
     hint: usize,
-    /// Those of the further keys of its rows.
+    /// The numbers of the further keys of its rows.
     numbers: Option<Vec<u32>>,
-    /// Rows that were looked at for further keys in vain.
+    /// Rows that were compared by further keys in vain.
     scanned: usize,
     split: Option<Split>,
     /// Times and places of the rows with some further keys, once they were asked for.
@@ -343,7 +343,7 @@ struct Link {
 }
 
 enum LinkRows {
-    /// Of a source that wasn't looked into yet.
+    /// The rows of a source that hasn't been read yet.
     Unread(usize),
     Read(Option<Part>),
 }
@@ -355,7 +355,7 @@ pub(super) struct Searched<'a, 'b> {
 }
 
 impl Searched<'_, '_> {
-    /// Whether an instant is so much later than another that rows there don't match any more.
+    /// Whether an instant is later than another by more than the tolerance, so that rows there no longer match.
     fn is_too_far(&self, later: i64, earlier: i64) -> bool {
         earlier < later && self.rule.tolerance.is_some_and(|most| later.abs_diff(earlier) > most)
     }
@@ -367,7 +367,7 @@ type Found = Option<(i64, u64)>;
 /// What searches found beyond the part in which they began, by the number of the further keys: each left row with these keys finds the same.
 #[derive(Default)]
 struct FoundByKeys {
-    /// Of how many of the first parts the last match is known, and that.
+    /// The last match in the first parts, with how many parts were searched for it.
     earlier: HashMap<u32, (usize, Found)>,
     /// From which part on the first match is known, and that.
     later: HashMap<u32, (usize, Found)>,
@@ -413,7 +413,7 @@ impl Chain {
         Ok(self.part(number, right)?.map(|part| (part.times.clone(), part.rows.clone())))
     }
 
-    /// As above, for rows whose further keys equal those of a left row; with `last_alone` at most the last of them.
+    /// As [`Self::rows`], restricted to rows whose further keys equal those of a left row; with `last_alone` at most the last such row.
     pub fn rows_of_keys(
         &mut self,
         number: usize,
@@ -715,7 +715,7 @@ fn numbers<'n>(
         None => {
             keyed.right.count_copied(count.div_ceil(4))?;
             let numbers = keyed.numbers.of_right(|column| keyed.right.column(rows, column))?;
-            // Those of the left that came meanwhile, too.
+            // Includes the numbers that left rows have added meanwhile.
             keyed.right.count_copied(NUMBER_ROWS * keyed.numbers.take_new())?;
             Ok(cached.insert(numbers))
         }

@@ -13,7 +13,7 @@ use crate::gather::NOTHING;
 use crate::row_count::RowCount;
 use crate::table::{instants, times_of};
 
-/// Counts the pairs that a join makes, which may take so many bytes: of each the number of the left row is held beside what is taken of the right one.
+/// Counts the pairs of a join against `bytes`. A pair holds the number of the left row and the values of the right one.
 pub(super) fn pairs_of(join: &AsofJoin, bytes: usize) -> RowCount {
     RowCount::new(row_bytes(join) + 2 * size_of::<u64>(), bytes)
 }
@@ -47,7 +47,7 @@ impl Joiner<'_> {
                 }
             }
         }
-        // Those of a row stay in the order of the table.
+        // The sort is stable, so the matches of a row stay in the order of the table.
         pairs.sort_by_key(|(row, _)| *row);
         let (places, positions): (Vec<u32>, Vec<u64>) = pairs.into_iter().unzip();
         Ok(match self.join.inner {

@@ -34,7 +34,7 @@ pub(super) struct KeyNumbers {
     /// By key.
     texts: Vec<Texts>,
     words: Vec<KnownWords>,
-    /// Of a single key, by dictionary: the number of each of its texts.
+    /// Numbers of the texts of each dictionary, if there is a single key.
     of_codes: ByDictionary<Vec<u32>>,
     /// Numbers and texts whose memory was counted.
     counted: usize,
@@ -70,7 +70,7 @@ impl KeyNumbers {
         held - std::mem::replace(&mut self.counted, held)
     }
 
-    /// Those of rows of the left.
+    /// The key numbers of left rows.
     pub fn of_left(&mut self, left: &Frame, constants: &[ArrayRef]) -> Result<LeftKeys> {
         if self.are_none() {
             return Ok(LeftKeys { numbers: None });
@@ -80,7 +80,7 @@ impl KeyNumbers {
         Ok(LeftKeys { numbers: Some(self.of_columns(&columns)?) })
     }
 
-    /// Those of rows of the right, of whose columns `read` gives the values.
+    /// The key numbers of right rows. `read` gives the values of a column.
     pub fn of_right(&mut self, read: impl Fn(usize) -> Result<ArrayRef>) -> Result<Vec<u32>> {
         let columns = self.keys.iter().map(|(_, column)| read(*column)).collect::<Result<Vec<_>>>()?;
         self.of_columns(&columns)
@@ -119,7 +119,7 @@ impl KeyNumbers {
         Ok(numbers)
     }
 
-    /// Those of a single key: what is not far from zero has its number without a look-up.
+    /// The numbers of a single integer key. Values near zero have theirs without a look-up.
     fn of_whole_numbers(&mut self, values: &Int64Array) -> Vec<u32> {
         let near =
             |value: i64| u32::try_from(value.checked_add(NEAR_ZERO)?).ok().filter(|number| *number < FAR_FROM_ZERO);
@@ -132,7 +132,7 @@ impl KeyNumbers {
         numbers.collect()
     }
 
-    /// Those of a single key by the codes of its texts; `None` if it has no codes, or its dictionary more texts than there are rows.
+    /// The numbers of a single key by the codes of its texts. `None` if it has no codes, or if its dictionary has more texts than there are rows.
     fn of_codes(&mut self, column: &ArrayRef) -> Option<Vec<u32>> {
         let coded = column.as_dictionary_opt::<Int32Type>()?;
         let dictionary = coded.values().as_string_opt().filter(|texts| texts.len() <= coded.len())?;

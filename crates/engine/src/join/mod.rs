@@ -91,7 +91,7 @@ pub(crate) fn join(input: Vec<Frame>, join: &AsofJoin, setting: &Setting<'_>) ->
     let joined = in_chunks(&input, (CHUNK_ROWS, PARALLEL_ROWS), setting, joiner, Joiner::chunk)?;
     let mut stats = count(snapshot, &[])?;
     stats.rows.kept = joined.iter().map(|(_, found)| *found as u64).sum();
-    // Of the right all of what its matches have is read, and a time for each left row.
+    // All columns of the matches on the right are read, and a time for each left row.
     let mut columns = HashSet::new();
     join.outputs.iter().for_each(|output| output.visit_columns(&mut |column| _ = columns.insert(column)));
     let row_bytes: u64 = columns.iter().map(|column| column_bytes(snapshot, *column)).sum();

@@ -30,7 +30,7 @@ use crate::table::{count, instants, times_of};
 /// Left rows that are joined at once, and from which on a second thread pays.
 const CHUNK_ROWS: usize = 8_192;
 
-/// Rows between two windows from which on what lies between isn't looked at.
+/// Gap between two windows, in rows, from which on the rows between aren't read.
 const GAP_ROWS: usize = 1_024;
 
 /// Pairs of a window and a row of it that are worked on between two looks at whether to stop, and at the memory.
@@ -242,7 +242,7 @@ fn by_pairs(runs: &[Run]) -> Vec<&[Run]> {
     stretches
 }
 
-/// One of the aggregates at work.
+/// The state of one aggregate.
 enum Slot {
     Kept(Box<dyn Accumulator>),
     Picked(Picks),

@@ -23,7 +23,7 @@ pub fn fold_ranges<T: Copy>(
     for row in 0..rows {
         let (first, behind) = range(row);
         if first >= end && end < behind {
-            // None of the rows before is looked at again.
+            // No earlier row is read again.
             (olders, base, cut, end, newer) = (Vec::new(), first, first, first, nothing);
         }
         for row in end..behind {

@@ -63,7 +63,7 @@ impl Cover {
         self.spans.iter().map(|span| span.rows.len()).sum()
     }
 
-    /// One block of it as a cover of its own.
+    /// A block of this cover, as a cover of its own.
     pub fn part(&self, block: &Block) -> Cover {
         let (segment, rows, spans) = (Arc::clone(&self.segment), block.rows.clone(), block.spans.clone());
         Cover { segment, date: self.date, rows, spans }

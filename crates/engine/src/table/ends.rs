@@ -16,7 +16,7 @@ use super::find::{find, gather};
 use crate::error::Result;
 use crate::search::partition_from;
 
-/// Rows that are looked at at once for further ones of an instant.
+/// Rows that are read together in search of further rows of one instant.
 const TIES: usize = 1024;
 
 /// What is wanted of an end of time.
@@ -26,7 +26,7 @@ pub(crate) struct Ends {
     pub latest: bool,
     /// How many.
     pub count: usize,
-    /// Of each symbol so many, else of all rows.
+    /// Whether the count holds for each symbol, or for all rows together.
     pub of_each_symbol: bool,
 }
 
@@ -98,7 +98,7 @@ struct Nearests {
 }
 
 impl Nearests {
-    /// Those among which the rows of a run count.
+    /// The nearest rows against which the rows of a run are compared.
     fn of(&mut self, segment: &Segment, run: Option<usize>) -> Result<&mut Nearest> {
         let (Some(run), true) = (run, self.ends.of_each_symbol) else { return Ok(&mut self.of_all) };
         let Some(symbol) = segment.index()?.symbol(run)? else { return Ok(&mut self.of_all) };

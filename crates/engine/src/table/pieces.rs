@@ -22,7 +22,7 @@ pub(crate) const PIECE_ROWS: usize = 1_024;
 /// Rows that are copied together, at most.
 const PIECES_ROWS_MAX: usize = 65_536;
 
-/// Of columns that weren't looked at before, rows are read one by one if no more than one of so many is kept.
+/// Columns that nothing has read yet are read row by row if at most one of this many rows passes.
 const KEPT_SHARE: usize = 8;
 
 /// Whether the rows of a cover stand in short pieces.
@@ -58,7 +58,7 @@ impl<'a> Pieces<'a> {
         Arc::ptr_eq(self.segment, &cover.segment) && self.rows + cover.wanted() <= PIECES_ROWS_MAX
     }
 
-    /// Whether there are so many of them that copying them together pays.
+    /// Whether there are enough pieces for one copy of all to pay.
     pub fn are_many(&self) -> bool {
         self.ranges.len() >= PIECES_MIN
     }

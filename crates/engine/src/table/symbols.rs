@@ -52,12 +52,12 @@ impl SymbolCondition {
 pub(crate) struct Symbols(ArrayRef);
 
 impl Symbols {
-    /// Those of the runs of a segment. Their dictionary is the same array each time, by which what is found for its texts is kept.
+    /// The symbols of a segment's runs. The dictionary is the same array each time, so that results for its texts can be cached by it.
     pub fn of(index: &SegmentIndex) -> Result<Symbols> {
         Symbols::new(index.symbol_texts()?, is_first_null(index)?)
     }
 
-    /// Those of a few of the runs, at the cost of these.
+    /// The symbols of some runs, at a cost that depends only on their number.
     pub fn of_runs(index: &SegmentIndex, runs: &Range<usize>) -> Result<Symbols> {
         let texts = index.symbol_texts()?.slice(runs.start, runs.len());
         Symbols::new(&texts, runs.start == 0 && is_first_null(index)?)

@@ -23,8 +23,7 @@ pub enum FrameBound {
     Unbounded,
     /// So many rows behind the row, or before it if below zero.
     Rows(i64),
-    /// With the peers that are so many groups of peers behind those of the row, or before them. Peers are rows that are equal in
-    /// the order.
+    /// By groups of peers: this many groups before or behind the row's own. Peers are rows that are equal in the order.
     Peers(i64),
     /// With the rows whose order key is so far from that of the row. There is one order key.
     Distance {
@@ -84,7 +83,7 @@ pub(super) fn peers(order: &[SortColumn], rows: usize) -> Result<Vec<Range<usize
     Ok(partition(&order.iter().map(|key| ArrayRef::clone(&key.values)).collect::<Vec<_>>())?.ranges())
 }
 
-/// The same for partitions that follow each other from the first row on, cut where these are.
+/// As [`peers`], for adjacent partitions from the first row on: no run of peers crosses a partition's end.
 pub(super) fn peers_within(order: &[SortColumn], partitions: &[Range<usize>]) -> Result<Vec<Range<usize>>> {
     let rows = partitions.last().map_or(0, |last| last.end);
     let mut cut = Vec::new();
@@ -112,7 +111,7 @@ pub(super) enum FrameRanges {
 }
 
 impl FrameRanges {
-    /// The frames of a partition of so many rows that stand in order.
+    /// The frames of an ordered partition of `rows` rows.
     pub fn of(frame: &WindowFrame, order: &[SortColumn], rows: usize) -> Result<FrameRanges> {
         let by_rows = |bound: &FrameBound| match bound {
             FrameBound::Unbounded => Some(None),
@@ -211,7 +210,7 @@ fn by_distance(key: &SortColumn, by: &ArrayRef, preceding: bool, side: Side, row
     Ok(walk(rows, |other, row| compare(other, row) <= limit))
 }
 
-/// The same of whole numbers, whose bounds may be beyond the range of their type. Nulls are peers of each other.
+/// As [`by_distance`] for whole numbers, whose bounds may lie outside the range of their type. Nulls are peers of each other.
 fn by_number(
     keys: &ArrayRef,
     by: &ArrayRef,

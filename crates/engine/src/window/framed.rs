@@ -192,7 +192,7 @@ fn exact_sums<N: Exact>(argument: &ArrayRef, average: bool, frames: &Frames, dat
     }
 }
 
-/// The same of numbers whose sums might need more than 64 bits; refused where one of a frame does.
+/// As [`exact_sums`], for numbers whose sums may need more than 64 bits. Fails if the sum of a frame doesn't fit.
 fn wide_sums<N: Exact>(
     argument: &ArrayRef,
     mean: Option<Mean<N>>,

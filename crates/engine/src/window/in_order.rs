@@ -234,7 +234,7 @@ fn are_scattered(values: &ArrayRef) -> bool {
     })
 }
 
-/// Whether so many stretches of rows are sorted as fast as they are looked at.
+/// Whether stretches are so short that sorting the rows is as fast as going through them.
 fn are_short(stretches: usize, rows: usize) -> bool {
     stretches * STRETCH_ROWS_MIN > rows + STRETCHES_MIN
 }

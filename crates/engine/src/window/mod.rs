@@ -44,7 +44,7 @@ use crate::stop::Stop;
 pub struct WindowCall {
     /// What is computed.
     pub function: WindowFunction,
-    /// Of what.
+    /// The function's arguments.
     pub arguments: Vec<Expr>,
     /// Rows that are equal in all of these are looked at together.
     pub partition_by: Vec<Expr>,
@@ -52,7 +52,7 @@ pub struct WindowCall {
     pub order_by: Vec<SortKey>,
     /// Type of the result.
     pub data_type: DataType,
-    /// Of row numbers: how they must compare with a constant. Rows whose number doesn't may be left out.
+    /// For row numbers: a comparison with a constant. Rows whose number doesn't satisfy it may be left out.
     pub first: Option<(BinaryOp, usize)>,
 }
 

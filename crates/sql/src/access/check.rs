@@ -60,7 +60,7 @@ pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
             true => Err(denied(format!("to alter or drop {name}: that is for superusers"))),
             false => Err(session.no_such_table(name)),
         },
-        // It asks for itself.
+        // Statements about users and roles check the rights themselves.
         Statement::Access(_) => Ok(()),
     }
 }
@@ -74,7 +74,7 @@ fn needs(session: &Session, guard: &Guard, table: &str, privilege: Privilege) ->
     }
 }
 
-/// The same for some columns, or all of them.
+/// As [`needs`], for a privilege on some columns or on all of them.
 pub(crate) fn needs_columns(
     session: &Session,
     guard: &Guard,

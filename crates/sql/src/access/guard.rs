@@ -17,7 +17,7 @@ use crate::error::external;
 use crate::provider::TickTable;
 use crate::session::Session;
 
-/// Tables of which it is remembered how somebody sees them.
+/// Most tables whose visible part is cached for a caller.
 const TABLES_MAX: usize = 1024;
 
 /// What holds a session to rights.
@@ -107,7 +107,8 @@ impl Guard {
         self.rights.may(Privilege::Select, &view.name)
     }
 
-    /// Refuses the past of a table of which not all is seen: its columns and rows may have been others, and which commits there are tells of changes.
+    /// Refuses earlier commits of a table that the caller sees only in part: its columns and policies may have differed then, and the list of commits
+    /// reveals changes.
     pub(crate) fn check_past(&self, name: &str) -> splay_store::Result<()> {
         let Some((table, _)) = name.split_once('@') else { return Ok(()) };
         match self.reads_whole(table) {

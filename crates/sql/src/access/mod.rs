@@ -81,7 +81,7 @@ impl Session {
         self.for_caller(Caller { user, changes_password, ..self.caller().clone() })
     }
 
-    /// This session with at most so many bytes of memory per statement, if that is less than its own limit.
+    /// This session with at most `bytes` bytes of memory per statement, if that is less than its own limit.
     #[must_use]
     pub fn with_memory_at_most(&self, bytes: u64) -> Session {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);

@@ -20,7 +20,7 @@ pub(crate) enum ShowStatement {
     Roles {
         only_users: bool,
     },
-    /// Those of a role and of the roles that it has; none for all.
+    /// Grants of a role and of the roles that it has; of all roles if `None`.
     Grants {
         of: Option<String>,
     },

@@ -39,12 +39,12 @@ pub(crate) struct RoleOptions {
     pub(crate) login: Option<bool>,
     pub(crate) superuser: Option<bool>,
     pub(crate) bypasses_policies: Option<bool>,
-    /// None inside for no end.
+    /// `Some(None)` removes the end of validity.
     pub(crate) valid_until: Option<Option<i64>>,
-    /// None inside for no password.
+    /// `Some(None)` removes the password.
     pub(crate) password: Option<Option<String>>,
     pub(crate) in_roles: Vec<String>,
-    /// None inside for no such quota.
+    /// New quotas; `None` removes a quota.
     pub(crate) quotas: BTreeMap<Quota, Option<u64>>,
 }
 

@@ -46,7 +46,7 @@ impl OptimizerRule for BoundConstants {
             bytes += constants(expr)?;
             Ok(TreeNodeRecursion::Continue)
         })?;
-        // One of a few bytes stands in any statement.
+        // Constants of a few bytes are allowed in any statement.
         if bytes <= bytes_max.max(SMALL) {
             return Ok(Transformed::no(plan));
         }

@@ -171,7 +171,7 @@ impl Hash for BoundFunction {
 
 impl BoundFunction {
     fn of(inner: Arc<ScalarUDF>, growth: Growth, bounds: &Bounds) -> Arc<ScalarUDF> {
-        // One that is bound already: the analyzer may be run twice.
+        // The function has its bound already, because the analyzer may run twice.
         if inner.inner().downcast_ref::<BoundFunction>().is_some() {
             return inner;
         }
@@ -208,7 +208,7 @@ impl BoundFunction {
     }
 }
 
-/// The same call for some of its rows.
+/// The call's arguments for one slice of its rows.
 fn slice(args: &ScalarFunctionArgs, start: usize) -> ScalarFunctionArgs {
     let rows = SLICE_ROWS.min(args.number_rows - start);
     let mut part = args.clone();

@@ -131,7 +131,7 @@ impl Growth {
     }
 }
 
-/// One number for all rows, or one for each.
+/// A number for all rows, or a number for each row.
 enum Numbers<T> {
     One(T),
     Each(Vec<T>),
@@ -321,7 +321,7 @@ impl Call<'_> {
         Ok(self.all()?.saturating_add(self.sum(|row| delimiters.at(row).saturating_mul(places))))
     }
 
-    /// It makes an array of each row first, and puts these together.
+    /// The function builds an array for each row, and then concatenates them.
     fn map(&self) -> Result<u64> {
         let arrays: u64 = self.args.iter().map(|arg| arrays_of(&arg.data_type())).sum();
         Ok(self.all()?.saturating_add(arrays.saturating_mul(self.rows as u64).saturating_mul(ARRAY_BYTES)))

@@ -14,7 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use splay_functions::walk::Walk;
 
-/// Most terms that a column of a plan may stand for.
+/// Most terms that a column of a plan may expand to.
 const TERMS_MAX: usize = 2_000;
 
 /// Whether a column of the plan, or of a part of it, stands for so much that no filter should be moved below what computes it.
@@ -25,7 +25,7 @@ pub(super) fn expands_too_far(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     Ok(terms(plan)?.is_none())
 }
 
-/// Terms that each column stands for; none if they are too many.
+/// For each column the number of terms that it expands to; `None` if there are too many.
 fn terms(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Vec<usize>>> {
     let mut inputs = Vec::new();
     for child in plan.children() {
@@ -45,7 +45,7 @@ fn terms(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Vec<usize>>> {
     }))
 }
 
-/// Terms of an expression over columns that stand for so many.
+/// Terms of an expression whose columns expand to `columns` terms.
 fn expression(expr: &Arc<dyn PhysicalExpr>, columns: &[usize]) -> Result<usize> {
     let mut sum = 0usize;
     expr.apply(|term| {

@@ -29,7 +29,7 @@ use crate::pass::{PassExec, Passage, with_inputs};
 /// A batch that is being made, and one that somebody holds.
 const COPIES: u64 = 2;
 
-/// The same plan with inputs of joins and of `unnest` looked at. `is_join` says what a join is.
+/// Wraps the inputs of joins and of `unnest` so that repeated rows are counted. `is_join` tells which nodes are joins.
 pub(crate) fn count_repeats(
     plan: Arc<dyn ExecutionPlan>,
     is_join: impl Fn(&Arc<dyn ExecutionPlan>) -> bool,
@@ -40,8 +40,8 @@ pub(crate) fn count_repeats(
                 let lists = unnest.list_column_indices().iter();
                 Repeats::Elements(lists.map(|list| (list.index_in_input_schema, list.depth)).collect())
             }
-            // One by a condition alone reads its inputs anew when it is told that there is no memory, which a repartitioned one can't do:
-            // DataFusion panics then ("partition not used yet").
+            // A nested-loop join reads its inputs again when it is told that there is no memory. A repartitioned input can't be read twice:
+            // DataFusion panics with "partition not used yet".
             None if is_join(&node) && !node.is::<NestedLoopJoinExec>() => Repeats::Rows,
             None => return Ok(Transformed::no(node)),
         };

@@ -47,7 +47,7 @@ impl AsRef<[u8]> for Reserved {
     }
 }
 
-/// The same array, whose largest buffer holds the reservation, which shrinks to what the array takes.
+/// Ties the reservation to the array's largest buffer, and shrinks it to the array's size.
 pub(super) fn hold(array: &ArrayRef, reservation: MemoryReservation) -> Result<ArrayRef> {
     reservation.try_resize(array.get_array_memory_size().saturating_mul(COPIES))?;
     let mut data = array.to_data();

@@ -23,7 +23,7 @@ const ELEMENT_BYTES: u64 = 32;
 /// Most bytes of a character.
 const CHARACTER_BYTES: u64 = 4;
 
-/// A bound of the bytes of a value: so many times those of the columns, and so many more.
+/// An upper bound for the bytes of a value: a factor times the columns' bytes, plus a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RowSize {
     times: u64,
@@ -83,7 +83,7 @@ fn of(expr: &Expr) -> Option<RowSize> {
     }
 }
 
-/// All of some values, one behind the other.
+/// The size of several values, one after the other.
 fn sum(args: &[Expr]) -> Option<RowSize> {
     args.iter().try_fold(RowSize::constant(ELEMENT_BYTES), |sum, arg| Some(sum.and(of(arg)?)))
 }
@@ -136,7 +136,7 @@ fn of_call(growth: Growth, call: &ScalarFunction) -> Option<RowSize> {
             Some(sum(call.args.get(1..)?)?.and(RowSize::constant(delimiters)))
         }
         Growth::Sum => sum(&call.args),
-        // One pattern for all rows is compiled once, whichever it is.
+        // A constant pattern is compiled once for all rows.
         Growth::Pattern => matches!(call.args.get(1).map(without_casts), Some(Expr::Literal(_, _)))
             .then_some(RowSize::constant(ELEMENT_BYTES).and(arg(0)?)),
         // Their steps are bounded where one side is.

@@ -23,7 +23,7 @@ use super::pushdown::expands_too_far;
 use crate::equal_names::move_filters;
 use crate::limits;
 
-/// The same state with its rules bounded. Rules that are added later aren't.
+/// Wraps the state's rules so that they check the bounds. Rules that are added later aren't wrapped.
 pub(crate) fn register(state: SessionState) -> SessionState {
     let analyzers = state.analyzer().rules.iter().map(|rule| Arc::new(Bounded(Arc::clone(rule))) as _).collect();
     let mut optimizers: Vec<Arc<dyn OptimizerRule + Send + Sync>> =

@@ -24,7 +24,7 @@ use crate::pass::{PassExec, Passage, with_inputs};
 /// The rows as they came, and the batch that they are copied into.
 const COPIES: usize = 2;
 
-/// The same plan with the inputs of its window operators counted.
+/// Wraps the inputs of a plan's window operators so that their rows are counted.
 pub(crate) fn count_windows(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let wrap = |node: Arc<dyn ExecutionPlan>| match node.children().as_slice() {
         [input] if node.is::<WindowAggExec>() => {

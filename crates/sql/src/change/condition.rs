@@ -40,15 +40,15 @@ pub(super) enum Matching {
     /// None, whatever they hold.
     None,
     Some(Removal),
-    /// Those that a query finds (`queries.rs`).
+    /// Rows that a query finds (`queries.rs`).
     ByQuery(Named),
 }
 
 /// Values of rows.
 pub(super) enum Values {
-    /// Of each row alone.
+    /// Values computed from each row alone.
     OfRows(OfRows),
-    /// Those that a query gives (`queries.rs`).
+    /// Values that a query gives (`queries.rs`).
     ByQuery(Named),
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn of_table(table: &TableSpec, is_shown: &dyn Fn(&str) -> bool) -> Op
     Some(format!("CREATE TABLE {name} (\n{lines}\n){effective}{}", clauses(options)))
 }
 
-/// `CREATE VIEW` or `CREATE MATERIALIZED VIEW`, of which the rows are kept in a table.
+/// The text of `CREATE VIEW`, or of `CREATE MATERIALIZED VIEW` with the table that stores its rows.
 pub(crate) fn of_view(view: &View, rows: Option<&TableSpec>) -> String {
     let columns = if view.columns.is_empty() { String::new() } else { format!(" ({})", names(&view.columns)) };
     let (name, query) = (as_name(&view.name), &view.query);

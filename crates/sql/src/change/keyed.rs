@@ -127,7 +127,7 @@ impl Updating {
         let Some((condition, values)) = self.expressions.split_last() else { return Err(splay_store::Error::Stopped) };
         let changes = arrow::compute::cast(&of(condition, &pairs)?, &DataType::Boolean)?;
         let changes = BooleanArray::clone(changes.as_boolean());
-        // Of rows that stay nothing is computed.
+        // Nothing is computed for rows that don't change.
         let (pairs, rows) = (filter_record_batch(&pairs, &changes)?, filter_record_batch(stored, &changes)?);
         let mut columns = rows.columns().to_vec();
         let as_store_error = |error: Error| splay_store::Error::Refused { reason: error.to_string() };

@@ -160,7 +160,7 @@ impl LookUp {
         let begin = usize::from(has_time);
         for batch in answer.by_ref() {
             let batch = batch?;
-            // One without rows says nothing of their times.
+            // A batch without rows has no times to compare.
             if batch.num_rows() == 0 {
                 continue;
             }

@@ -67,7 +67,7 @@ impl FromColumn {
         Some(ast::Expr::CompoundIdentifier(vec![quoted(relation), quoted(&self.name)]))
     }
 
-    /// The same column, read by an expression.
+    /// This column, read by an expression in its place.
     pub(super) fn standing_for(&self, expression: ast::Expr) -> FromColumn {
         FromColumn { read_by: Some(expression), ..self.clone() }
     }

@@ -222,7 +222,7 @@ pub(super) fn put_names(select: &mut Select, names: &[(String, Expr)]) {
     let _ = visit_mut(select, &mut Names { names, queries: 0 });
 }
 
-/// The same in a key of the order of a select with these names in its list.
+/// As [`put_names`], within a key of ORDER BY that may name columns of the select list.
 pub(super) fn put_names_in_key(key: &mut Expr, list: &[SelectItem], names: &[(String, Expr)]) {
     let is_column = |name: &Ident| {
         list.iter().any(|item| match item {

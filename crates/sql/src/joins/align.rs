@@ -55,7 +55,7 @@ impl PhysicalOptimizerRule for AlignStreams {
 
 /// The join with its sides aligned, if `plan` is one that can be.
 fn align(plan: &Plan, streams: usize) -> Result<Option<Plan>> {
-    // What stands above was planned for so many streams: one of them, say, needs no merging.
+    // The operators above were planned for this number of streams: above a single one, for example, nothing merges.
     let streams = streams.min(plan.output_partitioning().partition_count());
     let aligned: Plan = if let Some(join) = plan.downcast_ref::<AsofJoinExec>().filter(|join| !join.is_aligned()) {
         let sides = Sides { left: &join.left, right: &join.right, keys: (&join.settings.left, &join.settings.right) };
@@ -150,7 +150,7 @@ fn find_scans<'a>(plan: &'a Plan, column: usize, scans: &mut Vec<&'a TickScanExe
     (only_moves(plan) || is_plain_filter || plan.is::<CooperativeExec>()) && find_scans(child, column, scans)
 }
 
-/// The same plan over scans that are split at `bounds`. Called for what [`find_scans`] knows.
+/// Rebuilds the plan over scans that are split at `bounds`. Called only for plans that [`find_scans`] understands.
 fn rebuild(plan: &Plan, bounds: &[String]) -> Result<Option<Plan>> {
     if let Some(scan) = plan.downcast_ref::<TickScanExec>() {
         // A join may read much before it gives a row; the scan has to let others run.

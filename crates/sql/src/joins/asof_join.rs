@@ -31,7 +31,7 @@ use splay_engine::asof::MatchRule;
 
 use super::asof_stream::AsofStream;
 
-/// One side of an as-of join: what its rows are grouped and ordered by.
+/// The keys by which one side of an as-of join is grouped and ordered.
 #[derive(Debug, Clone)]
 pub(super) struct SideKeys {
     pub(super) keys: Vec<Arc<dyn PhysicalExpr>>,
@@ -55,7 +55,7 @@ impl SideKeys {
         let order = self.order.iter().map(|sort| key(&sort.expr, sort.options));
         let keys = self.keys.iter().map(|expr| key(expr, KEY_ORDER));
         let time = key(&self.sorted_by, TIME_ORDER);
-        // Of nothing there is no requirement; the time is always there.
+        // An empty order would be no requirement; the time is always part of it.
         LexRequirement::new(keys.chain([time.clone()]).chain(order)).unwrap_or_else(|| LexRequirement::from([time]))
     }
 

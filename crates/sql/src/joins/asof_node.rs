@@ -59,7 +59,7 @@ fn asof_of(plan: &LogicalPlan) -> Option<&AsofNode> {
 }
 
 impl AsofNode {
-    /// The same node with the schema that its inputs give.
+    /// Computes the node's schema from its inputs.
     pub(super) fn with_schema(mut self) -> Result<AsofNode> {
         let visible = self.visible();
         let fields = visible.iter().map(|position| {

@@ -100,7 +100,7 @@ impl AsofStream {
         let times = &left.times.values()[from..end];
         let decided = match window.last() {
             _ if group.is_closed => times.len(),
-            // Of rows as late as the last one held more may come.
+            // Further rows with the time of the last held row may still come.
             Some(last) => times.partition_point(|time| time < last),
             None => 0,
         };

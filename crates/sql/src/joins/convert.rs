@@ -40,7 +40,7 @@ pub(crate) struct AsofParts {
     pub(crate) rule: MatchRule,
     pub(crate) left_time: Expr,
     pub(crate) right_time: Expr,
-    /// Of the left, and of the right.
+    /// Equal keys, as pairs of a left and a right expression.
     pub(crate) keys: Vec<(Expr, Expr)>,
     /// The tolerance as it was given.
     pub(crate) tolerance: Expr,

@@ -51,7 +51,7 @@ impl ScalarUDFImpl for FloatOrder {
 fn place(float: f64) -> i64 {
     let float = if float.is_nan() { f64::NAN.abs() } else { float + 0.0 };
     let bits = float.to_bits().cast_signed();
-    // Of negative numbers all bits but the sign are turned round: the larger ones stand for lesser numbers.
+    // In a negative number all bits but the sign are flipped, because a larger magnitude is a lesser number.
     if bits < 0 { bits ^ i64::MAX } else { bits }
 }
 

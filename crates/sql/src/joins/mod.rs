@@ -58,7 +58,7 @@ pub(crate) fn is_join(plan: &Arc<dyn ExecutionPlan>) -> bool {
 pub(crate) struct TimeJoin<'p> {
     pub(crate) left: &'p LogicalPlan,
     pub(crate) right: &'p LogicalPlan,
-    /// Of the left, and of the right.
+    /// Equal keys, as pairs of a left and a right expression.
     pub(crate) keys: &'p [(Expr, Expr)],
     /// The column that numbers the left's rows, of a window join. The left's own columns come first, as in every join by time.
     pub(crate) left_row: Option<usize>,

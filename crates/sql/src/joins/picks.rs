@@ -77,7 +77,7 @@ impl Picks {
         Ok(())
     }
 
-    /// One column of the given rows; null where there is none.
+    /// The values of a column in the given rows; null for a left row without a match.
     pub(super) fn column(&self, column: usize, data_type: &DataType, rows: &[Pick]) -> Result<ArrayRef> {
         match self.sources.as_slice() {
             [] => Ok(new_null_array(data_type, rows.len())),

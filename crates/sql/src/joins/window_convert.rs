@@ -17,7 +17,7 @@ pub(crate) struct WindowParts<'a> {
     pub(crate) left: &'a LogicalPlan,
     /// With columns for the order of its rows.
     pub(crate) right: &'a LogicalPlan,
-    /// Of the left, and of the right.
+    /// Equal keys, as pairs of a left and a right expression.
     pub(crate) keys: &'a [(Expr, Expr)],
     pub(crate) right_time: &'a Expr,
     /// The first and last time of the window, over the left; and whether each lies in it.

@@ -45,7 +45,7 @@ pub(super) struct WindowNode {
 }
 
 impl WindowNode {
-    /// The same node with the schema that its inputs give.
+    /// Computes the node's schema from its inputs.
     pub(super) fn with_schema(mut self) -> Result<WindowNode> {
         type Qualified = (Option<TableReference>, FieldRef);
         let of = |plan: &LogicalPlan, position: usize| -> Qualified {

@@ -29,7 +29,7 @@ impl CatalogueSchema {
     pub(crate) async fn information_columns(&self) -> Result<Arc<dyn TableProvider>> {
         let mut columns = Columns::default();
         for name in self.public.table_names() {
-            // One that can't be read has no columns to show, and whoever reads it is told why.
+            // A table that can't be read has no columns to show. Whoever queries it gets the reason.
             let Ok(Some(table)) = self.public.table(&name).await else { continue };
             let spelled = snapshot_of(&self.database, &name).ok().map(|snapshot| snapshot.spec().shown_arrow());
             columns.add("public", &name, &table.schema(), spelled.as_ref());

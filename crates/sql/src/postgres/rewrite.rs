@@ -59,7 +59,7 @@ const WITHOUT_PARENTHESES: [&str; 5] =
 /// Depth of expressions that the parser goes into.
 const DEPTH_MAX: usize = 200;
 
-/// Bytes of a statement that is looked at. What clients ask of the catalogue has some thousands.
+/// Longest text, in bytes, that is examined. Clients' queries of the catalogue have some thousands.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
 /// The statement of a user in forms that are known; as it is if it has none of the others, or can't be parsed.

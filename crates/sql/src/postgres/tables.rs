@@ -83,10 +83,10 @@ impl CatalogueSchema {
     async fn relations(&self) -> Vec<(String, bool, SchemaRef)> {
         let mut found = Vec::new();
         for name in self.public.table_names() {
-            // One that can't be read has no columns to show, and whoever reads it is told why.
+            // A table that can't be read has no columns to show. Whoever queries it gets the reason.
             if let Ok(snapshot) = snapshot_of(&self.database, &name) {
                 let schema = snapshot.spec().shown_arrow();
-                // Those that whoever asks may know.
+                // Only tables and columns that the caller's rights show.
                 let Ok(Some(table)) = self.public.table(&name).await else { continue };
                 let visible = table.schema();
                 let is_known = |field: &&Arc<Field>| visible.index_of(&field.name().to_lowercase()).is_ok();

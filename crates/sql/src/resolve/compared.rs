@@ -172,7 +172,7 @@ impl Rows<'_> {
         Ok(Expr::Subquery(Box::new(query)))
     }
 
-    /// They as a relation that no other in the statement is named like, and what is read of it.
+    /// The compared rows as a relation under a name that occurs nowhere else in the statement, and an expression over it.
     fn named(&self, item: &str) -> Result<Query> {
         let name = format!("compared_{}", self.number);
         let item = item.replace("$y", &format!("{name}.value"));

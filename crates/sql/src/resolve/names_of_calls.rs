@@ -80,7 +80,7 @@ const OTHERS: [&str; 9] = [
     "weighted_avg",
 ];
 
-/// Those of these names that aggregate rows.
+/// The names among these that are aggregates.
 const AGGREGATES: [&str; 17] = [
     "approx_count_distinct",
     "approx_quantile",
@@ -228,7 +228,7 @@ fn rename(call: &mut Function, name: &str) {
     call.name = ObjectName::from(vec![Ident::new(name)]);
 }
 
-/// The arguments of a call, if there are so many.
+/// The arguments of a call, if it has this number of them.
 fn plain(call: &mut Function, number: usize) -> Option<&mut Vec<FunctionArg>> {
     match &mut call.args {
         FunctionArguments::List(list) if list.args.len() == number => Some(&mut list.args),

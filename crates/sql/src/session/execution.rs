@@ -116,7 +116,7 @@ fn run_streams(
     bytes_max: usize,
 ) -> Result<Running, DataFusionError> {
     let (mut tasks, mut queues) = (JoinSet::new(), Vec::new());
-    // Of each queue its own bytes: one that isn't read yet must not keep the one from filling that is.
+    // Each queue has its own share of the bytes: a queue that isn't read yet must not keep the one that is read from filling.
     let bytes_max = bytes_max / if deals_out(&plan) { 1 } else { plan.output_partitioning().partition_count().max(1) };
     let mut shared = None;
     if deals_out(&plan) {
@@ -148,7 +148,7 @@ fn deals_out(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<RepartitionExec>() || joins::is_join(plan) || plan.children().into_iter().any(deals_out)
 }
 
-/// The same columns under the names of the answer.
+/// The batch with its columns renamed to those of the answer.
 fn rename(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, DataFusionError> {
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)

@@ -70,7 +70,7 @@ pub(super) fn with_tick_plan(mut answer: Answer, description: &str) -> Result<An
     let schema = answer.schema();
     let mut batches = answer.batches()?;
     let texts = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
-    // Of two columns of text: the kind of plan and the plan.
+    // EXPLAIN has two text columns: the kind of plan, and the plan.
     if let Ok(first) = RecordBatch::try_new(Arc::clone(&schema), vec![texts("tick_plan"), texts(description)]) {
         batches.insert(0, first);
     }

@@ -159,7 +159,7 @@ impl Session {
             if let Some(guard) = self.caller.veil() {
                 existing.retain(|name| guard.sees(name));
             }
-            // It may be a view, of which damage is told.
+            // The name may be that of a view whose definition is damaged, which the error then tells.
             let views = self.database.views()?;
             let is_read = |view: &&View| self.caller.veil().is_none_or(|guard| guard.reads_view(view));
             existing.extend(views.iter().filter(is_read).map(|view| view.name.clone()));

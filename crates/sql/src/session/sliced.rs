@@ -46,7 +46,7 @@ enum Cutting {
 }
 
 impl Session {
-    /// The same session over another view of the database, with nothing that it knows of the tables.
+    /// This session over another view of the database, with empty caches.
     fn over(&self, database: Database) -> Result<Session> {
         let settings = SessionSettings { result_cache_bytes: 0, files: false, ..self.settings.clone() };
         let states = states(&database, &settings, false, None)?;
@@ -254,7 +254,7 @@ impl Session {
 #[derive(Debug)]
 pub struct LeafRows {
     answer: Answer,
-    /// Those of the answer's columns that are asked for; `None` if it has no others.
+    /// The columns of the answer that are needed; `None` if these are all.
     columns: Option<Vec<usize>>,
     schema: SchemaRef,
 }

@@ -43,7 +43,7 @@ impl Axis {
 pub(super) enum Along {
     /// The rows of all slices together are its rows. With the columns that say in which slice a row is.
     Cut(BTreeSet<usize>),
-    /// It has the same rows in each slice.
+    /// Every slice has all of the plan's rows.
     Whole,
     /// Neither, with the reason.
     No(String),
@@ -129,7 +129,7 @@ fn of_table(scan: &TableScan, axis: Axis) -> Along {
         let spec = table.spec();
         let (is_cut, column) = match axis {
             Axis::Symbol => (spec.is_cut_by_symbol(), spec.symbol.as_ref().map(|symbol| symbol.to_lowercase())),
-            // Of longer partitions a date of one table may lie in another slice than that of another table.
+            // If partitions are longer than a date, a date may lie in different slices of two tables.
             Axis::Date => {
                 let has_dates = table.has_date() && spec.partition.is_day();
                 (spec.is_cut_by_date(), has_dates.then(|| DATE_COLUMN.to_owned()))
@@ -150,7 +150,7 @@ fn column_of(expr: &Expr, input: &LogicalPlan) -> Option<usize> {
     }
 }
 
-/// The same of a key, which may be a text of another kind than the column.
+/// As [`column_of`], for a join key, which may be cast to another text type than the column's.
 fn key_of(expr: &Expr, input: &LogicalPlan) -> Option<usize> {
     match expr {
         Expr::Cast(cast) if is_text(cast.field.data_type()) => {
@@ -270,7 +270,7 @@ fn of_join(join: &Join, axis: Axis) -> Result<Along> {
     })
 }
 
-/// Of as-of, window and horizon joins.
+/// The fit of as-of, window and horizon joins.
 fn of_time_join(plan: &LogicalPlan, axis: Axis) -> Result<Along> {
     let Some(join) = joins::time_join(plan) else { return Ok(No(format!("{} needs all rows", title(plan)))) };
     let mut columns = match (along(join.left, axis)?, along(join.right, axis)?) {

@@ -129,7 +129,7 @@ impl Cutter {
             | LogicalPlan::Union(_)
             | LogicalPlan::Join(_)
             | LogicalPlan::Distinct(Distinct::All(_)) => self.children(plan),
-            // It may depend on the order of the rows.
+            // The rest may depend on the order of the rows.
             other => Ok(other),
         }
     }

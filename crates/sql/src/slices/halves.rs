@@ -26,7 +26,7 @@ pub(super) struct Halves {
     /// What is computed of each slice.
     pub(super) first: LogicalPlan,
     groups: usize,
-    /// Of each aggregate: what is computed of the columns of the first half, behind its groups.
+    /// How each aggregate is computed from the columns of the first phase, which follow its groups.
     last: Vec<Last>,
     original: Aggregate,
 }

@@ -18,7 +18,7 @@ use crate::provider::TickTable;
 /// Rows of a table from which on those of a time are found along its order rather than by a hash table of their keys.
 const ROWS_MIN: u64 = 16_384;
 
-/// Of equalities with a table's columns: which is that with its time, and which of the others the search along its order takes for keys.
+/// The equalities of a join with a table's columns: the one with its time, and those that the search along its order takes as keys.
 struct TimePairs {
     spec: TableSpec,
     time: (Expr, Expr),

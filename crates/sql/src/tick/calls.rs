@@ -65,7 +65,7 @@ impl ScalarFunction for ScalarCall {
         })
     }
 
-    /// Of parts of times and of their texts.
+    /// The nanoseconds, counted from the epoch, within which a part of a time, its text or its local date stays the same.
     fn grain(&self, arguments: &[Option<&ArrayRef>]) -> Option<i64> {
         let (part_text, instant) = match (arguments, self.name()) {
             ([Some(part), None], "date_part" | "date_trunc") => (part, 1),
@@ -100,7 +100,7 @@ fn grain_of_part(part: &str) -> Option<i64> {
     }
 }
 
-/// The same of the text of a time. Formats with seconds, and those that aren't known, have none.
+/// The period within which the text of a time in this format doesn't change. `None` for formats with seconds and unknown formats.
 fn grain_of_format(format: &str) -> Option<i64> {
     let mut grain = DAY;
     let mut signs = format.chars();

@@ -50,7 +50,7 @@ impl Recogniser<'_> {
         }
         let (mut of_left, mut kept) = (Vec::new(), Vec::new());
         for condition in split_conjunction_owned(predicate.clone()) {
-            // Of an outer join of both sides there are rows whose left is null.
+            // A full join has rows whose left side is null.
             let is_left = join.join_type != JoinType::Full && is_of(&condition, join.left.schema())?;
             if is_left { of_left.push(condition) } else { kept.push(condition) }
         }
@@ -200,7 +200,7 @@ impl Recogniser<'_> {
         })
     }
 
-    /// The same by keys of which the right computes some: as further columns of it, which are left out of what is joined.
+    /// A lookup by keys that the right side computes: the keys become further columns of it, which aren't part of the join's output.
     fn by_computed_keys(
         &mut self,
         join: &Join,
@@ -285,7 +285,7 @@ impl Recogniser<'_> {
         Ok(Stage::Frame(Plan::Project { input: Box::new(joined), outputs }))
     }
 
-    /// The columns of those rows of a large right side of which each key is one of the left's, whose keys are read first.
+    /// The columns of a large right side, read only for keys that occur on the left, whose keys are read first.
     fn narrowed_side(
         &mut self,
         join: &Join,
@@ -341,7 +341,7 @@ impl Recogniser<'_> {
         }
     }
 
-    /// The same by several keys: the number of the row that they find is a column of its own, so that each column of the right takes it from there.
+    /// A lookup by several keys: the number of the matching row becomes a column, and each column of the right is taken by this number.
     fn by_several(
         &mut self,
         mut stage: Stage,
@@ -400,7 +400,7 @@ impl Recogniser<'_> {
         let is_needed = |column: &usize| keys.contains(column) || self.names.contains(fields[*column].name());
         let mut needed: Vec<usize> = (0..fields.len()).filter(is_needed).collect();
         if needed.is_empty() {
-            // One that says how many rows there are.
+            // A column is needed even if none is read, because it gives the number of rows.
             needed.push(0);
         }
         let outputs = needed.iter().map(|column| TickExpr::Column(*column)).collect();
@@ -529,9 +529,9 @@ fn among(value: TickExpr, list: usize) -> TickExpr {
 /// What is known of how many rows a side of a join has before it is read.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Size {
-    /// Those of a large table, maybe of which a filter leaves few.
+    /// Rows of a large table. A filter may leave few of them.
     Large { is_filtered: bool },
-    /// Those of a small table, or whatever comes of others.
+    /// Rows of a small table, or of any other plan.
     Any,
 }
 
@@ -558,7 +558,7 @@ impl Size {
     }
 }
 
-/// The side of a join of which each row is joined with all that have its keys.
+/// The side of a join by keys that may repeat: each row is joined with all rows that have its keys.
 pub(super) struct AllRows<'a> {
     /// Which of its columns are keys.
     pub keys: &'a [usize],
@@ -573,7 +573,7 @@ pub(super) struct AllRows<'a> {
 struct LookedUp {
     /// Numbers of the constants that hold the columns of the key.
     of_keys: Vec<usize>,
-    /// Those of all columns.
+    /// Numbers of the constants that hold the columns.
     columns: Vec<usize>,
     /// Whether rows that find nothing are left out.
     is_inner: bool,

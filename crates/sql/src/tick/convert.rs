@@ -208,8 +208,8 @@ impl Converter<'_> {
         Ok(Some(self.constants.replace_from(before, list)))
     }
 
-    /// A choice. One in which something may fail that not all rows ask for is left to DataFusion, which doesn't evaluate it for the others, unless it
-    /// is arithmetic: of that the engine computes what is asked for once something was refused.
+    /// A CASE. If something may fail that not all rows need, DataFusion evaluates it, which skips branches that aren't needed. If only arithmetic and
+    /// functions of numbers and times may fail there, the engine evaluates it, and after a failure computes only what the rows need.
     fn case(&mut self, case: &Case, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
         // All rows ask for the first condition. What is compared is computed again for each.
         let (first, rest) = case.when_then_expr.split_at(case.when_then_expr.len().min(1));

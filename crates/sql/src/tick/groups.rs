@@ -144,7 +144,7 @@ impl Recogniser<'_> {
         let picks = matches!(name, "first" | "last" | "first_value" | "last_value");
         let order_by = if picks { params.order_by.as_slice() } else { &[] };
         let is_plain = params.order_by.is_empty() || picks;
-        // Of equal values one is the least and the greatest.
+        // DISTINCT doesn't change a minimum or maximum.
         let is_distinct = params.distinct && !matches!(name, "min" | "max");
         let kernel = match is_plain {
             _ if matches!(name, "array_agg" | "string_agg") => self.list(call, schema, data_type),
@@ -269,7 +269,7 @@ impl Recogniser<'_> {
         }
     }
 
-    /// One of DataFusion's that the engine has no kernel for.
+    /// An aggregate of DataFusion's without a kernel in the engine.
     fn external_aggregate(
         &mut self,
         call: &AggregateCall,

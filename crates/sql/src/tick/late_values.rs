@@ -9,7 +9,7 @@ use splay_store::TableSpec;
 use super::recognise::Recogniser;
 
 impl Recogniser<'_> {
-    /// The same rows as of a plan. Where it sorts computed columns and wants a few of the rows, those that no key reads are computed behind the sort.
+    /// Rewrites a plan that sorts computed columns and takes few rows: columns that are no sort keys are computed after the sort.
     pub(super) fn with_late_values(&self, plan: Plan) -> Plan {
         match plan {
             Plan::Project { input, outputs } => {
@@ -48,7 +48,7 @@ fn type_of_column(column: &TickExpr, spec: &TableSpec) -> DataType {
 
 /// Columns below and above a sort.
 struct Split {
-    /// Those that stay below, and behind them what those above are computed of.
+    /// Expressions that stay below the sort, followed by the columns from which those above it are computed.
     below: Vec<TickExpr>,
     /// Which of the columns the first ones below are.
     same: Vec<usize>,

@@ -217,7 +217,7 @@ pub(crate) struct TickStatements {
 #[derive(Debug, Default)]
 struct Shapes {
     known: HashMap<String, Known>,
-    /// Of all shapes.
+    /// Bytes that all shapes take together.
     bytes: usize,
 }
 
@@ -310,7 +310,7 @@ fn item(value: &ScalarValue) -> ScalarValue {
 pub(crate) enum Explained<'a> {
     /// Its plan alone is asked for.
     Planned(&'a str),
-    /// It is run: `explain analyze`.
+    /// `explain analyze`, which runs the query.
     Run(&'a str),
 }
 
@@ -363,7 +363,7 @@ pub(crate) struct Limits<'a> {
 pub(crate) enum Ran {
     /// Its rows.
     Rows(SchemaRef, Kept),
-    /// It is known not to be a tick plan, or has values that can't be bound.
+    /// The statement has no tick plan, or values that can't be bound.
     Not,
     /// The engine refused its tick plan, for this reason.
     Refused(String),

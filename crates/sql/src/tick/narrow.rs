@@ -15,7 +15,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 
 use crate::joins::window_parts;
 
-/// Conditions that are looked at. Each costs a walk of the plan.
+/// Most conditions that are pushed down. Each costs a walk of the plan.
 const CONDITIONS_MAX: usize = 32;
 
 /// Nodes of the expressions that a condition gets in the place of its columns: `x || x` doubles them at each step.
@@ -80,7 +80,7 @@ fn below(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> {
     }
 }
 
-/// The same, or with the condition right above a join, which asks its sides what it can.
+/// As [`below`]; right above a join, parts of the condition may go to its sides.
 fn at_join(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> {
     match below(plan, condition)? {
         None if matches!(plan, LogicalPlan::Join(_)) => {

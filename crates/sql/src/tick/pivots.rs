@@ -126,7 +126,7 @@ impl Recogniser<'_> {
         }
         let by_key = equalities(aggregates, &self.constants).into_iter();
         let by_key = by_key.map(|(key, found)| (key, kinds(aggregates, found, &self.constants)));
-        // Of several keys the one by which most columns are found.
+        // If several keys qualify, the one that gives most columns is taken.
         let columns = |kinds: &[Kind]| kinds.iter().map(|kind| kind.members.len() - 1).sum::<usize>();
         let (key, kinds) = by_key.max_by_key(|(_, kinds)| columns(kinds)).filter(|(_, kinds)| !kinds.is_empty())?;
         let mut kind_of: Vec<Option<usize>> = vec![None; aggregates.len()];
@@ -184,7 +184,7 @@ fn equalities(aggregates: &[Aggregate], constants: &Constants) -> Vec<(TickExpr,
             let equality = Equality { aggregate: number, value, rest };
             let position = keys.iter().position(|(other, _)| other.is_same_by(key, &same));
             match position {
-                // One that must have two values at once has neither.
+                // A filter that demands two values of one key at once isn't an equality with either.
                 Some(position) if keys[position].1.last().is_some_and(|last| last.aggregate == number) => {}
                 Some(position) => keys[position].1.push(equality),
                 None if keys.len() < KINDS_MAX => keys.push((key.clone(), vec![equality])),

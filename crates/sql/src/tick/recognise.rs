@@ -36,7 +36,8 @@ const SYMBOLS_MAX: usize = 100_000;
 /// Most expressions within one that others were put into. Each is computed as often as it stands there.
 const SUBSTITUTED_NODES_MAX: usize = 1_000;
 
-/// The same of expressions that make texts: `x || x` doubles with each step, and what is put in holds the texts of all steps at once.
+/// The limit for expressions that make texts. `x || x` doubles with each substitution, and the substituted expression holds the texts of all steps at
+/// once.
 const SUBSTITUTED_TEXTS_MAX: usize = 32;
 
 /// A tick plan with what it needs to run.
@@ -92,7 +93,7 @@ pub(super) fn recognise(
 
 /// Rows on their way.
 pub(super) enum Stage {
-    /// Of a table, in its order.
+    /// Rows of a table, in the table's order.
     Table {
         scan: Scan,
         /// The columns, over those of the table.
@@ -159,7 +160,7 @@ pub(super) struct Recogniser<'a> {
     pub(super) lookups: Vec<Arc<LookupTable>>,
     tables: Vec<(String, TableSnapshot)>,
     options: &'a Arc<ConfigOptions>,
-    /// Whether the right side of a window join is looked at, whose scans number their rows.
+    /// Whether the right side of a window join is being translated, whose scans number their rows.
     pub(super) in_window_join: bool,
     /// The names of all columns that some expression of the statement reads, whichever table they are of.
     pub(super) names: HashSet<String>,

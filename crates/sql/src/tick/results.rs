@@ -27,7 +27,7 @@ pub(super) struct Asked {
 /// An answer: its rows, what was read for them, and what tells whether that was really read.
 pub(super) type Kept = (Vec<RecordBatch>, Read, Vec<ReadWatch>);
 
-/// Answers of up to so many bytes together, those that were asked for longest ago going first.
+/// Results that take at most a given number of bytes together. Those that were used longest ago are dropped first.
 #[derive(Debug)]
 pub(super) struct Results {
     bytes_max: usize,

@@ -174,7 +174,7 @@ impl Recogniser<'_> {
         Ok(TickExpr::Binary(BinaryOp::And, Box::new(is_key), Box::new(found)))
     }
 
-    /// Whether the keys of a row are together those of a row of a query, of which they are the columns.
+    /// Whether the keys of a row occur together in a row of a query whose columns they are.
     fn has_keys(&mut self, pairs: &[(Expr, Expr)], schema: &DFSchema, query: LogicalPlan) -> Result<TickExpr, Unknown> {
         let output = Arc::clone(query.schema());
         let mut keys = Vec::with_capacity(pairs.len());
@@ -226,9 +226,9 @@ pub(super) fn has_one_row(plan: &Plan) -> bool {
     }
 }
 
-/// A query of one value, of which it is known what it is of no rows.
+/// A query that gives one value even if it has no rows, and then a value that is known.
 struct OfNothing<'a> {
-    /// Of all rows.
+    /// An aggregate without GROUP BY.
     aggregate: &'a Aggregate,
     /// The value, computed of the aggregates.
     value: Expr,
@@ -277,7 +277,7 @@ fn computed(plan: &LogicalPlan) -> Result<(&Aggregate, Expr), Unknown> {
     }
 }
 
-/// The same where nothing is computed above; no value for the aggregate itself.
+/// As [`computed`]; `None` if nothing is computed above the aggregate.
 fn computed_below(plan: &LogicalPlan) -> Result<(&Aggregate, Option<Expr>), Unknown> {
     match plan {
         LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty() => Ok((aggregate, None)),

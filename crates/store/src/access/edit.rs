@@ -216,7 +216,7 @@ impl Access {
                 return true;
             }
             other.columns.retain(|column| !taken(column));
-            // One that has no columns left would be of the whole table.
+            // A grant without columns would apply to the whole table.
             !other.columns.is_empty()
         });
         Ok(())

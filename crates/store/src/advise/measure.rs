@@ -22,13 +22,13 @@ use crate::segment::{ColumnReader, Segment, odd_one};
 /// Rows that are read at once: as many as statements read of a column.
 const READ_ROWS: usize = 8192;
 
-/// Fewest rows of a sample of which it is told how fast they are read.
+/// Fewest rows of a sample whose read speed is reported.
 const TIMED_ROWS_MIN: usize = 4096;
 
 /// How often all columns are read; the shortest time of each counts.
 const PASSES: usize = 4;
 
-/// After so long no further pass begins.
+/// No further pass begins after this time.
 const PASSES_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Bytes that are written before a pass, so that columns come from memory and not from the processor's cache.

@@ -201,7 +201,7 @@ impl Table {
             return Err(self.stored()?.spec().error("it has no rows in files, so that nothing is advised".to_owned()));
         }
         self.change_lifecycle(|lifecycle| {
-            // One that was set while samples were measured stays as well.
+            // A rule that was set while samples were measured stays as well.
             let objects = lifecycle.tiers.iter().copied().filter(|rule| rule.tier == Tier::Object);
             lifecycle.tiers = policy::with_objects(advice.rules.clone(), &objects.collect::<Vec<_>>());
         })

@@ -19,10 +19,10 @@ use crate::schema::{TableSpec, TierRule};
 const MAPPED_SHARE_MAX: f64 = 0.8;
 const FAST_SHARE_MAX: f64 = 0.9;
 
-/// A tier that takes so much more than the smallest is as small.
+/// A tier counts as small as the smallest if it takes at most this many times its bytes.
 const AS_SMALL: f64 = 1.02;
 
-/// A tier that takes so much longer to read is as quick.
+/// A tier counts as quick as another if reading takes at most this many times as long.
 const AS_QUICK: f64 = 1.25;
 
 /// Days in which a date is read all day, and in which it is read now and then.

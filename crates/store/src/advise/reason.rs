@@ -56,7 +56,7 @@ fn values(column_type: &ColumnType, kept: &str, odd: Option<f64>) -> Option<Stri
     units.into_iter().find(|(unit, _)| kept.contains(unit)).map(|(_, words)| words.to_owned())
 }
 
-/// What an encoding makes use of. Segments may have several, of which the first is told.
+/// What an encoding exploits. A column may have different ones in its segments; the first one is described.
 fn encoding(kept: &str) -> Option<&'static str> {
     if kept.contains("delta length") {
         Some("texts behind each other, with their lengths apart")

@@ -56,7 +56,7 @@ pub(super) fn places(rows: &[u64], most: usize) -> Vec<Place> {
     spread(&found)
 }
 
-/// The same in the order of the bits of their numbers, the last bit first: the middle, the quarters, the eighths.
+/// Reorders places by the reversed bits of their numbers, so that any beginning is spread evenly: the middle, the quarters, the eighths.
 fn spread(places: &[Place]) -> Vec<Place> {
     let bits = usize::BITS - places.len().saturating_sub(1).leading_zeros();
     let reversed = |number: usize| if bits == 0 { 0 } else { number.reverse_bits() >> (usize::BITS - bits) };

@@ -124,7 +124,7 @@ pub(super) struct LinkedLine {
 }
 
 impl LinkedLine {
-    /// None of what is no record.
+    /// `None` if the line is no record.
     pub(super) fn of(line: &[u8]) -> Option<LinkedLine> {
         let sealed = SealedLine::of(line)?;
         let link: Link = serde_json::from_slice(&sealed.object).ok()?;

@@ -67,7 +67,7 @@ impl AuditEvent {
         AuditEvent { kind, time, ..AuditEvent::default() }
     }
 
-    /// The same with texts that aren't too long.
+    /// The event with its texts cut to their limits.
     pub(super) fn bounded(mut self) -> AuditEvent {
         cut(&mut self.statement, STATEMENT_BYTES_MAX);
         for text in [&mut self.user, &mut self.from, &mut self.object, &mut self.about] {

@@ -42,7 +42,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an event, waiting for room for so long. Gives back whom to tell where there is none.
+    /// Adds an event. Waits at most `patience` for room, and then gives back the callback to be told.
     pub(super) fn push(&self, waiting: Waiting, patience: Duration) -> Result<(), (Lost, Option<Done>)> {
         let deadline = Instant::now() + patience;
         let bytes = waiting.event.bytes();
@@ -64,7 +64,7 @@ impl Queue {
         Ok(())
     }
 
-    /// All events that wait, and whether none comes any more. Waits for one for so long.
+    /// All waiting events, and whether the queue is closed. Waits at most `patience` for the first one.
     pub(super) fn take(&self, patience: Duration) -> (Vec<Waiting>, bool) {
         let state = self.state();
         let is_empty = |state: &mut State| state.events.is_empty() && !state.is_closed;

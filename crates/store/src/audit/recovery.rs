@@ -70,7 +70,7 @@ impl Scan {
         Ok(scan)
     }
 
-    /// The same with one record more, if that is sound and follows.
+    /// The log with one more record, if that is sound and follows the last one.
     fn with(&self, linked: &LinkedLine, key: Option<&AuditKey>) -> Option<(Opening, i64, Position)> {
         let (opening, day) = match &self.sound {
             Some((opening, day, position, _)) if linked.follows(position) => (opening.clone(), *day),

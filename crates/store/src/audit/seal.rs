@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 /// What stands between an object's other members and its digest.
 const BEFORE_DIGEST: &[u8] = b",\"digest\":\"";
 
-/// What stands behind it.
+/// The bytes that follow the digest.
 const BEHIND_DIGEST: &[u8] = b"\"}";
 
 /// Digits of a digest.
@@ -110,7 +110,7 @@ pub(super) struct SealedLine {
 }
 
 impl SealedLine {
-    /// None of what isn't sealed.
+    /// `None` if the line has no seal.
     pub(super) fn of(line: &[u8]) -> Option<SealedLine> {
         let rest = line.strip_suffix(BEHIND_DIGEST)?;
         let (rest, digest) = rest.split_at_checked(rest.len().checked_sub(DIGITS)?)?;

@@ -160,7 +160,7 @@ impl<'a> Check<'a> {
                     _ => {}
                 }
                 self.found.head = Some(head.n);
-                // Of a log that has no record yet.
+                // The head of a log that has no record yet.
                 self.has_head = head.n == 0;
                 self.head = Some(head);
             }

@@ -4,7 +4,7 @@ use crate::database::{Database, TableSnapshot};
 use crate::error::{Error, Result};
 use crate::manifest::{self, Captured, FileEntry, HeadFile};
 
-/// How often a table is looked at while it changes.
+/// Attempts to read a table while it changes.
 const TRIES: usize = 100;
 
 /// A table at a commit, whose files stay as long as this lives.

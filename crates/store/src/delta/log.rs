@@ -26,7 +26,7 @@ const DIGITS: usize = 20;
 #[derive(Debug)]
 pub(super) struct DeltaLog {
     folder: String,
-    /// None if there is no version yet.
+    /// The last version; `None` if there is none yet.
     pub(super) version: Option<u64>,
     checkpoint: Option<u64>,
     pub(super) metadata: Option<Metadata>,

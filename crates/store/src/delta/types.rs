@@ -157,7 +157,7 @@ pub(crate) fn is_outdated(spec: &TableSpec, segment: &Segment) -> Result<bool> {
 
 /// What is wrong with a segment's form.
 enum Mismatch {
-    /// It is another one. Writing the rows anew helps.
+    /// The stored type is another one. Rewriting the rows helps.
     Form(String),
     /// A column's times have no place in it.
     Nanoseconds(String),

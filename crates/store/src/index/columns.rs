@@ -23,7 +23,7 @@ impl ColumnSummaries {
         ColumnSummaries { kind, words, len }
     }
 
-    /// The same of summaries that were just made.
+    /// Summaries that were just computed, not read from a file.
     pub(super) fn of(kind: ValueKind, summaries: &[Summary]) -> ColumnSummaries {
         ColumnSummaries::new(kind, words_of(summaries).into(), summaries.len())
     }
@@ -73,7 +73,7 @@ impl ColumnSummaries {
     }
 }
 
-/// One summarised column. Its sections are checked when they are first asked for, and kept.
+/// The summaries of one column. Its sections are checked at the first use, and kept.
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) name: String,

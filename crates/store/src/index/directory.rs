@@ -100,7 +100,7 @@ impl Directory {
         &self.texts[self.offsets[run] as usize..self.offsets[run + 1] as usize]
     }
 
-    /// What is wrong with bytes that shall be the directory of so many rows.
+    /// What is wrong with bytes that should be the directory of `rows` rows.
     pub(super) fn check(&self, rows: u64) -> Result<(), &'static str> {
         if self.rows.is_empty() || self.offsets.len() != self.rows.len() {
             return Err("lists of other lengths");

@@ -35,7 +35,7 @@ pub(crate) enum SectionKind {
     SymbolTexts = 4,
     /// `u64` first row of each symbol, and the number of rows last.
     SymbolRows = 5,
-    /// One bit: whether the first symbol is null.
+    /// A bit: whether the first symbol is null.
     SymbolNull = 6,
     /// Summaries of one column by symbol, which releases up to 0.1 wrote and nothing reads.
     SymbolSummaries = 7,
@@ -54,7 +54,7 @@ impl SectionKind {
     }
 }
 
-/// One line of the section table.
+/// An entry of the section table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Section {
     pub(crate) kind: SectionKind,

@@ -47,7 +47,7 @@ impl SegmentIndex {
         SegmentIndex { content, rows: count, directory: OnceLock::new(), columns: OnceLock::new(), ends: Vec::new() }
     }
 
-    /// The same index, with runs that end earlier: ascending by run, each with the row where it ends now.
+    /// This index with runs that end earlier. `ends` has the run and the row where it ends now, ascending by run.
     pub(crate) fn cut(&self, ends: Vec<(usize, u64)>) -> SegmentIndex {
         let (directory, columns) = (self.directory.clone(), self.columns.clone());
         SegmentIndex { content: self.content.clone(), rows: self.rows, directory, columns, ends }

@@ -172,7 +172,7 @@ trait Value: Copy + Default {
     fn bits(self) -> u64;
     fn least(self, other: Self) -> Self;
     fn greatest(self, other: Self) -> Self;
-    /// Of at least one value.
+    /// Least value, greatest value and sum. There must be at least one value.
     fn extremes_and_sum(values: &[Self]) -> (Self, Self, Self::Sum);
     fn sum_bits(sum: Self::Sum) -> Option<u64>;
 }

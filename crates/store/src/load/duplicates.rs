@@ -258,7 +258,7 @@ impl<'a> Search<'a> {
         Ok(Search { spec, date, key, keys, stored, open: None, seen, refuse })
     }
 
-    /// Of each row whether it is new. `rows` has the key's columns.
+    /// For each row, whether it is new. `rows` has the key's columns.
     fn new_rows(&mut self, rows: &RecordBatch) -> Result<Vec<bool>> {
         let mut is_new = vec![true; rows.num_rows()];
         let mut keys: Option<Option<Rows>> = None;
@@ -266,7 +266,7 @@ impl<'a> Search<'a> {
         while start < rows.num_rows() {
             let end = self.key.group_end(rows, start);
             self.enter(rows, start)?;
-            // One row alone has nothing to be compared with, unless more of its group may come.
+            // A group of one row has no duplicates, unless more of its rows may come.
             if end - start > 1 || !self.seen.keys.is_empty() || end == rows.num_rows() {
                 let keys = match &keys {
                     Some(keys) => keys,

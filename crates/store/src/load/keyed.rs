@@ -196,7 +196,7 @@ impl Load {
         };
         keys.add_new(stored, "is there twice")?;
         let before = keys.add(new)?;
-        // Of each stored row the new one that meets it; of each new row the one that stands in its place.
+        // For each stored row the new row with its key; for each new row the one that replaces it.
         let (mut met, mut place) = (vec![None; stored.num_rows()], (0..new.num_rows()).map(Some).collect::<Vec<_>>());
         for (row, before) in before.into_iter().enumerate() {
             let Some((batch, first)) = before else { continue };

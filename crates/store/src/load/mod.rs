@@ -458,7 +458,7 @@ impl Load {
             change.spec = Some(self.spec.clone());
         }
         if let Some(dropped) = self.writer.state().filter(|state| state.dropped) {
-            // It is a new table of the name.
+            // The name now belongs to a new table.
             change.unload = dropped.sources.keys().cloned().collect();
         }
         change.unload.append(&mut self.unload);
@@ -582,7 +582,7 @@ pub(crate) fn stored<'a, S: std::borrow::Borrow<Segment> + Sync>(
     stored_columns(spec, (0..spec.columns.len()).collect(), segments, chunk_rows)
 }
 
-/// The same, with these columns only.
+/// As [`stored`], with only these columns.
 pub(crate) fn stored_columns<'a, S: std::borrow::Borrow<Segment> + Sync>(
     spec: &'a TableSpec,
     columns: Vec<usize>,

@@ -14,7 +14,7 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
-    /// One row.
+    /// A stretch of one row.
     pub(crate) fn row(batch: usize, row: usize) -> Stretch {
         // There are never as many batches as that: each takes memory of its own.
         Stretch { batch: u32::try_from(batch).unwrap_or(u32::MAX), rows: 1, start: row }

@@ -174,8 +174,8 @@ impl Load {
     }
 }
 
-/// Whether new rows are later than all that a partition has, and so few that its segments stay as they are: then each symbol's come behind
-/// those that it has, in a segment of their own. Where segments have become many, they are joined.
+/// Whether new rows are later than all of a partition's, and few enough to become a segment of their own, so that each symbol's new rows follow its
+/// stored ones. If there are many segments already, they are merged instead.
 fn is_later(spec: &TableSpec, existing: &[FileEntry], batches: &[RecordBatch]) -> bool {
     let rows: u64 = batches.iter().map(|batch| batch.num_rows() as u64).sum();
     let stored: u64 = existing.iter().map(|entry| entry.rows).sum();
@@ -191,7 +191,7 @@ fn is_later(spec: &TableSpec, existing: &[FileEntry], batches: &[RecordBatch]) -
 
 /// What remains of a date's files.
 pub(super) struct Remaining {
-    /// Those that keep rows.
+    /// Files that keep all their rows.
     files: Vec<FileEntry>,
     /// The first that loses some.
     first: Option<usize>,

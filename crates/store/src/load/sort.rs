@@ -105,7 +105,7 @@ impl Keys {
 
     /// Puts stretches of one symbol in the order of time, which keeps arrival. Only those that overlap are looked into.
     fn sort_by_time(&self, run: &[Stretch], order: &mut Order, scratch: &mut Vec<(i64, Stretch)>) {
-        // Of each stretch the earliest time behind it.
+        // For each stretch, the earliest time behind it.
         let mut least_behind = vec![i64::MAX; run.len()];
         for place in (1..run.len()).rev() {
             least_behind[place - 1] = least_behind[place].min(self.first_time(&run[place]));

@@ -54,7 +54,7 @@ pub(crate) struct Head {
 const DROPPED: u32 = 1 << 31;
 
 impl Head {
-    /// The version that segments need, of which some are in the object store, or some dense.
+    /// The version that readers need for the segments: with some in the object store, or some dense.
     pub(crate) fn segments_of(objects: bool, dense: bool) -> u32 {
         match (objects, dense) {
             (_, true) => VERSION,

@@ -203,7 +203,7 @@ impl TableState {
         let history = self.history.clone();
         Ok(Some(TableState {
             epoch,
-            // It is asked for by the name that it has now.
+            // Callers look the table up by its present name.
             spec: TableSpec { name: self.spec.name.clone(), ..spec.clone() },
             files,
             sources,

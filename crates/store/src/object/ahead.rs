@@ -33,7 +33,7 @@ fn work_on(waiting: &Mutex<Receiver<Work>>) {
     loop {
         let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(work) = next else { return };
-        // Of what panics here, whoever reads the same bytes hears.
+        // A panic here is ignored: whoever reads the same bytes meets the error.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
     }
 }

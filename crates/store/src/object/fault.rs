@@ -16,15 +16,15 @@ use crate::storage::fault::FaultStorage;
 /// How a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It isn't carried out; the same call may succeed later.
+    /// The call isn't carried out; repeating it may succeed.
     Refused,
-    /// It is carried out, and its answer is lost.
+    /// The call is carried out, and its answer is lost.
     AnswerLost,
     /// Half of what is read comes.
     Cut,
-    /// It isn't carried out, nor is any later one.
+    /// The call isn't carried out, nor is any later one.
     KilledBefore,
-    /// It is carried out, and no later one is.
+    /// The call is carried out, and no later one is.
     KilledAfter,
 }
 

@@ -57,7 +57,7 @@ impl ObjectTier {
         self.length_of_new(MARK)?;
         self.refuse_other(&own)?;
         if self.put(MARK, &mark)? {
-            // It has taken a second mark over the first, and would take that of another database.
+            // The store has overwritten the first mark with the second, so it would also overwrite that of another database.
             return Err(self.refused(
                 "it puts objects over those that are there, though it was told not to: no two databases are safe there",
             ));

@@ -154,7 +154,7 @@ impl RemoteFile {
         }
     }
 
-    /// A range of blocks that stand behind each other from `first` on.
+    /// A range of adjacent blocks, from block `first` on.
     fn joined(&self, range: &Range<usize>, first: usize, blocks: &[Bytes]) -> Bytes {
         let (start, end) = (range.start - first * CRC_BLOCK_BYTES, range.end - first * CRC_BLOCK_BYTES);
         if let [one] = blocks {

@@ -64,7 +64,7 @@ impl Writer {
         if !tier.has_claimed(self.storage().as_ref())? {
             return Ok(0);
         }
-        // Readers that come later see this commit or a later one, none of which names them: the lock needn't be held on.
+        // Later readers see this commit or a later one, none of which names the files, so the lock can be released.
         let nobody_reads = self.storage().try_lock(READERS_LOCK, LockMode::Exclusive)?.is_some();
         let named: HashSet<&str> = self.state().into_iter().flat_map(|state| state.object_keys()).collect();
         let (mut gone, mut checked) = (0, false);

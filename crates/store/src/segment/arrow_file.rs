@@ -156,7 +156,7 @@ impl ArrowFile {
     pub(crate) fn read_ahead(&self, column: usize, rows: &Range<usize>) {
         let column = &self.columns[column];
         if chunks(rows).any(|chunk| !column.checked.get(chunk)) {
-            // They are checked by whole chunks.
+            // Checksums cover whole chunks.
             let checked = chunks(rows).start * CHUNK_ROWS..(chunks(rows).end * CHUNK_ROWS).min(self.rows);
             self.read_ahead_layout(&column.layout, &checked);
         }

@@ -66,7 +66,7 @@ pub(crate) fn digest(checksums: &[u32]) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// One bit for each of many things, set once.
+/// A bit for each of many things, each set at most once.
 #[derive(Debug)]
 pub(crate) struct OnceBits {
     words: Vec<AtomicU64>,
@@ -217,7 +217,7 @@ impl CheckedFile {
         self.read(range, true)
     }
 
-    /// The same as a buffer. It counts as long as the range, not as the whole file.
+    /// As [`Self::bytes`], as a buffer whose capacity is that of the range, not of the whole file.
     pub(crate) fn slice(&self, range: Range<usize>) -> Result<Buffer> {
         self.bytes(range).map(Buffer::from)
     }

@@ -21,7 +21,7 @@ const PARQUET_BATCH_ROWS: usize = 1 << 16;
 /// Pieces of fewer rows, on average, may be read together with what stands between them.
 const CLOSE_PIECE_ROWS: usize = 128;
 
-/// One of so many rows must be wanted for that.
+/// Rows are close to each other if at least one of this many rows is wanted.
 const CLOSE_SHARE: usize = 8;
 
 /// Reads ranges of a column in the type that the table gives it.
@@ -226,7 +226,7 @@ impl<'a> ColumnReader<'a> {
     }
 }
 
-/// Whether pieces of so many rows are so short, and so near each other, that a range with all of them is read and their rows are taken from it.
+/// Whether pieces are so short and close together that one range with all of them is read, from which their rows are taken.
 fn stand_close(pieces: &[Range<usize>], rows: usize) -> bool {
     let total: usize = pieces.iter().map(Range::len).sum();
     let first = pieces.iter().map(|piece| piece.start).min().unwrap_or(0);

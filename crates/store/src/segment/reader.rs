@@ -357,7 +357,7 @@ impl Segment {
         self.storage_of(spec.shown_columns())
     }
 
-    /// The same of some columns, among which may be one that nobody sees.
+    /// As [`Self::storage`], for these columns, which may include one that users don't see.
     pub(crate) fn storage_of(&self, columns: &[ColumnSpec]) -> Result<Vec<ColumnStorage>> {
         let file = self.file()?;
         let rows = self.entry.rows;
@@ -515,7 +515,7 @@ impl Segment {
         bytes: &dyn Fn() -> Result<Mapped>,
     ) -> Result<(SegmentIndex, ScalarBuffer<u32>, Option<Mapped>)> {
         let found = self.open_index(storage).and_then(|(index, mapped)| {
-            // Of what isn't looked at here, summaries, answers can do without.
+            // The sections that aren't verified here are summaries, which a statement can do without.
             index.verify_directory()?;
             let checksums = index.checksums()?;
             match mapped.unreadable_at() {

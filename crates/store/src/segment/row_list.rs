@@ -11,7 +11,7 @@ const NEIGHBOUR_ROWS: u32 = 1 << 16;
 /// Most groups of neighbours that are read apart.
 const NEIGHBOURHOODS_MAX: usize = 256;
 
-/// Rows that are looked at together: mostly they are near each other, which their least and their greatest show.
+/// Rows that are examined together: mostly they are near each other, as their least and greatest show.
 const LOOK_ROWS: usize = 64;
 
 /// Numbers of rows of a segment, in any order and as often as wanted; null for no row.
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// The same, one row after the other.
+    /// Finds the stretches row by row.
     fn one_by_one(rows: &UInt32Array) -> Vec<Stretch> {
         let mut looked = Looked { found: Vec::new(), start: 0, last: None, between: None };
         for (place, row) in rows.iter().enumerate() {

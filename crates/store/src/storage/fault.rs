@@ -314,7 +314,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether this call is one of those that fail each so many times.
+    /// Whether this call fails, of those of which every n-th one does.
     fn is_turn(&self) -> bool {
         self.fail_each.is_some_and(|each| (self.operations + self.reads).is_multiple_of(each))
     }

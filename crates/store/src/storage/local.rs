@@ -23,10 +23,10 @@ const FILE_MODE: u32 = 0o640;
 /// Who may do what with a new folder.
 const FOLDER_MODE: u32 = 0o750;
 
-/// The same of what nobody but its owner reads.
+/// The mode of a file that only its owner may read.
 const PRIVATE_FILE_MODE: u32 = 0o600;
 
-/// The same of a folder.
+/// The mode of a folder that only its owner may read.
 const PRIVATE_FOLDER_MODE: u32 = 0o700;
 
 /// Makes a folder for a database, and those that it lies in.
@@ -300,7 +300,7 @@ fn disk_space(folder: &Path) -> std::io::Result<DiskSpace> {
     Ok(DiskSpace { free_bytes: bytes(found.f_bavail as u64), total_bytes: bytes(found.f_blocks as u64) })
 }
 
-/// Gives a file so many bytes of the disk.
+/// Allocates this many bytes of the disk for a file.
 #[cfg(target_os = "linux")]
 fn allocate(file: &File, bytes: u64) -> std::io::Result<()> {
     use std::os::fd::AsRawFd;
@@ -312,7 +312,7 @@ fn allocate(file: &File, bytes: u64) -> std::io::Result<()> {
     }
 }
 
-/// Gives a file so many bytes of the disk, by writing them.
+/// Allocates this many bytes of the disk for a file, by writing them.
 #[cfg(not(target_os = "linux"))]
 fn allocate(mut file: &File, bytes: u64) -> std::io::Result<()> {
     let block = [0; 1 << 16];

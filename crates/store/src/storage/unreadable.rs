@@ -29,13 +29,13 @@ const CHUNK_SLOTS: usize = 1024;
 /// Chunks of slots: room for 4 million mappings, where the system allows 65,530 by default.
 const CHUNKS: usize = 4096;
 
-/// One mapping, as the handler sees it.
+/// A mapping, as the signal handler reads it.
 struct Slot {
     /// Odd while the others change.
     version: AtomicUsize,
     start: AtomicUsize,
     end: AtomicUsize,
-    /// One more than the offset of the first page that couldn't be read; 0 for none.
+    /// The offset of the first unreadable page plus one; 0 if all could be read.
     failed: AtomicU64,
     /// Which of all times that a page couldn't be read was the last one here, from 1.
     at: AtomicU64,
@@ -264,7 +264,7 @@ fn install() {
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the system gives the handler a sound structure.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
-    // Of those that a process sends, the address says nothing.
+    // The address of a signal that a process has sent means nothing.
     if code <= 0 || HANDED_OUT.load(Ordering::SeqCst) || !replace(address) {
         former(signal, info, context);
     }

@@ -146,7 +146,7 @@ impl<'a> Undoing<'a> {
                 old.push(place as u64);
             }
         }
-        // Those of the rows that stay which weren't there before, the last ones of equal ones.
+        // The remaining rows that weren't there before; among equal rows, the last ones.
         let mut new = Vec::new();
         for (place, row) in now.bytes.iter().enumerate().rev() {
             if keeps[place]

@@ -16,7 +16,7 @@ const ROWS_OF_SPAN_MIN: usize = 8;
 /// Spans from which on it matters.
 const SPANS_MIN: usize = 1 << 12;
 
-/// Rows of a cover whose times are looked at, and how many covers are.
+/// Rows per cover whose times are sampled, and how many covers are sampled.
 const SAMPLE: (usize, usize) = (1 << 10, 4);
 
 /// The keys, and the covers, of what is better grouped row by row; `None` where the order of the rows does.

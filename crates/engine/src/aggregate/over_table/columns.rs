@@ -66,7 +66,7 @@ impl<'a> BlockColumns<'a> {
         BlockColumns { columns, rows: block.rows.clone(), picked, kept: None }
     }
 
-    /// Of rows that follow each other without a gap.
+    /// The columns of consecutive rows.
     pub fn of_rows(columns: &'a CoverColumns<'a>, rows: Range<usize>) -> BlockColumns<'a> {
         BlockColumns { columns, rows, picked: None, kept: None }
     }

@@ -36,7 +36,7 @@ impl State<'_> {
             })
     }
 
-    /// Whether a key has to be looked at row by row.
+    /// Whether a key has to be evaluated row by row.
     fn looks_at_values(&self) -> bool {
         let by_value = |(key, of_key): (usize, &Key)| match of_key {
             Key::Value(_) => !self.cuts.is_step(key) && !self.symbol_keys.has(key),

@@ -68,7 +68,7 @@ pub(crate) struct TableAggregate<'a> {
     pub memory_bytes: usize,
     pub stop: Stop<'a>,
     pub reads: &'a Reads,
-    /// Whether keys of the time are looked at row by row, since they change with nearly every one.
+    /// Whether keys of the time are evaluated row by row, because they change with nearly every row.
     pub by_rows: bool,
 }
 
@@ -159,7 +159,7 @@ fn worth_threads(asked: &TableAggregate<'_>) -> bool {
     asked.predicate.is_some() || by_value || !asked.aggregates.iter().all(light)
 }
 
-/// One of the aggregates at work.
+/// The state of one aggregate.
 enum Slot {
     Kept(Box<dyn Accumulator>),
     Picked(Picks),
@@ -207,7 +207,7 @@ struct State<'a> {
     /// Rows of its covers, and those of them that were looked at.
     rows: usize,
     seen: usize,
-    /// Where it is said that groups are so many that the work begins anew, if it may.
+    /// Set once there are so many groups that the grouping starts again in two passes; `None` if it may not.
     many: Option<&'a AtomicBool>,
     conditions: Conditions<'a>,
     words: Vec<u64>,
@@ -313,7 +313,7 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    /// Whether groups are so many, here or in another thread, that the work begins anew.
+    /// Whether this thread or another one has found too many groups for one pass.
     fn are_many(&self) -> bool {
         let Some(many) = self.many else { return false };
         let groups = self.groups.len();
@@ -421,8 +421,8 @@ impl<'a> State<'a> {
     }
 }
 
-/// Threads that merge or finish some slots: first and last read a row of each group, which misses the cache, and values that groups hold, as
-/// those that are counted once, are looked at one by one.
+/// Threads that merge or finish some slots. First and last read a row of each group, which misses the cache; values that groups hold, such as
+/// distinct ones, are processed one by one.
 fn threads_over(slots: &[Slot], groups: usize, threads: usize) -> usize {
     let held = slots.iter().map(Slot::held_bytes).sum::<usize>();
     if held >= HELD_BYTES_OF_THREADS { threads } else { parallel::threads_for(groups * slots.len(), 0, threads) }

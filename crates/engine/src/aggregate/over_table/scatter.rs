@@ -51,7 +51,7 @@ const ROUND_ROWS_MIN: usize = 1 << 16;
 /// Texts of a dictionary up to which each part knows them all.
 const DICTIONARY_MAX: usize = 1 << 12;
 
-/// Whether what is asked can be computed part by part.
+/// Whether an aggregation can be computed part by part.
 pub(super) fn takes(asked: &TableAggregate<'_>) -> bool {
     let picks_cells = asked.aggregates.iter().any(|one| one.pivot.is_some() && one.function.picks().is_some());
     asked.keys.iter().any(|key| matches!(key, Key::Value(_))) && !picks_cells
@@ -121,7 +121,7 @@ impl Dealing<'_> {
         8 * (self.asked.keys.len() + 1) + 16 * arguments + 40
     }
 
-    /// Deals out the rows of some covers, of which the first one has this number.
+    /// Scatters the rows of some covers. `first_cover` is the number of the first one.
     fn task(
         &self,
         covers: &[Cover],

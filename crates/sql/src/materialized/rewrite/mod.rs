@@ -52,7 +52,7 @@ struct Rewrite {
 /// From when on a view has the rows that its query gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Since {
-    /// The first instant of which it has no others; `i64::MIN` if it has none at all.
+    /// From this instant on the view has exactly the rows of its query; `i64::MIN` if it has for all times.
     bound: i64,
     /// An instant before all of these rows.
     earliest: i64,

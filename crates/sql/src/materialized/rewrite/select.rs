@@ -85,7 +85,7 @@ pub(super) fn over_view(
     Some((written, ordered))
 }
 
-/// Whether a select has nothing but what is looked at here.
+/// Whether a select has only clauses that are handled here.
 fn is_plain(select: &Select) -> bool {
     !matches!(select.distinct, Some(Distinct::On(_)))
         && select.optimizer_hints.is_empty()

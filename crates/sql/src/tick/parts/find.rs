@@ -36,7 +36,7 @@ pub(crate) fn with_tick_parts(plan: LogicalPlan, state: &Arc<SessionState>, has_
         LogicalPlan::Analyze(analyze) => &analyze.input,
         plan => plan,
     };
-    // One with a calendar that is a table is never run as a whole.
+    // A statement whose calendar is a table never runs as a whole.
     if !has_own_calendar(&plan)?
         && finder.coerced(whole).is_some_and(|whole| recognise(&whole, &finder.options, false).is_ok())
     {
@@ -84,7 +84,7 @@ impl Finder<'_> {
         }
     }
 
-    /// The same in subqueries that stand for a value, of which each is run once.
+    /// As [`Self::replace`], within subqueries that stand for a value and run once each.
     fn in_expressions(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let is_value = |expr: &Expr| matches!(expr, Expr::ScalarSubquery(query) if query.outer_ref_columns.is_empty());
         if !plan.expressions().iter().any(|expr| expr.exists(|expr| Ok(is_value(expr))).unwrap_or(false)) {
@@ -123,7 +123,7 @@ impl Finder<'_> {
         Some(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
     }
 
-    /// The same plan with types settled, if that changes no type of its columns.
+    /// The plan with types coerced, if that changes the type of none of its columns.
     fn coerced(&self, plan: &LogicalPlan) -> Option<LogicalPlan> {
         let coerced = TypeCoercion::new().analyze(plan.clone(), &self.options).ok()?;
         let types = |schema: &Schema| schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
@@ -203,7 +203,7 @@ fn is_safe_step(expr: &Expr, schema: &DFSchema) -> bool {
     }
 }
 
-/// Of numbers whose sums and products wrap or round.
+/// Whether sums and products of a type wrap or round instead of failing.
 fn is_number(data_type: &DataType) -> bool {
     data_type.is_integer() || data_type.is_floating()
 }
@@ -230,7 +230,7 @@ fn reach_groupings(predicate: &Expr, plan: &LogicalPlan) -> bool {
     })
 }
 
-/// The same for a predicate over one column.
+/// Whether a predicate over one column reaches a grouping.
 fn reaches_grouping(plan: &LogicalPlan, position: usize) -> bool {
     match plan {
         LogicalPlan::TableScan(_) | LogicalPlan::Values(_) | LogicalPlan::EmptyRelation(_) => false,
@@ -247,7 +247,7 @@ fn reaches_grouping(plan: &LogicalPlan, position: usize) -> bool {
     }
 }
 
-/// Of a join also by what the column equals on the other side.
+/// Whether a predicate reaches a grouping below a join, through the column or the one that equals it on the other side.
 fn reaches_grouping_of_join(join: &Join, position: usize) -> bool {
     let (left, right) = (join.left.schema().fields().len(), join.right.schema().fields().len());
     if join.schema.fields().len() != left + right {

@@ -54,7 +54,7 @@ impl Part {
     }
 }
 
-/// The same part as DataFusion runs it.
+/// The part as a plan of DataFusion's, for the case that the engine refuses it.
 struct General {
     plan: LogicalPlan,
     has_joins: bool,

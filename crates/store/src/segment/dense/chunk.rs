@@ -376,7 +376,7 @@ fn spread(
     Ok(())
 }
 
-/// The same for texts: lengths and bytes are compressed together.
+/// Spreads texts, whose lengths and bytes are compressed together.
 fn spread_texts(
     bytes: &[u8],
     count: usize,

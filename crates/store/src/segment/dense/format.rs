@@ -128,7 +128,7 @@ pub(super) struct PageEntry {
     pub(super) value_bytes: u32,
     /// Rows that aren't null.
     pub(super) values: u32,
-    /// Of all its bytes.
+    /// The checksum of all bytes of the page.
     pub(super) checksum: u32,
 }
 
@@ -157,12 +157,12 @@ impl ChunkHead {
         bytes
     }
 
-    /// Bytes of the head, without the tables, of a chunk of so many rows.
+    /// Bytes of the head of a chunk with `rows` rows, without the tables.
     pub(super) fn bytes(rows: usize) -> usize {
         HEAD_BYTES + rows.div_ceil(PAGE_ROWS) * ENTRY_BYTES + CHECKSUM_BYTES
     }
 
-    /// Reads the head of a chunk of so many rows; `None` for bytes that are none, or whose checksum is wrong.
+    /// Reads the head of a chunk with `rows` rows; `None` if the bytes are no head, or its checksum is wrong.
     pub(super) fn decode(chunk: &[u8], rows: usize) -> Option<ChunkHead> {
         let of_head = ChunkHead::bytes(rows);
         let head = chunk.get(..of_head)?;

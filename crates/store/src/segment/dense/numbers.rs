@@ -14,7 +14,7 @@ use super::format::{CHUNK_ROWS, Kind, PAGE_ROWS};
 /// Strength of pco, of 12.
 const LEVEL: usize = 8;
 
-/// The codec's tables of a chunk, and its pages, which hold so many values each; none has no bytes.
+/// The codec's tables of a chunk, and the bytes of each page. A page without values has no bytes.
 pub(super) struct Compressed {
     pub(super) tables: Vec<u8>,
     pub(super) pages: Vec<Vec<u8>>,
@@ -93,7 +93,7 @@ impl Tables {
         }
     }
 
-    /// Decodes a page that has so many values into the front of `numbers`; floats as their bits.
+    /// Decodes a page of `values` values into the front of `numbers`; floats as their bits.
     pub(super) fn decode(&self, page: &[u8], values: usize, numbers: &mut Vec<i64>) -> Result<(), String> {
         if values > PAGE_ROWS {
             return Err(format!("{values} values of a page"));

@@ -195,7 +195,7 @@ impl<W: Write> Sink<W> {
     }
 }
 
-/// A range in pieces of so many rows.
+/// Splits a range into pieces of `each` rows.
 fn pieces(rows: Range<usize>, each: usize) -> impl Iterator<Item = Range<usize>> {
     rows.clone().step_by(each).map(move |start| start..(start + each).min(rows.end))
 }

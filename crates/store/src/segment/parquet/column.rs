@@ -169,7 +169,7 @@ impl Column {
         let first = self.pages.partition_point(|page| page.rows.end <= rows.start);
         let behind = self.pages.partition_point(|page| page.rows.start < rows.end);
         if let Some((first, last)) = self.pages.get(first..behind).and_then(|pages| pages.first().zip(pages.last())) {
-            // Those of a row group stand behind each other.
+            // The pages of a row group are adjacent.
             if first.group == last.group {
                 let dictionary = self.groups[first.group].dictionary.as_ref();
                 let near = dictionary

@@ -41,7 +41,7 @@ fn delta_block(bytes: &[u8], count: Option<usize>, mut give: impl FnMut(&[i64]))
         let widths = bytes.get(at..at.checked_add(minis)?)?;
         at += minis;
         for width in widths {
-            // Those behind the last number aren't there.
+            // The block ends with the last number: further miniblocks aren't stored.
             if left == 0 {
                 break;
             }

@@ -61,7 +61,7 @@ pub(in crate::segment) enum Values {
         ends: Vec<usize>,
         bytes: Vec<u8>,
         coded: Arc<StringArray>,
-        /// The same with zeros behind each, and how long it is, where all are short and fewer than the rows.
+        /// The texts padded with zeros, each with its length, if all are short and fewer than the rows.
         padded: Vec<([u8; PADDED_BYTES], u8)>,
     },
 }
@@ -69,7 +69,7 @@ pub(in crate::segment) enum Values {
 /// Bytes that are copied at once for a short text.
 const PADDED_BYTES: usize = 16;
 
-/// Texts with zeros behind each, and how long it is; none if one is longer, or there are more than so many.
+/// The texts padded with zeros, each with its length; none if one is too long, or if there are more than `most`.
 fn padded(texts: &StringArray, most: usize) -> Vec<([u8; PADDED_BYTES], u8)> {
     let padded = |text: Option<&str>| {
         let text = text.unwrap_or_default().as_bytes();
