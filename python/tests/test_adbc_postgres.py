@@ -87,6 +87,22 @@ def test_tables_are_listed(server: Postgres) -> None:
         assert "trade" in str(some) and "kinds" not in str(some)
 
 
+def test_columns_of_all_tables_are_listed(server: Postgres) -> None:
+    address = server.url.rpartition("/")[0] + "/splay"
+    with adbc.connect(f"postgresql://{address}", autocommit=True) as connection:
+        for depth in ("columns", "all"):
+            (catalog,) = [found for found in connection.adbc_get_objects(depth=depth).read_all().to_pylist() if found["catalog_db_schemas"]]
+            schemas = {schema["db_schema_name"]: schema["db_schema_tables"] for schema in catalog["catalog_db_schemas"]}
+            tables = {table["table_name"]: table for table in schemas["public"]}
+            columns = {column["column_name"]: column for column in tables["kinds"]["table_columns"]}
+            assert list(columns)[:3] == ["time", "sym", "flag"]
+            assert (columns["time"]["ordinal_position"], columns["time"]["xdbc_type_name"]) == (1, "timestamptz")
+            assert columns["depth"]["xdbc_type_name"] == "_float8"
+            assert not tables["kinds"]["table_constraints"]
+        some = connection.adbc_get_objects(depth="all", table_name_filter="trade", column_name_filter="pri%").read_all().to_pylist()
+        assert "price" in str(some) and "note" not in str(some)
+
+
 def test_columns_of_a_table_are_told(server: Postgres) -> None:
     with adbc.connect(f"postgresql://{server.url}", autocommit=True) as connection:
         schema = connection.adbc_get_table_schema("trade")

@@ -238,6 +238,37 @@ def test_statements_are_kept_under_names(server: Postgres, kind: type) -> None:
                 connection.execute(statement)
 
 
+@pytest.mark.parametrize("kind", [psycopg.ClientCursor, psycopg.Cursor])
+def test_prepare_tells_the_faults_of_its_statement(server: Postgres, kind: type) -> None:
+    errors = psycopg.errors
+    with psycopg.connect(server.address, autocommit=True, cursor_factory=kind) as connection:
+        for statement, error in [
+            ("select nope from trade", errors.UndefinedColumn),
+            ("select * from nowhere", errors.UndefinedTable),
+            ("select nope from trade where sym = $1", errors.UndefinedColumn),
+            ("selec 1", errors.SyntaxError),
+            ("select price from trade where", errors.SyntaxError),
+            ("select price from trade where sym = $1 and", errors.SyntaxError),
+            ("select nofunction(price) from trade", errors.UndefinedFunction),
+            ("insert into nowhere values (1)", errors.UndefinedTable),
+            ("insert into trade (time, nope) values ($1, $2)", errors.UndefinedColumn),
+            ("insert into trade select nope from trade", errors.UndefinedColumn),
+            ("update trade set nope = 1", errors.UndefinedColumn),
+            ("delete from trade where nope = $1", errors.UndefinedColumn),
+        ]:
+            with pytest.raises(error):
+                connection.execute(f"prepare faulty as {statement}")
+        # None of them is kept, and what only values make sound is.
+        for statement, values in [
+            ("select count(*) from trade where sym = $1 limit $2", "'IBM', 1"),
+            ("select count(*) from trade where time < now() - interval $1", "'5 minutes'"),
+            ("select time_bucket($1, time) from trade limit 1", "'5 minutes'"),
+        ]:
+            connection.execute(f"prepare faulty as {statement}")
+            assert len(connection.execute(f"execute faulty({values})").fetchall()) == 1
+            connection.execute("deallocate faulty")
+
+
 def test_the_end_of_a_transaction_leads_settings_back(server: Postgres) -> None:
     with psycopg.connect(server.address) as connection:
         connection.execute("set local application_name = 'inner'")

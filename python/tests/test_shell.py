@@ -66,6 +66,13 @@ def test_statements_are_kept_under_names(folder):
         assert "| p " in done.stdout and "DELETE" in done.stdout and done.stdout.count("1 row") == 2, done.stdout
 
 
+def test_prepare_tells_the_faults_of_its_statement(folder):
+    text = "prepare later as select nope from trade where sym = $1; select 'not run' as said"
+    for arguments, given in [(("shell", folder), text), (("sql", folder, text), None)]:
+        done = command(*arguments, text=given)
+        assert done.returncode == 1 and "nope" in done.stderr and "not run" not in done.stdout, (done.stdout, done.stderr)
+
+
 def test_the_first_fault_of_a_pipe_ends_it(folder):
     done = command("shell", folder, text="select 1 as one; select nope from trade; select 2 as two;")
     assert done.returncode == 1 and "one" in done.stdout and "two" not in done.stdout

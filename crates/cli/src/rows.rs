@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 use splay_ipc::StreamReader;
 use splay_server::client::Client;
 use splay_sql::{
-    Answer, IntoFiles, Parameters, Progress, RunBy, ScalarValue, Session, StatementStats, Stop, Waited, is_change,
+    Answer, IntoFiles, NamedStatement, NamedStatements, Parameters, Progress, Resolved, RunBy, ScalarValue, Session,
+    StatementStats, Stop, Waited, is_change,
 };
 use splay_store::Kept;
 
@@ -47,6 +48,20 @@ pub enum Started<'a> {
 }
 
 impl Source {
+    /// What a statement comes to. Of a session of this process, the statement of a `PREPARE` is planned at once; a server tells its faults when it
+    /// is executed.
+    pub fn resolve<'t>(
+        &self,
+        named: &mut NamedStatements,
+        text: &'t str,
+        stopped: &AtomicBool,
+    ) -> Result<Resolved<'t>> {
+        if let (Source::Local(session), Some(statement)) = (self, NamedStatement::of(text)?) {
+            session.check_named(&statement, Stop::when(&|| stopped.load(Ordering::Relaxed)))?;
+        }
+        Ok(named.resolve(text)?)
+    }
+
     /// Runs a statement until `stopped` is set. One of this process tells `progress` how far it is.
     pub fn start<'a>(
         &self,

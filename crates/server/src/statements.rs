@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef, UInt64Type};
 use futures::Stream;
-use splay_sql::{Answer, AnswerMemory, Parameters, Session, StatementStats, Stop, Waited};
+use splay_sql::{Answer, AnswerMemory, NamedStatement, Parameters, Session, StatementStats, Stop, Waited};
 use splay_store::Quota;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -327,6 +327,11 @@ impl Statements {
     /// Types that the placeholders of a statement that changes something have, as far as they have some.
     pub(crate) async fn describe_change(&self, text: String) -> Outcome<Vec<(String, DataType)>> {
         self.with_session(move |session, stop| session.describe_change(&text, stop)).await
+    }
+
+    /// Tells the faults of a statement that `PREPARE` keeps.
+    pub(crate) async fn check_named(&self, statement: NamedStatement) -> Outcome<()> {
+        self.with_session(move |session, stop| session.check_named(&statement, stop)).await
     }
 
     /// Waits for a place, if somebody may have one more statement.

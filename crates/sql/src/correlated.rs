@@ -371,6 +371,12 @@ impl Domain {
                 LogicalPlanBuilder::from(input).project(renamed.chain(self.columns()))
             }),
             LogicalPlan::Sort(sort) => self.below(&sort.input),
+            // Lists of the row around the query, in its `FROM`.
+            LogicalPlan::Subquery(query) => self.below(&query.subquery),
+            LogicalPlan::Unnest(unnest) => self.over(&unnest.input, |input| {
+                LogicalPlanBuilder::from(input)
+                    .unnest_columns_with_options(unnest.exec_columns.clone(), unnest.options.clone())
+            }),
             LogicalPlan::Distinct(Distinct::All(input)) => {
                 self.over(input, |input| LogicalPlanBuilder::from(input).distinct())
             }

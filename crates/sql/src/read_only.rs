@@ -21,6 +21,7 @@ use crate::joins;
 use crate::limits::{self, StatementLimits};
 use crate::names::Written;
 use crate::resolve::{name_hidden_tables_apart, resolve};
+use crate::unnest_joins;
 use crate::unsupported;
 use crate::walk::visit;
 
@@ -49,6 +50,7 @@ pub(crate) async fn plan(
         joins::arrange(&mut statement)?;
     }
     let plan = state.statement_to_plan(statement).await?;
+    let plan = unnest_joins::without_joins(plan)?;
     limits::check_plan(&plan)?;
     let plan = with_own_calendars(plan, state.config())?;
     // The list of what reads is ours; this one is DataFusion's.

@@ -9,6 +9,7 @@
 //!   have one name are named as they are written (`casts.rs`).
 //! - `arg_max(x, y)` is `first(x ORDER BY y DESC)` of the rows in which neither is null, and `strftime` is `to_char`; other names of functions are
 //!   in `calls.rs`, `names_of_calls.rs` and `templates.rs`.
+//! - `unnest` in `FROM` has PostgreSQL's names, and `WITH ORDINALITY` (`unnest.rs`).
 //! - Differences with another sign, slices, intervals in other words: `forms.rs`. Tables of `WITH` that hide others: `hidden_tables.rs`, before all else.
 //! - `FETCH FIRST n ROWS ONLY` is `LIMIT n`, `ORDER BY ALL` the order by all columns, `SEMI JOIN` and `ANTI JOIN` those of the left side, and
 //!   `QUALIFY` may read no window where the select list does (`clauses.rs`).
@@ -26,6 +27,7 @@ mod hidden_tables;
 mod names_of_calls;
 mod order_keys;
 mod templates;
+mod unnest;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -45,6 +47,7 @@ use crate::names::SAME_NAME;
 use crate::walk::{change_expressions, visit_mut};
 
 pub(crate) use self::names_of_calls::call;
+pub(crate) use self::unnest::is_unnest;
 
 /// Completes a statement.
 ///
@@ -121,6 +124,7 @@ impl VisitorMut for Resolver<'_> {
         if select.flavor == SelectFlavor::FromFirstNoSelect && select.projection.is_empty() {
             select.projection.push(SelectItem::Wildcard(WildcardAdditionalOptions::default()));
         }
+        flow(unnest::complete(select))?;
         clauses::complete_joins(select);
         clauses::complete_qualify(select);
         clauses::complete_group(select, self.compared.state);

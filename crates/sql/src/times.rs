@@ -2,6 +2,7 @@
 //!
 //! - `time >= '2024-03-04 09:30'`, `TIMESTAMP '2024-03-04 09:30Z'` and `to_timestamp('2024-03-04 09:30')` are read as
 //!   if they had `:00` after the minute, because Arrow's parser requires seconds.
+//! - Texts that aren't literals are completed where they are read (`text_times.rs`): `t::timestamp`, `time >= t`, `to_timestamp(t)`.
 //! - `date = 2024-03-04` is the number 2017, and is refused. DataFusion would take it for days since 1970.
 
 use std::borrow::Cow;
@@ -9,11 +10,12 @@ use std::borrow::Cow;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
-use datafusion::logical_expr::expr::{Between, Cast, InList, ScalarFunction};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, ScalarUDF};
+use datafusion::logical_expr::expr::{Between, Cast, InList, ScalarFunction, TryCast};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF};
 use splay_functions::walk::{Walk, WalkPlan};
 
 use crate::numbers::{rewritten, schema_below};
+use crate::text_times;
 
 /// The form of a time to the minute.
 const MINUTE: &str = "0000-00-00 00:00";
@@ -28,7 +30,7 @@ pub(crate) fn complete(plan: LogicalPlan) -> Result<LogicalPlan> {
         let schema = schema_below(node);
         node.walk_expressions(|expr| {
             expr.apply(|expr| {
-                has_short |= short(expr).is_some();
+                has_short |= short(expr).is_some() || reads_text(expr, &schema);
                 check(expr, &schema)?;
                 Ok(TreeNodeRecursion::Continue)
             })
@@ -52,14 +54,48 @@ fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
     Ok(())
 }
 
+/// Whether an expression reads a text that isn't a literal as a time.
+fn reads_text(expr: &Expr, schema: &DFSchema) -> bool {
+    let is_text = |expr: &Expr| is_text_to_complete(expr, schema);
+    let is_time = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Timestamp(_, _)));
+    match expr {
+        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
+            matches!(field.data_type(), DataType::Timestamp(_, _)) && is_text(expr)
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() => {
+            is_text(left) && is_time(right) || is_text(right) && is_time(left)
+        }
+        Expr::Between(Between { expr, low, high, .. }) => (is_text(low) || is_text(high)) && is_time(expr),
+        Expr::InList(InList { expr, list, .. }) => list.iter().any(is_text) && is_time(expr),
+        Expr::ScalarFunction(ScalarFunction { func, args }) => is_of_text(func) && args.first().is_some_and(is_text),
+        _ => false,
+    }
+}
+
+/// Whether an expression is a text that isn't a literal.
+fn is_text_to_complete(expr: &Expr, schema: &DFSchema) -> bool {
+    !matches!(expr, Expr::Literal(_, _) | Expr::Placeholder(_))
+        && !text_times::is_completed(expr)
+        && expr.get_type(schema).is_ok_and(|data_type| text_times::is_text(&data_type))
+}
+
 fn completed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_time = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Timestamp(_, _)));
+    let to_seconds = |expr: Expr| match is_text_to_complete(&expr, schema) {
+        true => text_times::completed(expr),
+        false => to_seconds(expr),
+    };
     let boxed = |side: Box<Expr>| Box::new(to_seconds(*side));
     Ok(match expr {
         Expr::Cast(Cast { expr, field }) if matches!(field.data_type(), DataType::Timestamp(_, _)) => {
             Transformed::yes(Expr::Cast(Cast { expr: boxed(expr), field }))
         }
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_time(&left) || is_time(&right) => {
+        Expr::TryCast(TryCast { expr, field }) if matches!(field.data_type(), DataType::Timestamp(_, _)) => {
+            Transformed::yes(Expr::TryCast(TryCast { expr: boxed(expr), field }))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if op != Operator::StringConcat && (is_time(&left) || is_time(&right)) =>
+        {
             Transformed::yes(Expr::BinaryExpr(BinaryExpr { left: boxed(left), op, right: boxed(right) }))
         }
         Expr::Between(Between { expr, negated, low, high }) if is_time(&expr) => {
@@ -97,7 +133,7 @@ fn short(expr: &Expr) -> Option<&str> {
 }
 
 /// Whether a text is a date and a time to the minute, with a zone behind it or without.
-fn is_to_the_minute(text: &str) -> bool {
+pub(crate) fn is_to_the_minute(text: &str) -> bool {
     let Some((begin, zone)) = text.split_at_checked(MINUTE.len()) else { return false };
     let is_time = begin.bytes().zip(MINUTE.bytes()).all(|(byte, form)| match form {
         b'0' => byte.is_ascii_digit(),

@@ -16,6 +16,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::error::{Error, Result, fault};
 use crate::joins;
+use crate::resolve::is_unnest;
 use crate::syntax::is_word;
 
 /// Window functions that can leave out nulls, besides the aggregates that say so.
@@ -232,8 +233,8 @@ pub(crate) fn check_relation(relation: &TableFactor) -> Result<()> {
             refuse(sample.is_some(), "TABLESAMPLE")?;
             alias.iter().try_for_each(check_alias)
         }
-        TableFactor::Function { lateral: _, name: _, args: _, with_ordinality, alias } => {
-            refuse(*with_ordinality, "WITH ORDINALITY")?;
+        TableFactor::Function { lateral: _, name, args: _, with_ordinality, alias } => {
+            refuse(*with_ordinality && !is_unnest(name), "WITH ORDINALITY")?;
             alias.iter().try_for_each(check_alias)
         }
         TableFactor::NestedJoin { table_with_joins, alias } => {

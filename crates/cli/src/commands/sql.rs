@@ -51,7 +51,7 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
     let shown = Shown { rows, size, is_vertical: false, is_ascii };
     let (never, mut named) = (AtomicBool::new(false), NamedStatements::default());
     for statement in statements {
-        let resolved = match named.resolve(statement)? {
+        let resolved = match source.resolve(&mut named, statement, &never)? {
             Resolved::Statement(statement) => statement,
             Resolved::Done => continue,
         };

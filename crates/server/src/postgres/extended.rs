@@ -493,7 +493,7 @@ impl Connection {
                     Command::Cursor(cursor) => {
                         self.cursor(cursor, (portal.values.clone(), &portal.formats), false).await?
                     }
-                    command => self.show(command, false),
+                    command => self.show_checked(command, false).await?,
                 },
                 Err(refusal) => Err(refusal),
             },

@@ -76,7 +76,7 @@ impl Connection {
         let checked = command.and_then(|command| self.check_transaction(command.as_ref()).map(|()| command));
         let executed = match checked {
             Ok(Some(Command::Cursor(cursor))) => return self.cursor(&cursor, (Vec::new(), &[]), true).await,
-            Ok(Some(command)) => return Ok(self.show(&command, true)),
+            Ok(Some(command)) => return self.show_checked(&command, true).await,
             Ok(None) => self.executed(statement),
             Err(refusal) => Err(refusal),
         };
@@ -141,8 +141,26 @@ impl Connection {
         }
     }
 
+    /// As [`Connection::show`]; the statement of a `PREPARE` is planned before, which tells its faults.
+    pub(super) async fn show_checked(&mut self, command: &Command, with_columns: bool) -> Answered<()> {
+        if let Command::Prepare(statement) = command {
+            let statements = match self.check(Role::Read) {
+                Ok(()) => self.statements().await,
+                Err(refusal) => Err(refusal),
+            };
+            let checked = match statements {
+                Ok(statements) => statements.check_named(statement.clone()).await.map_err(Refusal::from),
+                Err(refusal) => Err(refusal),
+            };
+            if let Err(refusal) = checked {
+                return Ok(Err(refusal));
+            }
+        }
+        Ok(self.show(command, with_columns))
+    }
+
     /// Does what a command says and tells its answer.
-    pub(super) fn show(&mut self, command: &Command, with_columns: bool) -> Result<(), Refusal> {
+    fn show(&mut self, command: &Command, with_columns: bool) -> Result<(), Refusal> {
         let tag = self.tag(command);
         let value_shown = self.command(command)?;
         if let (Some(value_shown), Some(columns)) = (value_shown, shown(command)) {

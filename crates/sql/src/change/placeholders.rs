@@ -7,8 +7,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use splay_engine::Stop;
 use splay_store::TableSpec;
 
+use super::run::given_positions;
 use super::statement::Statement;
-use super::table_to_change;
+use super::{positions, table_to_change};
 use crate::access;
 use crate::error::Result;
 use crate::session::Session;
@@ -48,6 +49,37 @@ impl Session {
             typed.extend(described.into_iter().filter_map(|(name, held)| Some((name, held?))));
         }
         Ok(typed)
+    }
+
+    /// Plans what a changing statement reads, to find names that aren't there.
+    ///
+    /// # Errors
+    /// Those of [`Session::change`]. Some tell of forms that only a plan of the whole statement has, such as the type of a placeholder.
+    pub(crate) fn check_change(&self, text: &str, stop: Stop<'_>) -> Result<()> {
+        self.describe_change(text, stop)?;
+        let query = match Statement::of(text)? {
+            Some(Statement::Insert { table, columns, query, .. }) => {
+                let spec = table_to_change(self.database(), &table)?.snapshot()?.spec().clone();
+                if let Some(columns) = &columns {
+                    given_positions(&spec, columns)?;
+                }
+                query
+            }
+            Some(Statement::Update { table, set, condition }) => {
+                let spec = table_to_change(self.database(), &table)?.snapshot()?.spec().clone();
+                let (columns, values): (Vec<String>, Vec<String>) = set.into_iter().unzip();
+                positions(&spec, &columns)?;
+                let values: Vec<String> =
+                    values.iter().enumerate().map(|(at, value)| format!("({value}) AS \"__{at}\"")).collect();
+                let condition = condition.map_or_else(String::new, |condition| format!(" WHERE {condition}"));
+                format!("SELECT {} FROM {}{condition}", values.join(", "), quoted(&table))
+            }
+            Some(Statement::Delete { table, condition: Some(condition) }) => {
+                format!("SELECT 1 FROM {} WHERE {condition}", quoted(&table))
+            }
+            _ => return Ok(()),
+        };
+        self.describe_until(&query, stop).map(drop)
     }
 }
 

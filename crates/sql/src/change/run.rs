@@ -369,7 +369,7 @@ pub(crate) fn positions(spec: &TableSpec, columns: &[String]) -> Result<Vec<usiz
 }
 
 /// Positions of the columns of rows that come for a table, by names. Its date may be among them, though it keeps none: behind the others.
-fn given_positions(spec: &TableSpec, columns: &[String]) -> Result<Vec<usize>> {
+pub(super) fn given_positions(spec: &TableSpec, columns: &[String]) -> Result<Vec<usize>> {
     let (mut own, mut date) = (Vec::with_capacity(columns.len()), None);
     for (place, column) in columns.iter().enumerate() {
         if date.is_none() && spec.is_virtual_date(column) {

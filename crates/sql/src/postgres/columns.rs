@@ -1,4 +1,5 @@
-//! Columns of the tables of `pg_catalog`, as PostgreSQL 16 names them: those that clients ask for. `i` is a number, `t` a text, `b` true or false.
+//! Columns of the tables of `pg_catalog`, as PostgreSQL 16 names them: those that clients ask for. `i` is a number, `t` a text, `b` true or false,
+//! `n` a list of numbers.
 
 /// Tables that have rows.
 pub(super) const WITH_ROWS: [(&str, &str); 12] = [
@@ -61,7 +62,7 @@ pub(super) const EMPTY: [(&str, &str); 36] = [
     (
         "pg_constraint",
         "oid:i conname:t connamespace:i contype:t condeferrable:b condeferred:b convalidated:b conrelid:i contypid:i conindid:i conparentid:i \
-         confrelid:i confupdtype:t confdeltype:t confmatchtype:t conislocal:b coninhcount:i connoinherit:b conkey:t confkey:t conbin:t",
+         confrelid:i confupdtype:t confdeltype:t confmatchtype:t conislocal:b coninhcount:i connoinherit:b conkey:n confkey:n conbin:t",
     ),
     ("pg_conversion", "oid:i conname:t connamespace:i conowner:i"),
     ("pg_cursors", "name:t statement:t is_holdable:b is_binary:b is_scrollable:b"),
@@ -76,7 +77,7 @@ pub(super) const EMPTY: [(&str, &str); 36] = [
     (
         "pg_index",
         "indexrelid:i indrelid:i indnatts:i indnkeyatts:i indisunique:b indnullsnotdistinct:b indisprimary:b indisexclusion:b indimmediate:b \
-         indisclustered:b indisvalid:b indcheckxmin:b indisready:b indislive:b indisreplident:b indkey:t indcollation:t indclass:t indoption:t \
+         indisclustered:b indisvalid:b indcheckxmin:b indisready:b indislive:b indisreplident:b indkey:n indcollation:n indclass:n indoption:n \
          indexprs:t indpred:t",
     ),
     ("pg_indexes", "schemaname:t tablename:t indexname:t tablespace:t indexdef:t"),

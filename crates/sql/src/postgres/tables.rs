@@ -295,6 +295,11 @@ fn table(columns: &str, rows: &[Row]) -> Result<MemTable> {
                 let truth = |value| matches!(value, Value::Truth(true));
                 (DataType::Boolean, Arc::new(values.map(truth).map(Some).collect::<BooleanArray>()))
             }
+            "n" => {
+                let list = DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true)));
+                let array = new_null_array(&list, rows.len());
+                (list, array)
+            }
             // Lists that there are none of.
             _ if name.ends_with("acl") || name.ends_with("options") => {
                 let list = DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)));

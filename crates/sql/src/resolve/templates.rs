@@ -179,7 +179,7 @@ pub(super) fn written_out(call: &Function) -> Result<Option<Expr>> {
 }
 
 /// A template with arguments in the place of its parameters.
-fn filled(template: &str, args: &[&Expr]) -> Result<Expr> {
+pub(super) fn filled(template: &str, args: &[&Expr]) -> Result<Expr> {
     let parsed = Parser::new(&GenericDialect {}).try_with_sql(template).and_then(|mut parser| parser.parse_expr());
     let mut expression = parsed.map_err(|error| Error::Internal { message: error.to_string() })?;
     change_expressions(&mut expression, |inner| {

@@ -178,7 +178,8 @@ impl Shell {
             Some(said) => return say!("{said}"),
             None => {}
         }
-        match self.named.resolve(text)? {
+        self.interrupted.store(false, Ordering::Relaxed);
+        match self.source.resolve(&mut self.named, text, &self.interrupted)? {
             Resolved::Statement(text) => self.run_as(&text, self.settings.mode),
             Resolved::Done => Ok(()),
         }

@@ -1,0 +1,90 @@
+//! `with_seconds(text)`: times to the minute with `:00` behind them, in the columns of texts that a statement reads as times. Arrow's parser requires
+//! seconds.
+//!
+//! `times.rs` puts it around what is cast to a time or compared with one. A block without such a time is given back as it is; the cost is one look at
+//! each text.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{Array, ArrayRef, AsArray, GenericStringArray, OffsetSizeTrait};
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use crate::times::{is_to_the_minute, with_seconds};
+
+static WITH_SECONDS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    let signature = Signature::any(1, Volatility::Immutable);
+    Arc::new(ScalarUDF::from(WithSeconds { signature }))
+});
+
+/// A text with seconds, if it is a time to the minute.
+pub(crate) fn completed(text: Expr) -> Expr {
+    WITH_SECONDS.call(vec![text])
+}
+
+/// Whether an expression is one of [`completed`].
+pub(crate) fn is_completed(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if call.func.name() == WITH_SECONDS.name())
+}
+
+/// Whether values are texts, by themselves or by number.
+pub(crate) fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 => true,
+        DataType::Dictionary(_, values) => is_text(values),
+        _ => false,
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct WithSeconds {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for WithSeconds {
+    fn name(&self) -> &str {
+        "with_seconds"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types[0].clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(match &args.args[0] {
+            ColumnarValue::Array(texts) => ColumnarValue::Array(in_block(texts)),
+            ColumnarValue::Scalar(text) => {
+                let one = in_block(&text.to_array()?);
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?)
+            }
+        })
+    }
+}
+
+fn in_block(texts: &ArrayRef) -> ArrayRef {
+    match texts.data_type() {
+        DataType::Utf8 => in_texts(texts.as_string::<i32>()).unwrap_or_else(|| Arc::clone(texts)),
+        DataType::LargeUtf8 => in_texts(texts.as_string::<i64>()).unwrap_or_else(|| Arc::clone(texts)),
+        DataType::Dictionary(_, _) => {
+            let dictionary = texts.as_any_dictionary();
+            dictionary.with_values(in_block(dictionary.values()))
+        }
+        _ => Arc::clone(texts),
+    }
+}
+
+/// `None` if no text is a time to the minute.
+fn in_texts<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> Option<ArrayRef> {
+    let has_short = texts.iter().flatten().any(is_to_the_minute);
+    has_short.then(|| {
+        let completed = texts.iter().map(|text| text.map(with_seconds));
+        Arc::new(completed.collect::<GenericStringArray<O>>()) as ArrayRef
+    })
+}
