@@ -95,8 +95,8 @@ def test_columns_of_all_tables_are_listed(server: Postgres) -> None:
             schemas = {schema["db_schema_name"]: schema["db_schema_tables"] for schema in catalog["catalog_db_schemas"]}
             tables = {table["table_name"]: table for table in schemas["public"]}
             columns = {column["column_name"]: column for column in tables["kinds"]["table_columns"]}
-            assert list(columns)[:3] == ["time", "sym", "flag"]
-            assert (columns["time"]["ordinal_position"], columns["time"]["xdbc_type_name"]) == (1, "timestamptz")
+            assert [columns[name]["ordinal_position"] for name in ("time", "sym", "flag")] == [1, 2, 3]
+            assert columns["time"]["xdbc_type_name"] == "timestamptz"
             assert columns["depth"]["xdbc_type_name"] == "_float8"
             assert not tables["kinds"]["table_constraints"]
         some = connection.adbc_get_objects(depth="all", table_name_filter="trade", column_name_filter="pri%").read_all().to_pylist()

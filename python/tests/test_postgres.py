@@ -269,6 +269,21 @@ def test_prepare_tells_the_faults_of_its_statement(server: Postgres, kind: type)
             connection.execute("deallocate faulty")
 
 
+@pytest.mark.parametrize("driver", ["psycopg", "psycopg2"])
+def test_inspectors_ask_for_keys_indexes_and_options(server: Postgres, driver: str) -> None:
+    engine = sqlalchemy.create_engine(f"postgresql+{driver}://{server.url}")
+    told = sqlalchemy.inspect(engine)
+    assert "public" in told.get_schema_names() and not any(name.startswith("pg_") for name in told.get_schema_names())
+    assert told.get_pk_constraint("kinds")["constrained_columns"] == []
+    for get in (told.get_indexes, told.get_foreign_keys, told.get_unique_constraints, told.get_check_constraints):
+        assert get("kinds") == []
+    assert told.get_table_options("kinds") == {}
+    every = sqlalchemy.MetaData()
+    every.reflect(engine)
+    assert {"time", "sym", "depth"} <= set(every.tables["kinds"].columns.keys())
+    assert len(pd.read_sql_table("trade", engine)) == 1000
+
+
 def test_the_end_of_a_transaction_leads_settings_back(server: Postgres) -> None:
     with psycopg.connect(server.address) as connection:
         connection.execute("set local application_name = 'inner'")

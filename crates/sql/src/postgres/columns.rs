@@ -52,9 +52,11 @@ pub(super) const WITH_ROWS: [(&str, &str); 12] = [
 ];
 
 /// Tables of what SplayDB has none of: there are never rows in them.
-pub(super) const EMPTY: [(&str, &str); 36] = [
+pub(super) const EMPTY: [(&str, &str); 45] = [
     ("pg_attrdef", "oid:i adrelid:i adnum:i adbin:t"),
+    ("pg_available_extensions", "name:t default_version:t installed_version:t comment:t"),
     ("pg_auth_members", "oid:i roleid:i member:i grantor:i admin_option:b inherit_option:b set_option:b"),
+    ("pg_cast", "oid:i castsource:i casttarget:i castfunc:i castcontext:t castmethod:t"),
     (
         "pg_collation",
         "oid:i collname:t collnamespace:i collowner:i collprovider:t collisdeterministic:b collencoding:i collcollate:t collctype:t",
@@ -66,6 +68,8 @@ pub(super) const EMPTY: [(&str, &str); 36] = [
     ),
     ("pg_conversion", "oid:i conname:t connamespace:i conowner:i"),
     ("pg_cursors", "name:t statement:t is_holdable:b is_binary:b is_scrollable:b"),
+    ("pg_db_role_setting", "setdatabase:i setrole:i setconfig:t"),
+    ("pg_default_acl", "oid:i defaclrole:i defaclnamespace:i defaclobjtype:t defaclacl:t"),
     ("pg_depend", "classid:i objid:i objsubid:i refclassid:i refobjid:i refobjsubid:i deptype:t"),
     ("pg_description", "objoid:i classoid:i objsubid:i description:t"),
     ("pg_enum", "oid:i enumtypid:i enumsortorder:i enumlabel:t"),
@@ -83,11 +87,17 @@ pub(super) const EMPTY: [(&str, &str); 36] = [
     ("pg_indexes", "schemaname:t tablename:t indexname:t tablespace:t indexdef:t"),
     ("pg_inherits", "inhrelid:i inhparent:i inhseqno:i inhdetachpending:b"),
     ("pg_language", "oid:i lanname:t lanowner:i lanispl:b"),
+    ("pg_largeobject_metadata", "oid:i lomowner:i lomacl:t"),
     ("pg_locks", "locktype:t database:i relation:i pid:i mode:t granted:b"),
     ("pg_matviews", "schemaname:t matviewname:t matviewowner:t tablespace:t hasindexes:b ispopulated:b definition:t"),
+    (
+        "pg_opclass",
+        "oid:i opcmethod:i opcname:t opcnamespace:i opcowner:i opcfamily:i opcintype:i opcdefault:b opckeytype:i",
+    ),
     ("pg_operator", "oid:i oprname:t oprnamespace:i oprowner:i"),
     ("pg_partitioned_table", "partrelid:i partstrat:t partnatts:i partdefid:i partattrs:t"),
     ("pg_policy", "oid:i polname:t polrelid:i polcmd:t polpermissive:b polroles:t polqual:t polwithcheck:t"),
+    ("pg_prepared_statements", "name:t statement:t prepare_time:t from_sql:b"),
     (
         "pg_proc",
         "oid:i proname:t pronamespace:i proowner:i prolang:i prokind:t provolatile:t prorettype:i proretset:b pronargs:i proargtypes:t \
@@ -104,12 +114,20 @@ pub(super) const EMPTY: [(&str, &str); 36] = [
     ("pg_stat_activity", "datid:i datname:t pid:i usename:t application_name:t client_addr:t state:t query:t"),
     ("pg_stat_user_tables", "relid:i schemaname:t relname:t seq_scan:i n_live_tup:i n_dead_tup:i"),
     ("pg_statistic_ext", "oid:i stxrelid:i stxname:t stxnamespace:i stxowner:i stxkind:t stxstattarget:i"),
+    ("pg_subscription", "oid:i subdbid:i subname:t subowner:i subenabled:b subconninfo:t subslotname:t"),
     ("pg_trigger", "oid:i tgrelid:i tgparentid:i tgname:t tgfoid:i tgtype:i tgenabled:t tgisinternal:b tgconstraint:i"),
+    ("pg_ts_config", "oid:i cfgname:t cfgnamespace:i cfgowner:i cfgparser:i"),
 ];
 
 /// The columns of a table.
 pub(super) fn columns(table: &str) -> Option<&'static str> {
     WITH_ROWS.iter().chain(EMPTY.iter()).find(|(name, _)| *name == table).map(|(_, columns)| *columns)
+}
+
+/// What a column holds, by its name, which tells its table.
+pub(super) fn kind_of(column: &str) -> Option<&'static str> {
+    let all = WITH_ROWS.iter().chain(EMPTY.iter()).flat_map(|(_, columns)| columns.split_whitespace());
+    all.filter_map(|held| held.split_once(':')).find(|(name, _)| *name == column).map(|(_, kind)| kind)
 }
 
 /// Whether a table never has rows.

@@ -23,10 +23,15 @@ enum Answers {
     NoText,
     Truth(bool),
     Number(i64),
+    /// Null, as a number: what isn't known.
+    NoNumber,
     FormatType,
     ToRegclass,
     ToRegtype,
     CurrentSetting,
+    /// The value that a setting without an effect is given.
+    SetConfig,
+    SizePretty,
     QuoteIdent,
     ParseIdent,
     /// The first number of a list's items.
@@ -36,12 +41,12 @@ enum Answers {
 }
 
 use Answers::{
-    ArrayLower, ArrayUpper, CurrentSetting, FormatType, NoText, Number, ParseIdent, QuoteIdent, Text, ToRegclass,
-    ToRegtype, Truth,
+    ArrayLower, ArrayUpper, CurrentSetting, FormatType, NoNumber, NoText, Number, ParseIdent, QuoteIdent, SetConfig,
+    SizePretty, Text, ToRegclass, ToRegtype, Truth,
 };
 
 /// Names and answers. There is one role, which may do what the connection's token allows.
-const FUNCTIONS: [(&str, Answers); 52] = [
+const FUNCTIONS: [(&str, Answers); 59] = [
     ("version", Text(concat!("PostgreSQL 16.0 (SplayDB ", env!("CARGO_PKG_VERSION"), ")"))),
     ("current_database", Text("splay")),
     ("pg_current_schema", Text("public")),
@@ -90,6 +95,13 @@ const FUNCTIONS: [(&str, Answers); 52] = [
     ("to_regclass", ToRegclass),
     ("to_regtype", ToRegtype),
     ("current_setting", CurrentSetting),
+    ("set_config", SetConfig),
+    ("pg_size_pretty", SizePretty),
+    ("pg_database_size", NoNumber),
+    ("pg_relation_size", NoNumber),
+    ("pg_table_size", NoNumber),
+    ("pg_tablespace_size", NoNumber),
+    ("pg_total_relation_size", NoNumber),
     ("quote_ident", QuoteIdent),
     ("parse_ident", ParseIdent),
     ("array_lower", ArrayLower),
@@ -124,7 +136,7 @@ impl ScalarUDFImpl for CatalogueFunction {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.answers {
             Truth(_) => DataType::Boolean,
-            Number(_) | ToRegclass | ToRegtype | ArrayLower | ArrayUpper => DataType::Int64,
+            Number(_) | NoNumber | ToRegclass | ToRegtype | ArrayLower | ArrayUpper => DataType::Int64,
             ParseIdent => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))),
             _ => DataType::Utf8,
         })
@@ -137,6 +149,22 @@ impl ScalarUDFImpl for CatalogueFunction {
             NoText => scalar(ScalarValue::Utf8(None)),
             Truth(truth) => scalar(ScalarValue::from(truth)),
             Number(number) => scalar(ScalarValue::from(number)),
+            NoNumber => scalar(ScalarValue::Int64(None)),
+            SetConfig => {
+                let [_, value, _] = args.args.as_slice() else {
+                    return exec_err!("set_config takes a setting, its value, and whether it is for the transaction");
+                };
+                match texts(&args, self.name)?.iter().flatten().find(|name| !name.eq_ignore_ascii_case("jit")) {
+                    None => Ok(ColumnarValue::Array(cast(&value.to_array(args.number_rows)?, &DataType::Utf8)?)),
+                    Some(name) => exec_err!("set_config doesn't change {name}: SET does"),
+                }
+            }
+            SizePretty => {
+                let [size] = args.args.as_slice() else { return exec_err!("pg_size_pretty takes a number of bytes") };
+                let sizes = numbers(size, args.number_rows)?;
+                let shown = sizes.iter().map(|size| size.map(size_text)).collect::<StringArray>();
+                Ok(ColumnarValue::Array(Arc::new(shown)))
+            }
             FormatType => {
                 let [oids, modifiers] = args.args.as_slice() else {
                     return exec_err!("format_type takes a type and its modifier");
@@ -167,6 +195,9 @@ impl ScalarUDFImpl for CatalogueFunction {
                     Some("server_encoding" | "client_encoding") => Ok(Some("UTF8")),
                     Some("standard_conforming_strings") => Ok(Some("on")),
                     Some("max_index_keys") => Ok(Some("32")),
+                    Some("max_identifier_length") => Ok(Some("128")),
+                    Some("default_table_access_method") => Ok(Some("heap")),
+                    Some("jit") => Ok(Some("off")),
                     None => Ok(None),
                     Some(_) if args.args.len() > 1 => Ok(None),
                     Some(other) => exec_err!("unrecognized configuration parameter \"{other}\""),
@@ -218,6 +249,18 @@ fn items(lists: &ColumnarValue, rows: usize, name: &str) -> Result<Int64Array> {
         }
         other => exec_err!("{name} takes a list of single values, and not {other}"),
     }
+}
+
+/// A size as PostgreSQL shows it: in the largest unit in which it has at least two digits.
+fn size_text(bytes: i64) -> String {
+    let (mut size, mut unit) = (i128::from(bytes) * 2, "bytes");
+    for larger in ["kB", "MB", "GB", "TB", "PB"] {
+        if size.abs() < 20 * 1024 {
+            break;
+        }
+        (size, unit) = (size / 1024, larger);
+    }
+    format!("{} {unit}", (size + size.signum()) / 2)
 }
 
 fn numbers(value: &ColumnarValue, rows: usize) -> Result<Int64Array> {
@@ -295,6 +338,20 @@ mod tests {
         }
         for text in ["", "a.", ".a", "1a", "a b", "\"\"", "\"a", "a-b", "a\"b\""] {
             assert!(parts_of(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_shown_in_their_unit() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (10_239, "10239 bytes"),
+            (10_240, "10 kB"),
+            (-20_000, "-20 kB"),
+            (123_456_789, "118 MB"),
+            (i64::MAX, "8192 PB"),
+        ] {
+            assert_eq!(size_text(bytes), text);
         }
     }
 

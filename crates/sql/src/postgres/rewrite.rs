@@ -8,6 +8,8 @@
 //! | `'trade'::regclass`, `'int4'::regtype` | the number |
 //! | `$1::regclass` | `to_regclass($1)` |
 //! | `relkind = ANY($1)` | `relkind = ANY($1::TEXT[])` |
+//! | `$1::oid[]` | `$1::bigint[]` |
+//! | `CASE WHEN typtype = 'c' THEN (SELECT …) END` | null: there are no composite types and domains |
 //! | `typreceive != 0` | `typreceive != '-'`: functions are names here |
 //! | `x::regtype` | `format_type(x, null)` |
 //! | `current_user` and its like | the user's name, where there are users; otherwise as the next ones |
@@ -24,14 +26,14 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Expr, FunctionArguments, Ident, ObjectName, ObjectNamePart,
-    Query, SelectItem, SetExpr, Statement, TableFactor, Value, Visitor, VisitorMut,
+    ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, Query, SelectItem, SetExpr, Statement, TableFactor, Value, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
-use super::without_rows::without_rows;
+use super::without_rows::{list_of, typed_null, without_rows};
 use super::{from_functions, is_in_catalogue, oid_of_class, types};
 use crate::information_schema;
 use crate::limits::TokenLimits;
@@ -244,10 +246,38 @@ fn change(expr: &mut Expr) {
             None
         }
         Expr::Cast { expr, data_type, .. } => cast(expr, data_type),
+        Expr::Case { operand: None, conditions, else_result, .. } => {
+            of_plain_types(conditions, else_result.as_deref_mut())
+        }
         _ => None,
     };
     if let Some(changed) = changed {
         *expr = changed;
+    }
+}
+
+/// Leaves out what a `CASE` makes of domains and composite types, of which there are none, by a query; the value that is left, if that is all.
+fn of_plain_types(conditions: &mut Vec<CaseWhen>, otherwise: Option<&mut Expr>) -> Option<Expr> {
+    let is_of_none = |when: &CaseWhen| {
+        let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = &when.condition else { return false };
+        let is_kind = column_name(left).is_some_and(|name| name.value.eq_ignore_ascii_case("typtype"));
+        is_kind && matches!(literal(right), Some("c" | "d")) && matches!(when.result, Expr::Subquery(_))
+    };
+    let query = conditions.iter().find(|when| is_of_none(when))?.result.to_string().to_ascii_lowercase();
+    conditions.retain(|when| !is_of_none(when));
+    if !conditions.is_empty() {
+        return None;
+    }
+    let (number, text) = (DataType::BigInt(None), DataType::Varchar(None));
+    let null = match (query.contains("array_agg"), query.contains("typid")) {
+        (true, true) => list_of(number),
+        (true, false) => list_of(text),
+        _ => number,
+    };
+    match otherwise {
+        Some(Expr::Value(value)) if value.value == Value::Null => Some(typed_null(null)),
+        Some(other) => Some(taken(other)),
+        None => Some(typed_null(null)),
     }
 }
 
@@ -337,6 +367,12 @@ fn name_no_function(column: &Expr, value: &mut Expr) {
 
 /// A cast to a type that only PostgreSQL has.
 fn cast(expr: &mut Expr, held: &mut DataType) -> Option<Expr> {
+    if let DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) = held
+        && matches!(item.to_string().to_ascii_lowercase().as_str(), "oid" | "pg_catalog.oid")
+    {
+        *held = list_of(DataType::BigInt(None));
+        return None;
+    }
     let name = match held {
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
             strip(name);
@@ -349,7 +385,14 @@ fn cast(expr: &mut Expr, held: &mut DataType) -> Option<Expr> {
         "regclass" if matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_))) => {
             Some(call("to_regclass", vec![taken(expr)]))
         }
-        "regclass" => literal(expr).map(|text| number(oid_of_class(text))),
+        "regclass" => match literal(expr) {
+            Some(text) => Some(number(oid_of_class(text))),
+            // A number stays one.
+            None => {
+                *held = DataType::BigInt(None);
+                None
+            }
+        },
         "regtype" => Some(match literal(expr) {
             Some(text) => number(types::named(text).map_or(0, i64::from)),
             None => call("format_type", vec![taken(expr), Expr::Value(Value::Null.into())]),
@@ -426,6 +469,10 @@ mod tests {
             (
                 "select oid from pg_class where oid = '007' and vin_id = '7'",
                 "SELECT oid FROM pg_class WHERE oid = '007' AND vin_id = '7'",
+            ),
+            (
+                "select case when t.typtype = 'd' then (select 1) else null end, relname::regclass from pg_type t where oid = any($1::oid[])",
+                "SELECT CAST(NULL AS BIGINT), relname::BIGINT FROM pg_type t WHERE oid = ANY($1::BIGINT[])",
             ),
             (
                 "with pg_locks as (select 1 as x) select x from pg_locks",

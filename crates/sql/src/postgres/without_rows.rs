@@ -1,11 +1,11 @@
 //! Selects from tables of the catalogue that never have rows: they are answered without looking at what they compute, which may have no plan.
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, ObjectNamePart, Select, SelectItem, SetExpr,
-    TableFactor, Value,
+    ArrayElemTypeDef, CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, ObjectNamePart, Select, SelectItem,
+    SetExpr, TableFactor, Value,
 };
 
-use super::columns::is_empty;
+use super::columns::{is_empty, kind_of};
 use super::rewrite::parts;
 use crate::walk::any_expression_outside_queries;
 
@@ -86,13 +86,45 @@ fn simplify(select: &mut Select) {
             alias.value.push('_');
         }
         names.push(alias.value.clone());
-        let kind = CastKind::Cast;
-        let null = Box::new(Expr::Value(Value::Null.into()));
-        let expr = Expr::Cast { kind, expr: null, data_type: DataType::Varchar(None), array: false, format: None };
+        let expr = match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => null_like(expr),
+            _ => continue,
+        };
         *item = SelectItem::ExprWithAlias { expr, alias };
     }
     (select.from, select.distinct) = (Vec::new(), None);
     select.selection = Some(Expr::Value(Value::Boolean(false).into()));
+}
+
+/// A null of the type that an expression has: of a column that of the catalogue, of items of a list a number, of others a text.
+fn null_like(expr: &Expr) -> Expr {
+    let is_of_items = matches!(expr, Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("unnest"));
+    let data_type = match expr {
+        Expr::Identifier(name) => data_type(&name.value),
+        Expr::CompoundIdentifier(names) => names.last().and_then(|name| data_type(&name.value)),
+        _ => is_of_items.then_some(DataType::BigInt(None)),
+    };
+    typed_null(data_type.unwrap_or(DataType::Varchar(None)))
+}
+
+fn data_type(column: &str) -> Option<DataType> {
+    match kind_of(&column.to_ascii_lowercase())? {
+        "i" => Some(DataType::BigInt(None)),
+        "b" => Some(DataType::Boolean),
+        "n" => Some(list_of(DataType::BigInt(None))),
+        _ => None,
+    }
+}
+
+/// The type of lists.
+pub(super) fn list_of(item: DataType) -> DataType {
+    DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(item), None))
+}
+
+/// A null of a type.
+pub(super) fn typed_null(data_type: DataType) -> Expr {
+    let expr = Box::new(Expr::Value(Value::Null.into()));
+    Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None }
 }
 
 /// The name that PostgreSQL gives to a column.

@@ -7,17 +7,19 @@
 //! | `(a, b) < (c, d)` | `a < c OR a = c AND b < d`, and the like, as in PostgreSQL |
 //! | `x[2:]`, `x[:2]`, `x[:]` | with 1 and -1 for the bound that isn't there |
 //! | `{'a': 1}.a` | `{'a': 1}['a']` |
+//! | `x LIKE p ESCAPE '/'` | with the backslash, in the pattern too |
 //! | `INTERVAL '1 day 02:03:04'`, `INTERVAL '1 quarter'` | `INTERVAL '1 day 2 hours 3 minutes 4 seconds'`, `INTERVAL '3 months'` |
 
 use std::borrow::Cow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, DataType, DateTimeField, Expr, Interval, Subscript, UnaryOperator, Value,
+    AccessExpr, BinaryOperator, DataType, DateTimeField, Expr, Interval, Subscript, UnaryOperator, Value, ValueWithSpan,
 };
 use splay_functions::NEGATED;
 
 use super::calls::text;
 use super::nothing;
+use super::templates::filled;
 
 /// Writes an expression as the planner takes it. What it contains is written so already.
 pub(super) fn complete(expression: &mut Expr) {
@@ -45,9 +47,49 @@ pub(super) fn complete(expression: &mut Expr) {
             access_chain[names..].iter_mut().for_each(complete_access);
         }
         Expr::Interval(interval) => complete_interval(interval),
+        Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
+            escape_by_backslash(pattern, escape_char);
+        }
         Expr::Cast { expr, data_type: DataType::Interval { .. }, .. } => complete_text(expr),
         _ => {}
     }
+}
+
+/// Escapes by the backslash, as DataFusion does, where a pattern escapes by another character that isn't a wildcard.
+fn escape_by_backslash(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) {
+    let Some(ValueWithSpan { value: Value::SingleQuotedString(by), .. }) = escape else { return };
+    if by.chars().count() != 1 || ["\\", "%", "_"].contains(&by.as_str()) {
+        return;
+    }
+    let escape_character = by.chars().next().unwrap_or_default();
+    if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(literal), .. }) = pattern {
+        *literal = by_backslash(literal, escape_character);
+        *escape = None;
+        return;
+    }
+    // Two of them are one; what stands for these meanwhile is in no pattern.
+    let template = "replace(replace(replace(replace($1, $4, concat($4, $4)), concat($2, $2), $3), $2, $4), $3, $2)";
+    let args = [pattern.clone(), text(by), text("\u{1}"), text("\\")];
+    if let Ok(other) = filled(template, &args.each_ref()) {
+        *pattern = other;
+        *escape = None;
+    }
+}
+
+/// A pattern that escapes by a character, by the backslash.
+fn by_backslash(pattern: &str, escape: char) -> String {
+    let (mut escaped, mut characters) = (String::with_capacity(pattern.len()), pattern.chars());
+    while let Some(character) = characters.next() {
+        match character {
+            character if character == escape => match characters.next() {
+                Some(next) if next == escape => escaped.push(escape),
+                next => escaped.extend(std::iter::once('\\').chain(next)),
+            },
+            '\\' => escaped.push_str("\\\\"),
+            character => escaped.push(character),
+        }
+    }
+    escaped
 }
 
 fn is_difference(expression: &Expr) -> bool {
