@@ -209,11 +209,12 @@ impl DistinctCount {
 
     /// Takes in a word whose number has no bit. Whenever a group's entries have doubled, it is seen whether bits would take less.
     fn take_far(&mut self, group: usize, word: u64, number: u64) {
+        if !self.take(group, word) {
+            return;
+        }
         self.greatest = self.greatest.max(number);
-        let before = self.own.get(group).map_or(0, Values::len);
-        self.take(group, word);
-        let entries = self.own.get(group).map_or(0, Values::len);
-        if entries > before && entries >= ENTRIES_MIN && entries.is_power_of_two() {
+        let entries = self.own[group].len();
+        if entries >= ENTRIES_MIN && entries.is_power_of_two() {
             let numbers = if self.is_numbered { (self.texts.len() as u64).max(self.greatest) } else { self.greatest };
             if numbers <= NUMBERS_OF_ENTRY_MAX * entries as u64 {
                 self.widen(group, (numbers + 1).next_power_of_two());
@@ -242,12 +243,13 @@ impl DistinctCount {
         if self.is_numbered { 0 } else { self.base.unwrap_or(0) }
     }
 
+    /// Takes in a word as an entry; whether the group has a table of its own and the word is new there.
     #[inline]
-    fn take(&mut self, group: usize, word: u64) {
+    fn take(&mut self, group: usize, word: u64) -> bool {
         #[expect(clippy::cast_possible_truncation, reason = "groups are numbered in 32 bits")]
         let value = (word, group as u32);
         if self.last == Some(value) {
-            return;
+            return false;
         }
         self.last = Some(value);
         let seed = self.seed;
@@ -255,7 +257,7 @@ impl DistinctCount {
             let is_new = own.take(word, seed);
             self.own_values += usize::from(is_new);
             self.counts[group] += u64::from(is_new);
-            return;
+            return is_new;
         }
         let hash_of = |(word, group): &(u64, u32)| hash(seed, &[*word, u64::from(*group)]);
         let entry = self.seen.entry(hash_of(&value), |member| *member == value, hash_of);
@@ -263,6 +265,7 @@ impl DistinctCount {
             place.insert(value);
             self.counts[group] += 1;
         }
+        false
     }
 }
 
