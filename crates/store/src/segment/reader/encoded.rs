@@ -21,7 +21,7 @@ impl Segment {
     /// # Errors
     /// Those of the encoder.
     pub(crate) fn encoded(spec: &TableSpec, rows: &RecordBatch, tier: Tier) -> Result<Segment> {
-        let (bytes, checksums) = encode(tier, spec, rows)?;
+        let (bytes, checksums) = encode(tier, spec, rows, None)?;
         let entry = FileEntry {
             path: String::new(),
             tier,
@@ -35,6 +35,7 @@ impl Segment {
             time_max: 0,
             symbols: None,
             object: None,
+            key: None,
         };
         let file = CheckedFile::new(Mapped::from(bytes), PathBuf::from(&spec.name), checksums.into(), true)?;
         let segment = Segment {
@@ -42,6 +43,7 @@ impl Segment {
             table: spec.name.clone(),
             entry,
             objects: None,
+            keys: Arc::default(),
             checks_data: true,
             hidden: 0,
             opened: OnceLock::new(),
