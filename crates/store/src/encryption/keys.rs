@@ -90,14 +90,23 @@ impl Keys {
     /// Keys that can't be read are no failure before one is needed: files in plain are read, and files are copied, without.
     pub(crate) fn of(settings: Option<&EncryptionSettings>) -> Keys {
         let Some(settings) = settings else { return Keys::default() };
-        let list = list::read(settings).and_then(|list| list.into_iter().map(WrappingKey::new).collect());
-        Keys(match list {
-            Ok(keys) => Source::Known { keys, encrypts: settings.encrypt },
+        Keys::new(list::read(settings), settings.encrypt)
+    }
+
+    fn new(list: Result<list::KeyList, String>, encrypts: bool) -> Keys {
+        let keys = list.and_then(|list| list.into_iter().map(WrappingKey::new).collect());
+        Keys(match keys {
+            Ok(keys) => Source::Known { keys, encrypts },
             Err(reason) => {
                 tracing::warn!(%reason, "keys can't be read; encrypted files neither");
                 Source::Unknown(reason)
             }
         })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn from_text(text: &str) -> Keys {
+        Keys::new(list::parse(text), true)
     }
 
     /// Id of the key for new files; `None` if these are in plain.

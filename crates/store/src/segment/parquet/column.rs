@@ -182,6 +182,11 @@ impl Column {
         matches!(self.stored, DataType::Dictionary(..))
     }
 
+    #[cfg(test)]
+    pub(super) fn page_places(&self) -> Vec<Range<usize>> {
+        self.pages.iter().map(|page| page.bytes.clone()).collect()
+    }
+
     /// The rows of the page that holds a row.
     pub(super) fn page_rows(&self, row: usize) -> Option<Range<usize>> {
         let page = self.pages.partition_point(|page| page.rows.end <= row);

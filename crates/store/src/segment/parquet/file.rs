@@ -124,6 +124,12 @@ impl ParquetFile {
         recent::rows_of(key, page, rows, data_type, read).map(Some)
     }
 
+    /// Where the pages of a column are.
+    #[cfg(test)]
+    pub(crate) fn page_places(&self, position: usize) -> Result<Vec<Range<usize>>> {
+        Ok(self.column(position)?.map(Column::page_places).unwrap_or_default())
+    }
+
     /// Asks for the bytes of a range of rows of a column, without waiting for them.
     pub(crate) fn read_ahead(&self, position: usize, rows: &Range<usize>) {
         if let Ok(Some(column)) = self.column(position) {
