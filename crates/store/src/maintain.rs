@@ -156,7 +156,7 @@ impl Table {
 
     /// Whether files are encrypted, or not, as new ones of a tier are.
     fn has_newest_key(&self, tier: Tier, files: &[FileEntry]) -> Result<bool> {
-        let newest = if tier.is_mapped() { None } else { self.database().keys().newest()? };
+        let newest = self.database().keys().newest(tier)?;
         Ok(files.iter().all(|file| file.key.as_deref() == newest))
     }
 

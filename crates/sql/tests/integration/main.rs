@@ -5,6 +5,7 @@ mod access;
 mod both;
 mod cascade;
 mod changes;
+mod encrypted;
 mod first_and_last;
 mod first_rows;
 mod generated;

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::list;
 use super::settings::EncryptionSettings;
 use crate::error::{Error, Result};
+use crate::manifest::Tier;
 
 pub(crate) const NONCE_BYTES: usize = 12;
 pub(crate) const TAG_BYTES: usize = 16;
@@ -109,24 +110,26 @@ impl Keys {
         Keys::new(list::parse(text), true)
     }
 
-    /// Id of the key for new files; `None` if these are in plain.
+    /// Id of the key for new files of a tier; `None` if these are in plain.
     ///
     /// # Errors
     /// [`Error::Setting`] if the keys couldn't be read: then nothing is written that should be encrypted.
-    pub(crate) fn newest(&self) -> Result<Option<&str>> {
-        self.wrapping().map(|key| key.map(|key| key.id.as_str()))
+    pub(crate) fn newest(&self, tier: Tier) -> Result<Option<&str>> {
+        self.wrapping(tier).map(|key| key.map(|key| key.id.as_str()))
     }
 
-    /// A key for a new file; `None` if it is in plain.
+    /// A key for a new file of a tier; `None` if it is in plain.
     ///
     /// # Errors
     /// As [`Keys::newest`].
-    pub(crate) fn new_file_key(&self) -> Result<Option<FileKey>> {
-        self.wrapping()?.map(WrappingKey::file_key).transpose()
+    pub(crate) fn file_key_of(&self, tier: Tier) -> Result<Option<FileKey>> {
+        self.wrapping(tier)?.map(WrappingKey::file_key).transpose()
     }
 
-    fn wrapping(&self) -> Result<Option<&WrappingKey>> {
+    /// Columns of mapped files are read without a copy, so that they are in plain.
+    fn wrapping(&self, tier: Tier) -> Result<Option<&WrappingKey>> {
         match &self.0 {
+            _ if tier.is_mapped() => Ok(None),
             Source::Known { keys, encrypts: true } => Ok(keys.first()),
             Source::None | Source::Known { .. } => Ok(None),
             Source::Unknown(reason) => Err(Error::Setting { setting: "encryption", reason: reason.clone() }),

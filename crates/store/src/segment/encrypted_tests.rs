@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, DictionaryArray, FixedSizeListArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    ArrayRef, AsArray, DictionaryArray, FixedSizeListArray, Float64Array, Int64Array, RecordBatch, StringArray,
     TimestampNanosecondArray,
 };
-use arrow::datatypes::{DataType, Field, Int32Type};
+use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Int64Type};
 
 use super::checksum::{self, CheckedFile};
 use super::dense::DenseFile;
@@ -21,6 +21,8 @@ use crate::schema::{ColumnSpec, ColumnType, TableSpec};
 use crate::storage::Mapped;
 
 const ROWS: usize = 9000;
+
+const KEY_256: &str = "b 000102030405060708090a0b0c0d0e0f000102030405060708090a0b0c0d0e0f";
 
 fn keys() -> Keys {
     Keys::from_text("b 000102030405060708090a0b0c0d0e0f\na AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
@@ -53,7 +55,7 @@ fn table(first: i64) -> (TableSpec, RecordBatch) {
 
 fn written(tier: Tier, first: i64, keys: &Keys) -> Vec<u8> {
     let (spec, rows) = table(first);
-    let key = keys.new_file_key().unwrap().unwrap();
+    let key = keys.file_key_of(Tier::Small).unwrap().unwrap();
     encode(tier, &spec, &rows, Some(&key)).unwrap().0.to_vec()
 }
 
@@ -188,7 +190,7 @@ fn a_missing_and_a_wrong_key_are_told_apart_by_name() {
         assert!(read(tier, &bytes, &rotated).is_ok());
         // Keys that couldn't be read let nothing be written in plain.
         let unknown = Keys::from_text("b nokey");
-        assert!(unknown.new_file_key().is_err());
+        assert!(unknown.file_key_of(Tier::Small).is_err());
         assert!(refusal(&unknown).contains("key 1 in the list"));
         assert!(!format!("{written_under:?}").contains("[0, 1, 2"), "keys aren't shown");
     }
@@ -200,7 +202,7 @@ fn a_sealed_index_is_whole_or_refused() {
     let path = Path::new("t.index");
     for length in [0, 1, (16 << 10) - 1, 16 << 10, (16 << 10) + 1, 50_000] {
         let plain: Vec<u8> = (0..length).map(|at: usize| (at % 251) as u8).collect();
-        let sealed = encryption::seal(&plain, &keys.new_file_key().unwrap().unwrap()).unwrap();
+        let sealed = encryption::seal(&plain, &keys.file_key_of(Tier::Small).unwrap().unwrap()).unwrap();
         assert_eq!(encryption::open(&sealed, &keys, path).unwrap(), plain);
         for at in (0..sealed.len()).filter(|at| *at < 300 || at % 97 == 0) {
             let mut sealed = sealed.clone();
@@ -215,5 +217,67 @@ fn a_sealed_index_is_whole_or_refused() {
             let header = sealed.len() - length - 16 * length.div_ceil(16 << 10);
             assert!(encryption::open(&sealed[..header + (16 << 10) + 16], &keys, path).is_err(), "a block less");
         }
+    }
+}
+
+/// What ADR 85 says of sizes and speeds.
+#[test]
+#[ignore = "it measures"]
+fn what_encryption_costs() {
+    const MANY: usize = 2_000_000;
+    // A price that walks in cents, and sizes.
+    let mut state = 1_u64;
+    let mut random = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as i64
+    };
+    let mut cents = 10_000_i64;
+    let mut prices = Vec::with_capacity(MANY);
+    let mut sizes = Vec::with_capacity(MANY);
+    for _ in 0..MANY {
+        cents += random() % 5 - 2;
+        prices.push(cents as f64 / 100.0);
+        sizes.push(random() % 500 * (random() % 3));
+    }
+    let times = TimestampNanosecondArray::from_iter_values((0..MANY as i64).map(|row| row * 1_000_003));
+    let specs = [("time", ColumnType::Timestamp), ("price", ColumnType::Float64), ("size", ColumnType::Int64)];
+    let specs = specs.map(|(name, column_type)| ColumnSpec::new(name, column_type)).to_vec();
+    let spec = TableSpec::new("t", specs, "time", None);
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(times.with_timezone("UTC")),
+        Arc::new(Float64Array::from(prices)),
+        Arc::new(Int64Array::from(sizes)),
+    ];
+    let rows = RecordBatch::try_new(spec.arrow(), columns).unwrap();
+    for tier in [Tier::Fast, Tier::Small, Tier::Dense] {
+        let mut segments = [Keys::default(), Keys::from_text(KEY_256)].map(|keys| {
+            let begin = std::time::Instant::now();
+            let segment = super::Segment::encoded(&spec, &rows, tier, &Arc::new(keys)).unwrap();
+            (segment, begin.elapsed(), std::time::Duration::MAX)
+        });
+        for _ in 0..9 {
+            for (segment, _, least) in &mut segments {
+                let begin = std::time::Instant::now();
+                let (prices, sizes) = (segment.column(&spec, 1).unwrap(), segment.column(&spec, 2).unwrap());
+                let mut sums = (0.0, 0);
+                for start in (0..MANY).step_by(8192) {
+                    let rows = start..(start + 8192).min(MANY);
+                    sums.0 +=
+                        arrow::compute::sum(prices.read(rows.clone()).unwrap().as_primitive::<Float64Type>()).unwrap();
+                    sums.1 += arrow::compute::sum(sizes.read(rows).unwrap().as_primitive::<Int64Type>()).unwrap();
+                }
+                std::hint::black_box(sums);
+                *least = (*least).min(begin.elapsed());
+            }
+        }
+        let [(plain, written, read), (sealed, sealed_written, sealed_read)] = &segments;
+        println!(
+            "{:5} plain: {} bytes, written in {written:.2?}, sums in {read:.2?}; encrypted: {} bytes, {sealed_written:.2?}, {sealed_read:.2?}; \
+             ratio of sums {:.3}",
+            tier.name(),
+            plain.entry().bytes,
+            sealed.entry().bytes,
+            sealed_read.as_secs_f64() / read.as_secs_f64()
+        );
     }
 }

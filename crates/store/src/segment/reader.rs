@@ -216,6 +216,11 @@ impl Segment {
         Ok(ranges)
     }
 
+    /// The keys of its database.
+    pub(crate) fn keys(&self) -> &Arc<Keys> {
+        &self.keys
+    }
+
     /// What the manifest says of it.
     #[must_use]
     pub fn entry(&self) -> &FileEntry {
@@ -371,6 +376,10 @@ impl Segment {
                 }
                 Opened::Parquet(file) => file.column_storage(position),
                 Opened::Dense(file) => file.column_storage(position),
+            };
+            let kept = match &self.entry.key {
+                Some(key) => format!("{kept}, encrypted under {key}"),
+                None => kept,
             };
             let width = match column.column_type.arrow() {
                 DataType::Boolean => None,

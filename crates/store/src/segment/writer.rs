@@ -59,12 +59,11 @@ pub(crate) fn write(target: &SegmentTarget<'_>, spec: &TableSpec, rows: &RecordB
     }
     let path = format!("{}/{}", target.table, target.path);
     let shown = target.storage.display_path(&path);
-    let key = || if target.tier.is_mapped() { Ok(None) } else { target.keys.new_file_key() };
-    let file_key = key()?;
+    let file_key = target.keys.file_key_of(target.tier)?;
     let mut file = target.storage.create(&format!("{path}.tmp"))?;
     let (checksums, bytes) = write_tier(target.tier, &shown, file.as_mut(), spec, rows, file_key.as_ref())?;
     let (mut index, mut index_digest) = index::build(spec, rows, &checksums);
-    if let Some(key) = key()? {
+    if let Some(key) = target.keys.file_key_of(target.tier)? {
         index = encryption::seal(&index, &key).map_err(out_of_io("encrypt", &shown))?;
         // Of the encrypted bytes: one of the others would tell who guesses them that they are right.
         index_digest = encryption::digest(&index);
