@@ -122,6 +122,10 @@ fn of_store(error: &splay_store::Error, fields: &Bound<'_, PyDict>) -> PyResult<
             keep!(fields, object, reason);
             "StorageError"
         }
+        Error::Encrypted { path, key, reason } => {
+            keep!(fields, path, key, reason);
+            "StorageError"
+        }
         Error::Corrupt { path, offset, expected, found } => {
             keep!(fields, path, offset, expected, found);
             "CorruptError"

@@ -239,6 +239,10 @@ impl From<&splay_store::Error> for Problem {
                 tracing::error!(%error, "a file can't be read or written");
                 "a file can't be read or written; the server's log says which".to_owned()
             }
+            E::Encrypted { key, .. } => {
+                tracing::error!(%error, "a file can't be decrypted");
+                format!("stored data is encrypted under key {key:?}, which the server can't use; its log says why")
+            }
             E::Object { .. } => {
                 tracing::error!(%error, "an object can't be read or written");
                 "an object can't be read or written; the server's log says which".to_owned()

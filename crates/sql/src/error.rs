@@ -96,6 +96,10 @@ impl Error {
                         found: found.clone(),
                     })
                 }
+                Some(splay_store::Error::Encrypted { path, key, reason }) => {
+                    let (path, key, reason) = (path.clone(), key.clone(), reason.clone());
+                    Error::Store(splay_store::Error::Encrypted { path, key, reason })
+                }
                 Some(splay_store::Error::Object { act, object, fault, reason }) => {
                     let (object, reason) = (object.clone(), reason.clone());
                     Error::Store(splay_store::Error::Object { act, object, fault: *fault, reason })

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use crate::access::ReadAccess;
+use crate::encryption::Keys;
 use crate::error::{Error, Result};
 use crate::live::{CapturedRows, Followed, LiveRows};
 use crate::load::{Load, LoadOptions, follow_each_other};
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     storage: Arc<dyn Storage>,
     settings: Settings,
     objects: Arc<ObjectPlace>,
+    keys: Arc<Keys>,
     poisoned: AtomicBool,
     /// By folder.
     tables: Mutex<HashMap<String, Arc<TableCache>>>,
@@ -237,10 +239,12 @@ impl Database {
             Some(tier) => ObjectPlace::on(tier),
             None => ObjectPlace::of(settings.tier.object.as_ref()),
         };
+        let keys = Arc::new(Keys::of(settings.encryption.as_ref()));
         let shared = Shared {
             storage,
             settings,
             objects: Arc::new(objects),
+            keys,
             poisoned: AtomicBool::new(false),
             tables: Mutex::default(),
             lease: Mutex::default(),
@@ -270,6 +274,11 @@ impl Database {
     /// The object store for segments, of which few need it: nothing is opened before.
     pub(crate) fn object_place(&self) -> &Arc<ObjectPlace> {
         &self.shared.objects
+    }
+
+    /// The keys of encrypted segments.
+    pub(crate) fn keys(&self) -> &Arc<Keys> {
+        &self.shared.keys
     }
 
     /// Makes sure that the object store answers, and that this database may write there.
@@ -621,8 +630,7 @@ impl Table {
 
     fn segment(&self, folder: &str, entry: &FileEntry) -> Segment {
         let checks = self.database.settings().verify_on_read;
-        let (storage, objects) = (Arc::clone(self.database.storage()), self.database.object_place());
-        Segment::new(storage, objects, folder.to_owned(), entry.clone(), checks)
+        Segment::new(&self.database, folder.to_owned(), entry.clone(), checks)
     }
 
     pub(crate) fn settle(&self) -> Result<()> {

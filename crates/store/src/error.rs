@@ -53,6 +53,18 @@ pub enum Error {
         reason: String,
     },
 
+    /// A file is encrypted, and the key that it was written under isn't there. Add it to the list of keys that `[encryption]` in `splay.toml`
+    /// names, and open the database again.
+    #[error("{} is encrypted under key {key:?}: {reason}", path.display())]
+    Encrypted {
+        /// The file.
+        path: PathBuf,
+        /// Id of the key.
+        key: String,
+        /// Why it can't be decrypted.
+        reason: String,
+    },
+
     /// The file was written by a newer release. Upgrade SplayDB.
     #[error("{} has format version {found}, and this release reads up to {supported}", path.display())]
     FormatVersion {
@@ -309,6 +321,9 @@ impl Error {
                     None => std::io::Error::new(source.kind(), source.to_string()),
                 },
             },
+            Error::Encrypted { path, key, reason } => {
+                Error::Encrypted { path: path.clone(), key: key.clone(), reason: reason.clone() }
+            }
             Error::Object { act, object, fault, reason } => {
                 Error::Object { act, object: object.clone(), fault: *fault, reason: reason.clone() }
             }

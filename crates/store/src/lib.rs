@@ -55,6 +55,7 @@ mod change;
 mod database;
 mod dates;
 mod delta;
+mod encryption;
 mod error;
 mod floats;
 #[cfg(any(test, feature = "fuzz"))]
@@ -98,6 +99,7 @@ pub use chrono_tz::Tz;
 pub use database::{Database, Partition, Table, TableSnapshot};
 pub use dates::{Dates, start_of_date};
 pub use delta::{Publish, PublishReport};
+pub use encryption::EncryptionSettings;
 pub use error::{Error, Result};
 pub use floats::{canonical, in_form, one_nan};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};

@@ -117,7 +117,10 @@ impl Table {
             let files = writer.partition(date);
             let by_age = || spec.tier_of(date, newest);
             let Some(tier) = options.tier.or_else(by_age).or(files.first().map(|file| file.tier)) else { continue };
-            let is_there = files.iter().all(|file| file.tier == tier) && !is_outdated(&writer, &spec, &files)?;
+            // Whoever names a tier wants the newest key as well; maintenance by age doesn't rewrite a table for a new key.
+            let has_key = options.tier.is_none() || self.has_newest_key(tier, &files)?;
+            let is_there =
+                has_key && files.iter().all(|file| file.tier == tier) && !is_outdated(&writer, &spec, &files)?;
             // A single file can't become fewer, and objects would have to be read.
             if is_there && (files.len() == 1 || tier == Tier::Object && follow_each_other(&spec, files.iter())) {
                 continue;
@@ -149,6 +152,12 @@ impl Table {
             writer.commit(change)?;
         }
         Ok(report)
+    }
+
+    /// Whether files are encrypted, or not, as new ones of a tier are.
+    fn has_newest_key(&self, tier: Tier, files: &[FileEntry]) -> Result<bool> {
+        let newest = self.database().keys().newest(tier)?;
+        Ok(files.iter().all(|file| file.key.as_deref() == newest))
     }
 
     /// Adds a column, null in all rows there are.

@@ -62,6 +62,9 @@ pub struct TableHead {
     /// Whether it has dense segments.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dense: bool,
+    /// Whether it has encrypted segments.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub encrypted: bool,
 }
 
 impl TableHead {
@@ -73,7 +76,7 @@ impl TableHead {
             epoch: self.epoch,
             dropped: self.dropped,
             name,
-            segments: Head::segments_of(self.objects, self.dense),
+            segments: Head::segments_of(self.objects, self.dense, self.encrypted),
         }
     }
 
@@ -157,6 +160,7 @@ impl Database {
                 sequence: snapshot.captured().sequence,
                 objects: head.has_objects(),
                 dense: head.has_dense(),
+                encrypted: head.has_encrypted(),
             });
         }
         Err(Error::Locked { path: storage.display_path(&place.folder) })
@@ -445,8 +449,7 @@ impl ReplicaWriter {
     }
 
     fn segment(&self, segment: &NewSegment) -> Segment {
-        let (storage, objects) = (Arc::clone(self.database.storage()), self.database.object_place());
-        Segment::new(storage, objects, segment.folder.clone(), segment.entry.clone(), true)
+        Segment::new(&self.database, segment.folder.clone(), segment.entry.clone(), true)
     }
 
     /// Fetches a segment and its index by `fetch`, which gives the bytes of a path behind an offset, at least one. Checks all of them.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::encryption::EncryptionSettings;
 use crate::error::{Error, Result};
 use crate::object;
 
@@ -29,6 +30,9 @@ pub struct Settings {
     /// Where tiers are that aren't in the folder.
     #[serde(skip_serializing_if = "TierSettings::is_default")]
     pub tier: TierSettings,
+    /// Where the keys are under which segments of the compressed tiers are encrypted; without it they are in plain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<EncryptionSettings>,
 }
 
 /// Settings of tiers.
@@ -101,6 +105,7 @@ impl Default for Settings {
             segment_bytes: 256 << 20,
             history_s: 86_400,
             tier: TierSettings::default(),
+            encryption: None,
         }
     }
 }
@@ -126,6 +131,7 @@ impl Settings {
             let reason = format!("{} is less than 1 MiB", self.segment_bytes);
             return Err(Error::Setting { setting: "segment_bytes", reason });
         }
+        self.encryption.as_ref().map_or(Ok(()), EncryptionSettings::validate)?;
         self.tier.object.as_ref().map_or(Ok(()), ObjectSettings::validate)
     }
 
@@ -135,6 +141,7 @@ impl Settings {
              layout = {}\nverify_on_read = {}\nsegment_bytes = {}\nhistory_s = {}\n",
             self.layout, self.verify_on_read, self.segment_bytes, self.history_s
         );
-        own + &self.tier.object.as_ref().map_or_else(String::new, ObjectSettings::to_toml)
+        let object = self.tier.object.as_ref().map_or_else(String::new, ObjectSettings::to_toml);
+        own + &object + &self.encryption.as_ref().map_or_else(String::new, EncryptionSettings::to_toml)
     }
 }

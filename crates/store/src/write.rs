@@ -161,8 +161,7 @@ impl Writer {
     }
 
     pub(crate) fn segment(&self, entry: &FileEntry) -> Segment {
-        let objects = self.database.object_place();
-        Segment::new(Arc::clone(self.storage()), objects, self.folder.clone(), entry.clone(), true)
+        Segment::new(&self.database, self.folder.clone(), entry.clone(), true)
     }
 
     /// A new path in a partition, whose folder is made if need be. Later paths sort behind earlier ones.
@@ -199,7 +198,8 @@ impl Writer {
             written.push(path.clone());
         }
         let tier = tier.written();
-        let target = SegmentTarget { storage: self.storage().as_ref(), table: &self.folder, path, tier, date };
+        let (storage, keys) = (self.storage().as_ref(), self.database.keys());
+        let target = SegmentTarget { storage, keys, table: &self.folder, path, tier, date };
         segment::write(&target, spec, rows)
     }
 

@@ -78,6 +78,9 @@ pub fn describe(arguments: &DescribeArguments) -> Result<()> {
     for (tier, (dates, bytes)) in tiers(&snapshot) {
         say!("           {} in {dates} dates {}", Human(bytes), tier.name())?;
     }
+    for (key, dates) in keys(&snapshot) {
+        say!("encrypted  {dates} dates under {key}")?;
+    }
     for rule in &spec.tiers {
         say!("tier       {} from {} days on", rule.tier.name(), rule.after)?;
     }
@@ -151,6 +154,18 @@ fn tiers(snapshot: &TableSnapshot) -> BTreeMap<Tier, (usize, u64)> {
             *dates += usize::from(!seen.contains(&entry.tier));
             *bytes += entry.bytes + entry.index_bytes;
             seen.push(entry.tier);
+        }
+    }
+    found
+}
+
+/// In how many dates there are segments under each key.
+fn keys(snapshot: &TableSnapshot) -> BTreeMap<&str, usize> {
+    let mut found = BTreeMap::new();
+    for partition in snapshot.partitions() {
+        let keys = partition.segments.iter().filter_map(|segment| segment.entry().key.as_deref());
+        for key in keys.collect::<BTreeSet<_>>() {
+            *found.entry(key).or_default() += 1;
         }
     }
     found

@@ -6,6 +6,7 @@ mod both;
 mod cascade;
 mod changes;
 mod choices;
+mod encrypted;
 mod first_and_last;
 mod first_rows;
 mod generated;

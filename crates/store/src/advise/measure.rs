@@ -114,7 +114,7 @@ impl Totals {
         let share = weight / entry.rows as f64;
         let now = as_it_is(spec, segment)?;
         for (at, tier) in TIERS.into_iter().enumerate() {
-            let encoded = Segment::encoded(spec, sample, tier)?;
+            let encoded = Segment::encoded(spec, sample, tier, segment.keys())?;
             let whole =
                 if entry.tier.written() == tier { now.clone() } else { grown(spec, segment, sample, &encoded)? };
             let total = &mut self.tiers[at];

@@ -105,9 +105,9 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Whether a segment is a Parquet file of this database's folder.
+/// Whether a segment is a Parquet file of this database's folder. Who reads the table from outside hasn't the keys of encrypted ones.
 pub(crate) fn is_publishable(entry: &FileEntry) -> bool {
-    matches!(entry.tier, Tier::Fast | Tier::Small) && entry.object.is_none()
+    matches!(entry.tier, Tier::Fast | Tier::Small) && entry.object.is_none() && entry.key.is_none()
 }
 
 fn publish(writer: &Writer) -> Result<PublishReport> {

@@ -92,6 +92,13 @@ pub(crate) fn assemble(rows: u64, sections: &[(SectionKind, u32, Vec<u8>)]) -> (
     (bytes, digest)
 }
 
+/// The digest of header and table, as far as the bytes have such.
+pub(crate) fn digest(bytes: &[u8]) -> String {
+    let sections = bytes.get(..HEADER_BYTES).map_or(0, |header| u32_at(header, 12) as usize).min(SECTIONS_MAX);
+    let table = bytes.get(..HEADER_BYTES + sections * ENTRY_BYTES + 4).unwrap_or(bytes);
+    blake3::hash(table).to_hex().to_string()
+}
+
 /// Reads header and table. Offsets and lengths are within `bytes`.
 pub(crate) fn parse(bytes: &[u8], digest: &str, path: &std::path::Path) -> Result<(u64, Vec<Section>)> {
     let bad = |offset: usize, expected: &str, found: &str| Error::corrupt(path, offset as u64, expected, found);

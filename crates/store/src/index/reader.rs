@@ -10,7 +10,7 @@ use arrow::buffer::{Buffer, ScalarBuffer};
 use super::columns::{Column, ColumnSummaries, Columns};
 use super::directory::Directory;
 use super::file::IndexFile;
-use super::format::{BLOCK_ROWS, SectionKind};
+use super::format::{self, BLOCK_ROWS, SectionKind};
 use super::summary::summarise;
 use crate::error::Result;
 use crate::schema::TableSpec;
@@ -38,6 +38,12 @@ impl SegmentIndex {
     pub(crate) fn open(bytes: Buffer, digest: &str, rows: u64, path: PathBuf) -> Result<SegmentIndex> {
         let content = Content::File(IndexFile::open(bytes, digest, rows, path)?);
         Ok(SegmentIndex { content, rows, directory: OnceLock::new(), columns: OnceLock::new(), ends: Vec::new() })
+    }
+
+    /// Opens an index whose bytes were checked as a whole.
+    pub(crate) fn open_plain(bytes: Buffer, rows: u64, path: PathBuf) -> Result<SegmentIndex> {
+        let digest = format::digest(&bytes);
+        SegmentIndex::open(bytes, &digest, rows, path)
     }
 
     /// The index of rows in memory, in the table's order. Columns are summarised when that is first asked for.

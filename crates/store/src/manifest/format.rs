@@ -12,7 +12,11 @@ use crate::words::{u32_at, u64_at};
 /// Newest version of HEAD and log. 1: symbols of a partition were never spread over its segments, and nothing was captured. 2: removed
 /// files weren't kept, and no commit could be undone. 3: there was no tier `fast`. 4: dates began at midnight, each had a partition, and
 /// there were no reference tables. 5: a table was called as its folder. 6: all files of a table were in its folder. 7: there was no tier `dense`.
-pub(crate) const VERSION: u32 = 8;
+/// 8: no file was encrypted.
+pub(crate) const VERSION: u32 = 9;
+
+/// Version of a HEAD of a table that has dense files and no encrypted ones.
+const VERSION_WITH_DENSE: u32 = 8;
 
 /// Version of a HEAD of a table that has files in the object store and no dense ones.
 const VERSION_WITH_OBJECTS: u32 = 7;
@@ -45,8 +49,8 @@ pub(crate) struct Head {
     pub(crate) dropped: bool,
     /// What the table is called, if that isn't the name of its folder, or it had another name before.
     pub(crate) name: Option<Arc<str>>,
-    /// The version that its segments need: [`VERSION`] where one is dense, or a rule names that tier, [`VERSION_WITH_OBJECTS`] where one is
-    /// in the object store, kept ones among them; 0 for those that any version knows.
+    /// The version that its segments need: [`VERSION`] where one is encrypted, [`VERSION_WITH_DENSE`] where one is dense, or a rule names
+    /// that tier, [`VERSION_WITH_OBJECTS`] where one is in the object store, kept ones among them; 0 for those that any version knows.
     pub(crate) segments: u32,
 }
 
@@ -54,22 +58,28 @@ pub(crate) struct Head {
 const DROPPED: u32 = 1 << 31;
 
 impl Head {
-    /// The version that readers need for the segments: with some in the object store, or some dense.
-    pub(crate) fn segments_of(objects: bool, dense: bool) -> u32 {
-        match (objects, dense) {
-            (_, true) => VERSION,
-            (true, false) => VERSION_WITH_OBJECTS,
-            (false, false) => 0,
+    /// The version that readers need for the segments: with some in the object store, dense or encrypted.
+    pub(crate) fn segments_of(objects: bool, dense: bool, encrypted: bool) -> u32 {
+        match (objects, dense, encrypted) {
+            (_, _, true) => VERSION,
+            (_, true, false) => VERSION_WITH_DENSE,
+            (true, false, false) => VERSION_WITH_OBJECTS,
+            (false, false, false) => 0,
         }
     }
 
-    /// Whether it says that there are segments in the object store, which it doesn't where some are dense.
+    /// Whether it says that there are segments in the object store, which it doesn't where some are dense or encrypted.
     pub(crate) fn has_objects(&self) -> bool {
         self.segments == VERSION_WITH_OBJECTS
     }
 
-    /// Whether there are dense segments.
+    /// Whether it says that there are dense segments, which it doesn't where some are encrypted.
     pub(crate) fn has_dense(&self) -> bool {
+        self.segments == VERSION_WITH_DENSE
+    }
+
+    /// Whether there are encrypted segments.
+    pub(crate) fn has_encrypted(&self) -> bool {
         self.segments == VERSION
     }
 
@@ -318,6 +328,9 @@ pub struct FileEntry {
     /// Key of the object that has the segment's bytes; `None` where the file does. The index is a file in any case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<String>,
+    /// Id of the key under which the segment and its index are encrypted; `None` for those in plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 impl FileEntry {

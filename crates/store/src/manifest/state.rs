@@ -107,10 +107,11 @@ impl TableState {
     /// The version of HEAD that the table's segments need.
     fn segments_version(&self) -> u32 {
         let retired = self.history.retired().values().map(|retired| &retired.entry);
-        let mut tiers = self.files.values().chain(retired).map(|entry| entry.tier);
-        let dense =
-            tiers.any(|tier| tier == Tier::Dense) || self.spec.tiers.iter().any(|rule| rule.tier == Tier::Dense);
-        Head::segments_of(self.object_keys().next().is_some(), dense)
+        let mut entries = self.files.values().chain(retired);
+        let encrypted = entries.clone().any(|entry| entry.key.is_some());
+        let dense = entries.any(|entry| entry.tier == Tier::Dense)
+            || self.spec.tiers.iter().any(|rule| rule.tier == Tier::Dense);
+        Head::segments_of(self.object_keys().next().is_some(), dense, encrypted)
     }
 
     /// Keys of the objects that the table has, or keeps.

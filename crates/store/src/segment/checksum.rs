@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::buffer::{Buffer, ScalarBuffer};
 use bytes::Bytes;
 
+use crate::encryption::{Keys, Sealed};
 use crate::error::{Error, Result};
 use crate::index::CRC_BLOCK_BYTES;
 use crate::object::{self, RemoteFile};
@@ -92,6 +93,8 @@ impl OnceBits {
 enum Source {
     Mapped(Mapped),
     Remote(RemoteFile),
+    /// A file that is encrypted as a whole. Offsets are those of its bytes before that.
+    Sealed(Arc<CheckedFile>, Sealed),
 }
 
 /// A file whose blocks are checked when they are first touched: of a mapped one once, of one in the object store each time that it is fetched.
@@ -120,10 +123,20 @@ impl CheckedFile {
         CheckedFile::of(Source::Remote(file), path, checksums, true)
     }
 
+    /// The bytes of a file that is encrypted as a whole, which are decrypted each time that they are read.
+    pub(crate) fn sealed(file: Arc<CheckedFile>, keys: &Keys) -> Result<CheckedFile> {
+        let first = file.bytes(0..file.len().min(Sealed::HEADER_BYTES_MAX))?;
+        let sealed = Sealed::open(&first, file.len(), keys, &file.path)?;
+        let (path, checks_data) = (file.path.clone(), file.checks_data);
+        let (checksums, checked) = (Vec::new().into(), OnceBits::new(0));
+        Ok(CheckedFile { source: Source::Sealed(file, sealed), path, checksums, checked, checks_data })
+    }
+
     fn of(source: Source, path: PathBuf, checksums: ScalarBuffer<u32>, checks_data: bool) -> Result<CheckedFile> {
         let length = match &source {
             Source::Mapped(bytes) => bytes.len(),
             Source::Remote(file) => file.length(),
+            Source::Sealed(file, _) => file.len(),
         };
         if checksums.len() != length.div_ceil(CRC_BLOCK_BYTES) {
             let expected = format!("{} blocks", checksums.len());
@@ -138,6 +151,7 @@ impl CheckedFile {
         match &self.source {
             Source::Mapped(bytes) => bytes.len(),
             Source::Remote(file) => file.length(),
+            Source::Sealed(_, sealed) => sealed.len(),
         }
     }
 
@@ -146,6 +160,7 @@ impl CheckedFile {
         match &self.source {
             Source::Mapped(bytes) => Some(bytes),
             Source::Remote(_) => None,
+            Source::Sealed(file, _) => file.mapped(),
         }
     }
 
@@ -154,6 +169,7 @@ impl CheckedFile {
         match &self.source {
             Source::Mapped(_) => None,
             Source::Remote(file) => Some(file),
+            Source::Sealed(file, _) => file.as_remote(),
         }
     }
 
@@ -161,12 +177,13 @@ impl CheckedFile {
     pub(crate) fn read_ahead(self: &Arc<CheckedFile>, range: Range<usize>) {
         match &self.source {
             Source::Mapped(_) => self.read_mapped_ahead(range),
+            Source::Sealed(file, sealed) if range.end <= sealed.len() => file.read_ahead(sealed.place(&range)),
             Source::Remote(file) if range.end <= file.length() && !file.is_here(&range) => {
                 let file = Arc::clone(self);
                 // What fails here fails again for whoever reads it.
                 object::later(move || drop(file.bytes(range)));
             }
-            Source::Remote(_) => {}
+            Source::Remote(_) | Source::Sealed(..) => {}
         }
     }
 
@@ -183,6 +200,7 @@ impl CheckedFile {
         match &self.source {
             Source::Mapped(mapped) => self.check_mapped(mapped, range),
             Source::Remote(_) => Ok(()),
+            Source::Sealed(file, sealed) => file.check(sealed.place(&range)),
         }
     }
 
@@ -237,6 +255,10 @@ impl CheckedFile {
                 Ok(mapped.bytes().slice(range))
             }
             Source::Remote(file) => file.read(range, &|block, content| self.check_block(block, content)),
+            Source::Sealed(file, sealed) => {
+                let blocks = file.read(sealed.place(&range), checks)?;
+                Ok(sealed.read(&range, &blocks, &self.path)?.into())
+            }
         }
     }
 

@@ -11,6 +11,8 @@ mod arrow_file;
 mod checksum;
 mod column;
 mod dense;
+#[cfg(test)]
+mod encrypted_tests;
 mod parquet;
 mod prefetch;
 mod reader;

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::buffer::ScalarBuffer;
+use arrow::buffer::{Buffer, MutableBuffer, ScalarBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Schema, SchemaRef, TimestampNanosecondType};
 use parquet::file::metadata::ParquetMetaData;
@@ -21,6 +21,8 @@ use super::column::ColumnReader;
 use super::dense::DenseFile;
 use super::parquet::{ParquetBatches, ParquetFile};
 use super::writer::end_symbols;
+use crate::database::Database;
+use crate::encryption::{self, Keys};
 use crate::error::{Error, Result};
 use crate::index::{self, SegmentIndex};
 use crate::load::in_order;
@@ -50,6 +52,7 @@ pub struct Segment {
     entry: FileEntry,
     /// Where its bytes are, if that is the object store.
     objects: Option<Arc<ObjectPlace>>,
+    keys: Arc<Keys>,
     checks_data: bool,
     /// Rows that don't count.
     hidden: u64,
@@ -103,15 +106,10 @@ enum Opened {
 }
 
 impl Segment {
-    pub(crate) fn new(
-        storage: Arc<dyn Storage>,
-        objects: &Arc<ObjectPlace>,
-        table: String,
-        entry: FileEntry,
-        checks_data: bool,
-    ) -> Segment {
-        let objects = entry.object.is_some().then(|| Arc::clone(objects));
-        Segment { storage: Some(storage), table, entry, objects, checks_data, hidden: 0, opened: OnceLock::new() }
+    pub(crate) fn new(database: &Database, table: String, entry: FileEntry, checks_data: bool) -> Segment {
+        let objects = entry.object.is_some().then(|| Arc::clone(database.object_place()));
+        let (storage, keys) = (Some(Arc::clone(database.storage())), Arc::clone(database.keys()));
+        Segment { storage, table, entry, objects, keys, checks_data, hidden: 0, opened: OnceLock::new() }
     }
 
     /// Rows in memory, put into the table's order: those of equal symbol and time stay in the order of the batches. Batches have
@@ -144,10 +142,12 @@ impl Segment {
             time_max: times.iter().copied().max().unwrap_or_default(),
             symbols: end_symbols(spec, &rows),
             object: None,
+            key: None,
         };
         let opened = OnceLock::from(Open { index, file: Arc::new(Opened::Memory(rows).into()), index_bytes: None });
         let table = spec.name.clone();
-        Ok(Some(Segment { storage: None, table, entry, objects: None, checks_data: false, hidden: 0, opened }))
+        let (objects, keys) = (None, Arc::default());
+        Ok(Some(Segment { storage: None, table, entry, objects, keys, checks_data: false, hidden: 0, opened }))
     }
 
     /// This segment without the last rows of some runs of equal symbols: `ends` has the numbers of the runs, ascending,
@@ -177,6 +177,7 @@ impl Segment {
             table,
             entry,
             objects: self.objects.clone(),
+            keys: Arc::clone(&self.keys),
             checks_data: self.checks_data,
             hidden,
             opened,
@@ -213,6 +214,11 @@ impl Segment {
         ranges.push(start..self.entry.rows);
         ranges.retain(|rows| !rows.is_empty());
         Ok(ranges)
+    }
+
+    /// The keys of its database.
+    pub(crate) fn keys(&self) -> &Arc<Keys> {
+        &self.keys
     }
 
     /// What the manifest says of it.
@@ -370,6 +376,10 @@ impl Segment {
                 }
                 Opened::Parquet(file) => file.column_storage(position),
                 Opened::Dense(file) => file.column_storage(position),
+            };
+            let kept = match &self.entry.key {
+                Some(key) => format!("{kept}, encrypted under {key}"),
+                None => kept,
             };
             let width = match column.column_type.arrow() {
                 DataType::Boolean => None,
@@ -538,7 +548,13 @@ impl Segment {
         let file = Arc::new(file);
         Ok(match self.entry.tier {
             Tier::Mapped => Opened::Arrow(ArrowFile::open(file, self.entry.rows)?),
-            Tier::Fast | Tier::Small | Tier::Object => Opened::Parquet(ParquetFile::open(file, self.entry.rows)?),
+            Tier::Fast | Tier::Small | Tier::Object => {
+                Opened::Parquet(ParquetFile::open(file, self.entry.rows, &self.keys)?)
+            }
+            Tier::Dense if self.entry.key.is_some() => {
+                let file = Arc::new(CheckedFile::sealed(file, &self.keys)?);
+                Opened::Dense(DenseFile::open(file, self.entry.rows)?)
+            }
             Tier::Dense => Opened::Dense(DenseFile::open(file, self.entry.rows)?),
         })
     }
@@ -548,9 +564,20 @@ impl Segment {
         let shown = storage.display_path(&path);
         let index = storage.map(&path)?;
         index.read_ahead(0..INDEX_BYTES_AHEAD);
-        let opened =
-            SegmentIndex::open(index.bytes().clone().into(), &self.entry.index_digest, self.entry.rows, shown)?;
+        let opened = match &self.entry.key {
+            Some(_) => self.open_sealed_index(&index, shown)?,
+            None => SegmentIndex::open(index.bytes().clone().into(), &self.entry.index_digest, self.entry.rows, shown)?,
+        };
         Ok((opened, index))
+    }
+
+    /// An index that is encrypted: all of it is decrypted at once, into memory.
+    fn open_sealed_index(&self, sealed: &[u8], shown: std::path::PathBuf) -> Result<SegmentIndex> {
+        if encryption::digest(sealed) != self.entry.index_digest {
+            return Err(Error::corrupt(shown, 0, "the index of this segment", "another"));
+        }
+        let plain = encryption::open(sealed, &self.keys, &shown)?;
+        SegmentIndex::open_plain(aligned(&plain), self.entry.rows, shown)
     }
 
     /// Makes the index from the segment, after checking the segment against the manifest's digest.
@@ -566,9 +593,7 @@ impl Segment {
         let rows = opened.read_all(&spec, self.entry.rows)?;
         let (index, digest) = index::build(&spec, &rows, &checksums);
         let path = storage.display_path(&self.index_path());
-        let mut aligned = arrow::buffer::MutableBuffer::new(index.len());
-        aligned.extend_from_slice(&index);
-        SegmentIndex::open(aligned.into(), &digest, self.entry.rows, path)
+        SegmentIndex::open(aligned(&index), &digest, self.entry.rows, path)
     }
 
     /// A schema good enough for an index: the symbol column is the first one by which the rows are ordered.
@@ -578,6 +603,13 @@ impl Segment {
             Error::corrupt(storage.display_path(&self.path()), 0, "the table's schema", error.to_string())
         })
     }
+}
+
+/// A copy at an address where words may be read.
+fn aligned(bytes: &[u8]) -> Buffer {
+    let mut aligned = MutableBuffer::new(bytes.len());
+    aligned.extend_from_slice(bytes);
+    aligned.into()
 }
 
 impl Opened {

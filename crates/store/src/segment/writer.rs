@@ -13,6 +13,7 @@ use super::checksum::{self, BlockChecksums};
 use super::dense;
 use super::parquet::{self, Strength};
 use crate::background;
+use crate::encryption::{self, FileKey, Keys, SealingWrite};
 use crate::error::{Error, Result};
 use crate::index;
 use crate::manifest::{FileEntry, Tier};
@@ -42,6 +43,7 @@ impl FileFormat {
 /// Where a segment goes.
 pub(crate) struct SegmentTarget<'a> {
     pub(crate) storage: &'a dyn Storage,
+    pub(crate) keys: &'a Keys,
     /// The table's folder.
     pub(crate) table: &'a str,
     /// Path of the file within it. It is written as `.tmp` beside that; the caller renames it before the commit.
@@ -56,9 +58,16 @@ pub(crate) fn write(target: &SegmentTarget<'_>, spec: &TableSpec, rows: &RecordB
         return Err(spec.error("rows reached a segment out of order".to_owned()));
     }
     let path = format!("{}/{}", target.table, target.path);
+    let shown = target.storage.display_path(&path);
+    let file_key = target.keys.file_key_of(target.tier)?;
     let mut file = target.storage.create(&format!("{path}.tmp"))?;
-    let (checksums, bytes) = write_tier(target.tier, &target.storage.display_path(&path), file.as_mut(), spec, rows)?;
-    let (index, index_digest) = index::build(spec, rows, &checksums);
+    let (checksums, bytes) = write_tier(target.tier, &shown, file.as_mut(), spec, rows, file_key.as_ref())?;
+    let (mut index, mut index_digest) = index::build(spec, rows, &checksums);
+    if let Some(key) = target.keys.file_key_of(target.tier)? {
+        index = encryption::seal(&index, &key).map_err(out_of_io("encrypt", &shown))?;
+        // Of the encrypted bytes: one of the others would tell who guesses them that they are right.
+        index_digest = encryption::digest(&index);
+    }
     file.sync()?;
     drop(file);
 
@@ -76,6 +85,7 @@ pub(crate) fn write(target: &SegmentTarget<'_>, spec: &TableSpec, rows: &RecordB
         time_max: time.values().iter().copied().max().unwrap_or_default(),
         symbols: None,
         object: None,
+        key: file_key.map(|key| key.id),
     };
     entry.symbols = end_symbols(spec, rows);
     let mut file = target.storage.create(&format!("{}/{}.tmp", target.table, entry.index_path()))?;
@@ -106,9 +116,14 @@ impl AsRef<[u8]> for FileInMemory {
 }
 
 /// The bytes that rows have in a file of a tier, and the checksums of its blocks. Nothing is written to disk.
-pub(super) fn encode(tier: Tier, spec: &TableSpec, rows: &RecordBatch) -> Result<(Bytes, Vec<u32>)> {
+pub(super) fn encode(
+    tier: Tier,
+    spec: &TableSpec,
+    rows: &RecordBatch,
+    key: Option<&FileKey>,
+) -> Result<(Bytes, Vec<u32>)> {
     let mut file = FileInMemory(MutableBuffer::new(0));
-    let (checksums, _) = write_tier(tier, Path::new(&spec.name), &mut file, spec, rows)?;
+    let (checksums, _) = write_tier(tier, Path::new(&spec.name), &mut file, spec, rows, key)?;
     Ok((Bytes::from_owner(file), checksums))
 }
 
@@ -119,16 +134,20 @@ fn write_tier(
     file: &mut dyn StorageFile,
     spec: &TableSpec,
     rows: &RecordBatch,
+    key: Option<&FileKey>,
 ) -> Result<(Vec<u32>, u64)> {
     write_file(shown, file, spec, rows, |file, checksums, rows| match tier {
         Tier::Mapped => write_arrow(file, checksums, rows),
-        Tier::Fast => parquet::write(CountingWrite { file, observer: checksums }, spec, rows, Strength::Fast),
+        Tier::Fast => parquet::write(CountingWrite { file, observer: checksums }, spec, rows, Strength::Fast, key),
         Tier::Small | Tier::Object => {
-            parquet::write(CountingWrite { file, observer: checksums }, spec, rows, Strength::Small)
+            parquet::write(CountingWrite { file, observer: checksums }, spec, rows, Strength::Small, key)
         }
         Tier::Dense => {
             let sink = std::io::BufWriter::with_capacity(1 << 20, CountingWrite { file, observer: checksums });
-            dense::write(sink, spec, rows)
+            let Some(key) = key else { return dense::write(sink, spec, rows) };
+            let mut sealing = SealingWrite::new(sink, key).map_err(out_of_io("encrypt", shown))?;
+            dense::write(&mut sealing, spec, rows)?;
+            sealing.finish().map_err(out_of_io("encrypt", shown))
         }
     })
 }

@@ -73,6 +73,7 @@ fn a_move_to_another_tier_survives_a_power_cut() {
     survives(&scenario::compaction_to_fast(), 32);
     survives(&scenario::compaction_to_small(), 32);
     survives(&scenario::compaction_to_dense(), 32);
+    survives(&scenario::compaction_to_encrypted(), 32);
     survives(&scenario::compaction_from_dense(), 32);
 }
 

@@ -1,7 +1,7 @@
 //! Files of every format version stay readable: `testdata/golden/v<format>_<case>`, written once, never edited.
 //!
 //! To add a case, write it with `SPLAY_GOLDEN_OUT=<an empty folder> cargo test --release -p splay-store golden`, and copy the
-//! folder's `v1_basic`, `v3_changes`, `v4_tiers`, `v5_day_start`, `v5_partitions`, `v5_reference`, `v6_renamed`, `v7_objects` or `v8_dense` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
+//! folder's `v1_basic`, `v3_changes`, `v4_tiers`, `v5_day_start`, `v5_partitions`, `v5_reference`, `v6_renamed`, `v7_objects`, `v8_dense` or `v9_encrypted` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
 //! numbers are part of the format.
 
 use std::path::{Path, PathBuf};
@@ -16,9 +16,10 @@ use splay_store::object::{FolderStore, ObjectTier, Retry};
 use splay_store::storage::LocalStorage;
 use splay_store::{
     Captured, ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, OnConflict, Period, Reference, Replace,
-    Retention, Selection, Source, TableSpec, Tier,
+    Retention, Selection, Settings, Source, TableSpec, Tier,
 };
 
+use crate::encryption;
 use crate::model::{DAY, Model, Row, go_on, load, read_snapshot, read_table, smaller};
 
 /// Rows of the table `trade`; `time` strictly rises within a symbol, so that there is one order.
@@ -432,6 +433,57 @@ fn golden_v8_dense_is_read() {
     assert_reads_dense(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v8_dense"));
 }
 
+/// What version 9 added: encrypted dates of each tier that has them. The keys are those of `keys.txt`.
+fn write_encrypted(folder: &Path) {
+    std::fs::create_dir_all(folder).unwrap();
+    let settings = Settings { encryption: Some(encryption::settings()), ..Settings::default() };
+    let database = Database::create_on(Arc::new(LocalStorage::new(folder)), &settings).unwrap();
+    for (from, tier) in [0, 1728, 3456].into_iter().zip([Tier::Fast, Tier::Small, Tier::Dense]) {
+        let options = LoadOptions { tier: Some(tier), ..LoadOptions::default() };
+        load(&database, &prices(from, from + 1000), options).unwrap();
+    }
+    let (spec, rows) = every_type();
+    let options = LoadOptions { tier: Some(Tier::Small), ..LoadOptions::default() };
+    let mut loading = database.load(&spec, options).unwrap();
+    loading.append(&rows).unwrap();
+    loading.commit().unwrap();
+    // Where the keys are, is another place on each machine.
+    std::fs::write(folder.join("splay.toml"), "").unwrap();
+}
+
+fn assert_reads_encrypted(folder: &Path) {
+    let copy = tempfile::tempdir().unwrap();
+    copy_folder(folder, copy.path());
+    let settings = encryption::settings();
+    let keys = settings.key_file.as_ref().unwrap();
+    std::fs::write(copy.path().join("splay.toml"), format!("[encryption]\nkey_file = {keys:?}\n")).unwrap();
+    let database = Database::open(copy.path()).unwrap();
+    let expected: Vec<Row> = [0, 1728, 3456].into_iter().flat_map(|from| prices(from, from + 1000)).collect();
+    assert_eq!(read_table(&database, "trade").unwrap(), Model::new(expected).batch());
+    let (spec, rows) = every_type();
+    assert_eq!(read_table(&database, "types").unwrap(), concat_batches(&spec.arrow(), [&rows]).unwrap());
+    for table in ["trade", "types"] {
+        let table = database.table(table).unwrap();
+        let snapshot = table.snapshot().unwrap();
+        let mut segments = snapshot.partitions().iter().flat_map(|partition| partition.segments.iter());
+        assert!(segments.all(|segment| segment.entry().key.as_deref() == Some("second")));
+        assert!(table.verify(&mut go_on).unwrap().is_empty());
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (path, to) = (entry.as_ref().unwrap().path(), to.join(entry.as_ref().unwrap().file_name()));
+        if path.is_dir() { copy_folder(&path, &to) } else { drop(std::fs::copy(path, to).unwrap()) }
+    }
+}
+
+#[test]
+fn golden_v9_encrypted_is_read() {
+    assert_reads_encrypted(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v9_encrypted"));
+}
+
 #[test]
 fn the_golden_cases_can_be_written_today() {
     let temporary = tempfile::tempdir().unwrap();
@@ -455,4 +507,6 @@ fn the_golden_cases_can_be_written_today() {
     assert_reads_objects(&folder("v7_objects"));
     write_dense(&folder("v8_dense"));
     assert_reads_dense(&folder("v8_dense"));
+    write_encrypted(&folder("v9_encrypted"));
+    assert_reads_encrypted(&folder("v9_encrypted"));
 }

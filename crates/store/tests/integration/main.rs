@@ -12,6 +12,7 @@ mod day_start;
 mod definitions;
 mod delta;
 mod duplicates;
+mod encryption;
 mod faults;
 mod golden;
 mod hostile;

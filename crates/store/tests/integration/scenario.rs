@@ -7,11 +7,12 @@ use arrow::datatypes::Int32Type;
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{
     ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, OnConflict, Removal, Replace, Result, Retention,
-    Selection, Table, Tier, of_dates,
+    Selection, Settings, Table, Tier, of_dates,
 };
 
 use crate::definitions;
 use crate::duplicates;
+use crate::encryption;
 use crate::model::{self, Model, Row, go_on, open};
 
 type Change = Box<dyn Fn(&Database) -> Result<()>>;
@@ -137,6 +138,21 @@ pub(crate) fn compaction_to_small() -> Scenario {
 
 pub(crate) fn compaction_to_dense() -> Scenario {
     compacting("compaction to the tier dense", Some(Tier::Dense))
+}
+
+/// Dates of a database with keys become encrypted ones.
+pub(crate) fn compaction_to_encrypted() -> Scenario {
+    let Scenario { old, new, .. } = compacting("", None);
+    let storage = FaultStorage::new();
+    let settings = Settings { encryption: Some(encryption::settings()), ..Settings::default() };
+    let database = Database::create_on(Arc::new(storage.clone()), &settings).unwrap();
+    loading(&old.as_ref().unwrap().rows, options())(&database).unwrap();
+    drop(database);
+    let change = |database: &Database| {
+        let options = CompactOptions { tier: Some(Tier::Fast), ..CompactOptions::default() };
+        database.table("trade")?.compact(&options, &mut go_on).map(drop)
+    };
+    Scenario { name: "compaction to encrypted dates", base: storage.copy(), old, new, change: Box::new(change) }
 }
 
 /// Dense dates become mapped ones.

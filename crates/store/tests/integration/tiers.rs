@@ -13,13 +13,16 @@ use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{
-    ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Publish, RowList, Settings, TableSpec, Tier,
+    ColumnSpec, ColumnType, CompactOptions, Database, EncryptionSettings, LoadOptions, Publish, RowList, Settings,
+    TableSpec, Tier,
 };
 
+use crate::encryption;
 use crate::model::{self, Model, go_on, rng};
 
-fn database() -> Database {
-    Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap()
+fn database(encryption: Option<EncryptionSettings>) -> Database {
+    let settings = Settings { encryption, ..Settings::default() };
+    Database::create_on(Arc::new(FaultStorage::new()), &settings).unwrap()
 }
 
 /// Columns of a type that encodings find easy, hard and impossible.
@@ -113,11 +116,16 @@ fn columns(rng: &mut ChaCha8Rng, rows: usize) -> Vec<(ColumnType, ArrayRef)> {
 
 /// A table of one series whose columns are these; the time is the row.
 fn stored(columns: &[(ColumnType, ArrayRef)], tier: Tier) -> (Database, TableSpec) {
-    stored_for(columns, tier, None)
+    stored_for(columns, tier, None, None)
 }
 
-/// The same in a form that others read.
-fn stored_for(columns: &[(ColumnType, ArrayRef)], tier: Tier, publish: Option<Publish>) -> (Database, TableSpec) {
+/// The same in a form that others read, or encrypted.
+fn stored_for(
+    columns: &[(ColumnType, ArrayRef)],
+    tier: Tier,
+    publish: Option<Publish>,
+    encryption: Option<EncryptionSettings>,
+) -> (Database, TableSpec) {
     let rows = columns[0].1.len();
     let times = TimestampNanosecondArray::from_iter_values((0..rows as i64).map(|row| row * 1_000_003));
     let mut specs = vec![ColumnSpec::new("time", ColumnType::Timestamp)];
@@ -128,7 +136,7 @@ fn stored_for(columns: &[(ColumnType, ArrayRef)], tier: Tier, publish: Option<Pu
     }
     let mut spec = TableSpec::new("t", specs, "time", None);
     spec.publish = publish;
-    let database = database();
+    let database = database(encryption);
     let mut load = database.load(&spec, LoadOptions { tier: Some(tier), ..LoadOptions::default() }).unwrap();
     load.append(&RecordBatch::try_new(spec.arrow(), arrays).unwrap()).unwrap();
     load.commit().unwrap();
@@ -162,13 +170,20 @@ fn each_tier_gives_back_every_bit() {
     let mut rng = rng(11);
     for rows in [1, 5, 9011] {
         let columns = columns(&mut rng, rows);
-        let published = [(Tier::Fast, Some(Publish::Delta)), (Tier::Small, Some(Publish::DeltaNanos))];
-        for (tier, form) in Tier::LOCAL.map(|tier| (tier, None)).into_iter().chain(published) {
-            let (database, spec) = stored_for(&columns, tier, form);
+        let published = [(Tier::Fast, Some(Publish::Delta), None), (Tier::Small, Some(Publish::DeltaNanos), None)];
+        let encrypted = Tier::LOCAL.map(|tier| (tier, None, Some(encryption::settings())));
+        let plain_ones = Tier::LOCAL.map(|tier| (tier, None, None));
+        for (tier, form, encryption) in plain_ones.into_iter().chain(published).chain(encrypted) {
+            if rows == 5 && encryption.is_some() {
+                continue;
+            }
+            let key = encryption.as_ref().filter(|_| tier != Tier::Mapped).map(|_| "second".to_owned());
+            let (database, spec) = stored_for(&columns, tier, form, encryption);
             let snapshot = database.table("t").unwrap().snapshot().unwrap();
             let partitions = snapshot.partitions();
             let segment = &partitions[0].segments[0];
             assert_eq!((partitions.len(), partitions[0].segments.len(), segment.entry().tier), (1, 1, tier));
+            assert_eq!(segment.entry().key, key);
             segment.verify(&spec).unwrap();
             let mut ranges = vec![0..rows, 0..1, rows - 1..rows, 0..0];
             for _ in 0..8 {

@@ -87,7 +87,7 @@ fn extremes_come_back_bit_for_bit() {
             (ColumnType::Levels { size: 3 }, Arc::new(FixedSizeListArray::new(item, 3, items, valid))),
         ];
         let (spec, batch) = table(&columns);
-        let segment = Segment::encoded(&spec, &batch, Tier::Dense).unwrap();
+        let segment = Segment::encoded(&spec, &batch, Tier::Dense, &Arc::default()).unwrap();
         for (number, (column_type, array)) in columns.iter().enumerate() {
             let read = segment.column(&spec, number + 1).unwrap().read(0..rows).unwrap();
             let (read, array) = match column_type {

@@ -14,7 +14,8 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
 use super::super::checksum::CheckedFile;
 use super::encodings;
-use super::page::{self, PageBytes};
+use super::modules::{Cipher, Place};
+use super::page::{self, Form, PageBytes};
 use super::thrift::{self, PageHeader};
 use super::unpack::GROUP;
 use super::values::{self, Nulls, Values};
@@ -39,6 +40,7 @@ const CODES: i64 = Encoding::RLE_DICTIONARY as i64;
 /// The pages of a column.
 #[derive(Debug)]
 pub(super) struct Column {
+    position: usize,
     physical: Type,
     /// The type that the file declares.
     stored: DataType,
@@ -62,15 +64,25 @@ struct Group {
 #[derive(Debug)]
 struct Page {
     group: usize,
+    /// Its number within the row group.
+    number: usize,
     bytes: Range<usize>,
     /// Its rows in the file.
     rows: Range<usize>,
+}
+
+/// The file that pages are read from, and how they are decrypted.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    file: &'a CheckedFile,
+    cipher: Option<&'a Cipher>,
 }
 
 impl Column {
     /// The pages of the column at a position; `None` if it is one for the `parquet` crate.
     pub(super) fn open(
         file: &CheckedFile,
+        cipher: Option<&Cipher>,
         metadata: &ParquetMetaData,
         position: usize,
         stored: &DataType,
@@ -85,6 +97,7 @@ impl Column {
             return Ok(None);
         }
         let mut column = Column {
+            position,
             physical: leaf.physical_type(),
             stored: stored.clone(),
             optional: leaf.max_def_level() == 1,
@@ -96,7 +109,7 @@ impl Column {
         for group in metadata.row_groups() {
             let rows = usize::try_from(group.num_rows()).unwrap_or(0);
             let chunk = group.column(position);
-            if !column.add(file, chunk, first..first + rows)? {
+            if !column.add(file, cipher, chunk, first..first + rows)? {
                 return Ok(None);
             }
             first += rows;
@@ -105,7 +118,13 @@ impl Column {
     }
 
     /// Adds the pages of a row group; whether they are of a kind that is decoded here.
-    fn add(&mut self, file: &CheckedFile, chunk: &ColumnChunkMetaData, rows: Range<usize>) -> Result<bool> {
+    fn add(
+        &mut self,
+        file: &CheckedFile,
+        cipher: Option<&Cipher>,
+        chunk: &ColumnChunkMetaData,
+        rows: Range<usize>,
+    ) -> Result<bool> {
         let supported = |encoding| {
             use Encoding::{BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY};
             use Encoding::{PLAIN, RLE, RLE_DICTIONARY};
@@ -132,8 +151,13 @@ impl Column {
         };
         let end = start.saturating_add(length);
         let wrong = || Error::corrupt(&file.path, start as u64, "a list of pages", "other bytes");
-        let listed = thrift::page_locations(&file.slice(start..end)?).ok_or_else(wrong)?;
         let number = self.groups.len();
+        let bytes = file.slice(start..end)?;
+        let listed = match cipher {
+            Some(cipher) => cipher.list(&bytes, number, self.position).and_then(|list| thrift::page_locations(&list)),
+            None => thrift::page_locations(&bytes),
+        };
+        let listed = listed.ok_or_else(wrong)?;
         let of_group = rows.len();
         for (at, page) in listed.iter().enumerate() {
             let next = listed.get(at + 1).map_or(of_group, |next| next.first_row);
@@ -142,7 +166,7 @@ impl Column {
                 return Err(wrong());
             }
             let bytes = page.offset..page.offset.checked_add(page.bytes).ok_or_else(wrong)?;
-            self.pages.push(Page { group: number, bytes, rows: first..rows.start + next });
+            self.pages.push(Page { group: number, number: at, bytes, rows: first..rows.start + next });
         }
         if self.pages.last().map_or(0, |page| page.rows.end) != rows.end {
             return Err(wrong());
@@ -156,6 +180,11 @@ impl Column {
     /// Whether its texts are codes of a dictionary to who reads them.
     fn is_coded(&self) -> bool {
         matches!(self.stored, DataType::Dictionary(..))
+    }
+
+    #[cfg(test)]
+    pub(super) fn page_places(&self) -> Vec<Range<usize>> {
+        self.pages.iter().map(|page| page.bytes.clone()).collect()
     }
 
     /// The rows of the page that holds a row.
@@ -180,7 +209,14 @@ impl Column {
     }
 
     /// The values of a range of rows, as `wanted` where there is a short way to it, else in the type that the file declares.
-    pub(super) fn read(&self, file: &CheckedFile, rows: Range<usize>, wanted: &DataType) -> Result<ArrayRef> {
+    pub(super) fn read(
+        &self,
+        file: &CheckedFile,
+        cipher: Option<&Cipher>,
+        rows: Range<usize>,
+        wanted: &DataType,
+    ) -> Result<ArrayRef> {
+        let file = Source { file, cipher };
         let texts = match self.physical {
             Type::BYTE_ARRAY => Some(Arc::clone(&self.texts(file)?.0)),
             _ => None,
@@ -191,7 +227,7 @@ impl Column {
         let mut at = rows.start;
         while at < rows.end {
             let Some(found) = self.pages.get(page) else {
-                return Err(Error::corrupt(&file.path, 0, format!("{} rows", rows.end), format!("{at} rows")));
+                return Err(Error::corrupt(&file.file.path, 0, format!("{} rows", rows.end), format!("{at} rows")));
             };
             let end = found.rows.end.min(rows.end);
             let wanted = at - found.rows.start..end - found.rows.start;
@@ -204,7 +240,7 @@ impl Column {
     /// Adds the values of some rows of a page.
     fn read_page(
         &self,
-        file: &CheckedFile,
+        file: Source<'_>,
         page: &Page,
         rows: Range<usize>,
         values: &mut Values,
@@ -215,7 +251,11 @@ impl Column {
             _ => page.rows.len().saturating_mul(12) + (64 << 10),
         };
         let dictionary = self.dictionary(file, page.group)?;
-        page::with_bytes(file, page.bytes.clone(), self.groups[page.group].codec, bytes_max, |read| {
+        let place = Place { group: page.group, column: self.position, page: Some(page.number) };
+        let cipher = file.cipher.map(|cipher| (cipher, place));
+        let form = Form { codec: self.groups[page.group].codec, cipher, bytes_max };
+        let file = file.file;
+        page::with_bytes(file, page.bytes.clone(), form, |read| {
             let PageBytes { header, bytes } = read;
             let wrong = |what: &str| Error::corrupt(&file.path, page.bytes.start as u64, what, "other bytes");
             if header.kind != DATA_PAGE || header.values != page.rows.len() {
@@ -307,7 +347,7 @@ impl Column {
     }
 
     /// What the codes of a row group stand for: numbers, or codes of the column's texts.
-    fn dictionary(&self, file: &CheckedFile, group: usize) -> Result<&[i64]> {
+    fn dictionary(&self, file: Source<'_>, group: usize) -> Result<&[i64]> {
         if self.physical == Type::BYTE_ARRAY {
             return Ok(&self.texts(file)?.1[group]);
         }
@@ -330,7 +370,7 @@ impl Column {
     }
 
     /// The texts of all row groups, each once.
-    fn texts(&self, file: &CheckedFile) -> Result<&(Arc<StringArray>, Vec<Vec<i64>>)> {
+    fn texts(&self, file: Source<'_>) -> Result<&(Arc<StringArray>, Vec<Vec<i64>>)> {
         if let Some(texts) = self.texts.get() {
             return Ok(texts);
         }
@@ -355,7 +395,12 @@ impl Column {
         }
         // Codes have 32 bits.
         if i32::try_from(all.len()).is_err() {
-            return Err(Error::corrupt(&file.path, 0, "texts that 32 bits can number", format!("{} texts", all.len())));
+            return Err(Error::corrupt(
+                &file.file.path,
+                0,
+                "texts that 32 bits can number",
+                format!("{} texts", all.len()),
+            ));
         }
         Ok(self.texts.get_or_init(|| (Arc::new(StringArray::from(all)), of_groups)))
     }
@@ -363,21 +408,24 @@ impl Column {
     /// Decodes the dictionary of a row group; it has none where all its values are null.
     fn with_dictionary(
         &self,
-        file: &CheckedFile,
+        file: Source<'_>,
         group: usize,
         decode: impl FnOnce(&[u8], usize) -> Option<()>,
     ) -> Result<()> {
         let Group { codec, dictionary, .. } = &self.groups[group];
         let Some(place) = dictionary.clone() else { return Ok(()) };
-        page::with_bytes(file, place.clone(), *codec, DICTIONARY_BYTES_MAX, |read| {
+        let cipher = file.cipher.map(|cipher| (cipher, Place { group, column: self.position, page: None }));
+        let form = Form { codec: *codec, cipher, bytes_max: DICTIONARY_BYTES_MAX };
+        let file = file.file;
+        page::with_bytes(file, place.clone(), form, |read| {
             let is_plain = read.header.kind == DICTIONARY_PAGE && matches!(read.header.encoding, 0 | 2);
             let decoded = if is_plain { decode(read.bytes, read.header.values) } else { None };
             decoded.ok_or_else(|| Error::corrupt(&file.path, place.start as u64, "a dictionary", "other bytes"))
         })
     }
 
-    fn damage(&self, file: &CheckedFile, row: usize, error: &arrow::error::ArrowError) -> Error {
+    fn damage(&self, file: Source<'_>, row: usize, error: &arrow::error::ArrowError) -> Error {
         let offset = self.pages.iter().find(|page| page.rows.contains(&row)).map_or(0, |page| page.bytes.start);
-        Error::corrupt(&file.path, offset as u64, format!("values of type {}", self.stored), error.to_string())
+        Error::corrupt(&file.file.path, offset as u64, format!("values of type {}", self.stored), error.to_string())
     }
 }

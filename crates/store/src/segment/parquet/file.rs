@@ -20,6 +20,8 @@ use super::super::checksum::CheckedFile;
 use super::super::guarded;
 use super::super::recent::{self, PageKey};
 use super::column::Column;
+use super::modules::Cipher;
+use crate::encryption::Keys;
 use crate::error::{Error, Result};
 use crate::storage::{Mapped, out_of_io};
 
@@ -29,6 +31,8 @@ pub(crate) struct ParquetFile {
     /// Tells it from all others that the process opens.
     number: u64,
     file: Arc<CheckedFile>,
+    /// How it is decrypted, if it is encrypted.
+    cipher: Option<Cipher>,
     /// The footer.
     metadata: ArrowReaderMetadata,
     /// The footer with the lists of pages, for what the `parquet` crate reads.
@@ -38,8 +42,9 @@ pub(crate) struct ParquetFile {
 }
 
 impl ParquetFile {
-    pub(crate) fn open(file: Arc<CheckedFile>, rows: u64) -> Result<ParquetFile> {
-        let metadata = load(&file, PageIndexPolicy::Skip)?;
+    pub(crate) fn open(file: Arc<CheckedFile>, rows: u64, keys: &Keys) -> Result<ParquetFile> {
+        let cipher = Cipher::open(&file, keys)?;
+        let metadata = load(&file, cipher.as_ref(), PageIndexPolicy::Skip)?;
         let found = metadata.metadata().file_metadata().num_rows();
         if u64::try_from(found).ok() != Some(rows) {
             return Err(Error::corrupt(&file.path, 0, format!("{rows} rows"), format!("{found} rows")));
@@ -48,7 +53,7 @@ impl ParquetFile {
             remote.set_stretches(chunks(&metadata));
         }
         let columns = metadata.schema().fields().iter().map(|_| OnceLock::new()).collect();
-        Ok(ParquetFile { number: recent::new_file(), file, metadata, listed: OnceLock::new(), columns })
+        Ok(ParquetFile { number: recent::new_file(), file, cipher, metadata, listed: OnceLock::new(), columns })
     }
 
     pub(crate) fn mapped(&self) -> Option<&Mapped> {
@@ -113,10 +118,16 @@ impl ParquetFile {
     /// reads.
     pub(crate) fn decode(&self, position: usize, rows: Range<usize>, data_type: &DataType) -> Result<Option<ArrayRef>> {
         let Some(column) = self.column(position)? else { return Ok(None) };
-        let read = |rows| column.read(&self.file, rows, data_type);
+        let read = |rows| column.read(&self.file, self.cipher.as_ref(), rows, data_type);
         let Some(page) = column.page_rows(rows.start) else { return read(rows).map(Some) };
         let key = PageKey { file: self.number, position, first_row: page.start };
         recent::rows_of(key, page, rows, data_type, read).map(Some)
+    }
+
+    /// Where the pages of a column are.
+    #[cfg(test)]
+    pub(crate) fn page_places(&self, position: usize) -> Result<Vec<Range<usize>>> {
+        Ok(self.column(position)?.map(Column::page_places).unwrap_or_default())
     }
 
     /// Asks for the bytes of a range of rows of a column, without waiting for them.
@@ -132,7 +143,7 @@ impl ParquetFile {
             return Ok(found.as_ref());
         }
         let stored = self.schema().field(position).data_type();
-        let found = Column::open(&self.file, self.metadata.metadata(), position, stored)?;
+        let found = Column::open(&self.file, self.cipher.as_ref(), self.metadata.metadata(), position, stored)?;
         Ok(place.get_or_init(|| found).as_ref())
     }
 
@@ -142,7 +153,7 @@ impl ParquetFile {
         let metadata = match self.listed.get() {
             Some(listed) => listed,
             None => {
-                let listed = load(&self.file, PageIndexPolicy::Optional)?;
+                let listed = load(&self.file, self.cipher.as_ref(), PageIndexPolicy::Optional)?;
                 self.listed.get_or_init(|| listed)
             }
         };
@@ -191,9 +202,12 @@ fn chunks(metadata: &ArrowReaderMetadata) -> impl Iterator<Item = Range<usize>> 
 }
 
 /// The file's footer, with or without its lists of pages.
-fn load(file: &Arc<CheckedFile>, lists: PageIndexPolicy) -> Result<ArrowReaderMetadata> {
-    let options =
+fn load(file: &Arc<CheckedFile>, cipher: Option<&Cipher>, lists: PageIndexPolicy) -> Result<ArrowReaderMetadata> {
+    let mut options =
         ArrowReaderOptions::new().with_column_index_policy(PageIndexPolicy::Skip).with_offset_index_policy(lists);
+    if let Some(cipher) = cipher {
+        options = options.with_file_decryption_properties(Arc::clone(&cipher.properties));
+    }
     let load = || ArrowReaderMetadata::load(&Chunks(Arc::clone(file)), options).map_err(|e| unpack(e, file));
     guarded(&file.path, load)
 }

@@ -11,6 +11,7 @@ mod column;
 mod encodings;
 mod exact;
 mod file;
+mod modules;
 mod page;
 mod stored;
 mod thrift;

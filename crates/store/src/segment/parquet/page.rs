@@ -7,6 +7,7 @@ use parquet::basic::CompressionCodec;
 
 use super::super::checksum::CheckedFile;
 use super::encodings;
+use super::modules::{Cipher, Place};
 use super::thrift::{self, PageHeader};
 use crate::error::{Error, Result};
 
@@ -22,11 +23,13 @@ pub(super) struct PageBytes<'a> {
 /// What a thread needs again for each page.
 struct Scratch {
     bytes: Vec<u8>,
+    /// What was decrypted: a header, then a page.
+    decrypted: Vec<u8>,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
 }
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch { bytes: Vec::new(), zstd: None }) };
+    static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch { bytes: Vec::new(), decrypted: Vec::new(), zstd: None }) };
 }
 
 /// Whether pages of a codec are decompressed here.
@@ -34,49 +37,91 @@ pub(super) fn is_known(codec: CompressionCodec) -> bool {
     matches!(codec, CompressionCodec::UNCOMPRESSED | CompressionCodec::ZSTD | CompressionCodec::LZ4_RAW)
 }
 
-/// Hands over a page that takes at most `bytes_max` bytes before compression.
+/// How a page's bytes become those of its values.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Form<'a> {
+    pub(super) codec: CompressionCodec,
+    /// How they are decrypted, and in which place.
+    pub(super) cipher: Option<(&'a Cipher, Place)>,
+    /// Most bytes before compression.
+    pub(super) bytes_max: usize,
+}
+
+/// Hands over a page.
 pub(super) fn with_bytes<T>(
     file: &CheckedFile,
     place: Range<usize>,
-    codec: CompressionCodec,
-    bytes_max: usize,
+    form: Form<'_>,
     read: impl FnOnce(PageBytes<'_>) -> Result<T>,
 ) -> Result<T> {
     let stored = file.data(place.clone())?;
     let wrong = |expected: &str, found: String| Error::corrupt(&file.path, place.start as u64, expected, found);
-    let header = thrift::page_header(&stored).ok_or_else(|| wrong("the header of a page", "other bytes".to_owned()))?;
-    let body = stored
-        .get(header.header_bytes..)
-        .and_then(|body| body.get(..header.stored_bytes))
-        .ok_or_else(|| wrong("a whole page", format!("{} bytes", stored.len())))?;
-    if header.bytes > bytes_max {
-        return Err(wrong("a page of its rows", format!("{} bytes before compression", header.bytes)));
-    }
-    if codec == CompressionCodec::UNCOMPRESSED {
-        return read(PageBytes { header, bytes: body });
+    let parsed = |bytes: &[u8]| {
+        let header = thrift::page_header(bytes);
+        let header = header.ok_or_else(|| wrong("the header of a page", "other bytes".to_owned()))?;
+        match header.bytes <= form.bytes_max {
+            true => Ok(header),
+            false => Err(wrong("a page of its rows", format!("{} bytes before compression", header.bytes))),
+        }
+    };
+    let whole = |header: &PageHeader, start: usize| {
+        let body = stored.get(start..).and_then(|body| body.get(..header.stored_bytes));
+        body.ok_or_else(|| wrong("a whole page", format!("{} bytes", stored.len())))
+    };
+    if form.cipher.is_none() && form.codec == CompressionCodec::UNCOMPRESSED {
+        let header = parsed(&stored)?;
+        return read(PageBytes { header, bytes: whole(&header, header.header_bytes)? });
     }
     SCRATCH.with_borrow_mut(|scratch| {
-        let failed = |error: String| wrong("a compressed page", error);
-        scratch.bytes.resize(header.bytes, 0);
-        let written = match codec {
-            CompressionCodec::ZSTD => {
-                let zstd = match &mut scratch.zstd {
-                    Some(zstd) => zstd,
-                    none => none.insert(zstd::bulk::Decompressor::new().map_err(|e| failed(e.to_string()))?),
-                };
-                zstd.decompress_to_buffer(body, &mut scratch.bytes[..]).map_err(|e| failed(e.to_string()))?
+        let Scratch { bytes, decrypted, zstd } = scratch;
+        let (header, body) = match form.cipher {
+            None => {
+                let header = parsed(&stored)?;
+                (header, whole(&header, header.header_bytes)?)
             }
-            _ => lz4_flex::block::decompress_into(body, &mut scratch.bytes).map_err(|e| failed(e.to_string()))?,
+            Some((cipher, at)) => {
+                let strange = || wrong("a page that its key authenticates in this place", "another".to_owned());
+                let start = cipher.header(&stored, at, decrypted).ok_or_else(strange)?;
+                let header = parsed(decrypted)?;
+                cipher.body(whole(&header, start)?, at, decrypted).ok_or_else(strange)?;
+                (header, decrypted.as_slice())
+            }
         };
-        if written != header.bytes {
-            return Err(failed(format!("{written} bytes instead of {}", header.bytes)));
-        }
-        let result = read(PageBytes { header, bytes: &scratch.bytes });
-        if scratch.bytes.capacity() > KEPT_BYTES_MAX {
-            scratch.bytes = Vec::new();
+        let result = match form.codec {
+            CompressionCodec::UNCOMPRESSED => read(PageBytes { header, bytes: body }),
+            codec => {
+                bytes.resize(header.bytes, 0);
+                decompress(codec, zstd, body, bytes).map_err(|error| wrong("a compressed page", error))?;
+                read(PageBytes { header, bytes })
+            }
+        };
+        for buffer in [bytes, decrypted] {
+            if buffer.capacity() > KEPT_BYTES_MAX {
+                *buffer = Vec::new();
+            }
         }
         result
     })
+}
+
+/// Decompresses a page into so many bytes as it has.
+fn decompress(
+    codec: CompressionCodec,
+    kept: &mut Option<zstd::bulk::Decompressor<'static>>,
+    body: &[u8],
+    into: &mut [u8],
+) -> Result<(), String> {
+    let written = match codec {
+        CompressionCodec::ZSTD => {
+            let zstd = match kept {
+                Some(zstd) => zstd,
+                none => none.insert(zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?),
+            };
+            zstd.decompress_to_buffer(body, into).map_err(|error| error.to_string())?
+        }
+        _ => lz4_flex::block::decompress_into(body, into).map_err(|error| error.to_string())?,
+    };
+    if written == into.len() { Ok(()) } else { Err(format!("{written} bytes instead of {}", into.len())) }
 }
 
 /// Which of a page's values are there, if not all are, and the bytes behind; `None` for bytes that don't say it.

@@ -106,6 +106,46 @@ pub(super) fn page_locations(bytes: &[u8]) -> Option<Vec<PageLocation>> {
     pages
 }
 
+/// What stands before an encrypted footer: what tells the file from others, and the wrapped key; `None` for other bytes, another algorithm
+/// than AES-GCM, and a prefix that the reader would have to know.
+pub(super) fn crypto_metadata(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut input = Input { bytes, at: 0 };
+    let (mut unique, mut material) = (None, None);
+    let mut fields = Fields::default();
+    while let Some((field, kind)) = fields.next(&mut input)? {
+        match field {
+            1 if kind == STRUCT => unique = algorithm(&mut input)?,
+            2 if kind == BINARY => material = Some(input.binary()?),
+            _ => input.pass(kind, 0)?,
+        }
+    }
+    unique.zip(material)
+}
+
+/// The union of algorithms: AES-GCM alone gives what tells the file from others.
+#[expect(clippy::option_option, reason = "another algorithm isn't other bytes")]
+fn algorithm<'a>(input: &mut Input<'a>) -> Option<Option<&'a [u8]>> {
+    let mut unique = None;
+    let mut fields = Fields::default();
+    while let Some((field, kind)) = fields.next(input)? {
+        if field != 1 || kind != STRUCT {
+            input.pass(kind, 0)?;
+            continue;
+        }
+        let mut inner = Fields::default();
+        while let Some((field, kind)) = inner.next(input)? {
+            match field {
+                2 if kind == BINARY => unique = Some(input.binary()?),
+                // A prefix, and that the reader has to know one.
+                1 => return Some(None),
+                3 if kind == TRUE => return Some(None),
+                _ => input.pass(kind, 0)?,
+            }
+        }
+    }
+    Some(unique)
+}
+
 /// Walks the fields of a struct.
 #[derive(Default)]
 struct Fields {
@@ -132,7 +172,14 @@ struct Input<'a> {
     at: usize,
 }
 
-impl Input<'_> {
+impl<'a> Input<'a> {
+    fn binary(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.varint()?).ok()?;
+        let start = self.at;
+        self.skip(length)?;
+        Some(&self.bytes[start..self.at])
+    }
+
     fn byte(&mut self) -> Option<u8> {
         let byte = self.bytes.get(self.at).copied()?;
         self.at += 1;
@@ -237,6 +284,7 @@ mod tests {
         fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = page_header(&bytes);
             let _ = page_locations(&bytes);
+            let _ = crypto_metadata(&bytes);
         }
     }
 }

@@ -16,7 +16,8 @@ use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
 
-use super::stored;
+use super::{modules, stored};
+use crate::encryption::FileKey;
 use crate::error::Result;
 use crate::schema::{ColumnType, TableSpec};
 
@@ -65,14 +66,23 @@ impl Strength {
     }
 }
 
-/// Writes rows, with each column in the type and encoding that suits it.
-pub(crate) fn write(sink: impl Write + Send, spec: &TableSpec, rows: &RecordBatch, strength: Strength) -> Result<()> {
+/// Writes rows, with each column in the type and encoding that suits it; encrypted, if there is a key.
+pub(crate) fn write(
+    sink: impl Write + Send,
+    spec: &TableSpec,
+    rows: &RecordBatch,
+    strength: Strength,
+    key: Option<&FileKey>,
+) -> Result<()> {
     let rows = stored::columns(rows, spec.publish)?;
     let mut properties = common(spec, strength.page_rows());
     for (field, column) in rows.schema_ref().fields().iter().zip(rows.columns()) {
         let Some(path) = leaf(field) else { continue };
         let choice = choose(column, strength, spec.publish.is_some())?;
         properties = with_choice(properties, path, choice);
+    }
+    if let Some(key) = key {
+        properties = properties.with_file_encryption_properties(modules::properties(key)?);
     }
     let mut properties = properties.build();
     add_encoded_arrow_schema_to_metadata(&stored::declared(rows.schema_ref(), spec.publish), &mut properties);

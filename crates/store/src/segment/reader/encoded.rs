@@ -8,6 +8,7 @@ use arrow::array::RecordBatch;
 use super::super::checksum::CheckedFile;
 use super::super::writer::encode;
 use super::{Open, Segment};
+use crate::encryption::Keys;
 use crate::error::Result;
 use crate::index::SegmentIndex;
 use crate::manifest::{FileEntry, Tier};
@@ -15,13 +16,14 @@ use crate::schema::TableSpec;
 use crate::storage::Mapped;
 
 impl Segment {
-    /// A segment of rows that are written by the encoder of a tier and read by its decoder, without a file. It says nothing of dates and
-    /// times, and is for measuring alone.
+    /// A segment of rows that are written by the encoder of a tier and read by its decoder, without a file; encrypted as files of the tier
+    /// are. It says nothing of dates and times, and is for measuring alone.
     ///
     /// # Errors
     /// Those of the encoder.
-    pub(crate) fn encoded(spec: &TableSpec, rows: &RecordBatch, tier: Tier) -> Result<Segment> {
-        let (bytes, checksums) = encode(tier, spec, rows)?;
+    pub(crate) fn encoded(spec: &TableSpec, rows: &RecordBatch, tier: Tier, keys: &Arc<Keys>) -> Result<Segment> {
+        let key = keys.file_key_of(tier)?;
+        let (bytes, checksums) = encode(tier, spec, rows, key.as_ref())?;
         let entry = FileEntry {
             path: String::new(),
             tier,
@@ -35,6 +37,7 @@ impl Segment {
             time_max: 0,
             symbols: None,
             object: None,
+            key: key.map(|key| key.id),
         };
         let file = CheckedFile::new(Mapped::from(bytes), PathBuf::from(&spec.name), checksums.into(), true)?;
         let segment = Segment {
@@ -42,6 +45,7 @@ impl Segment {
             table: spec.name.clone(),
             entry,
             objects: None,
+            keys: Arc::clone(keys),
             checks_data: true,
             hidden: 0,
             opened: OnceLock::new(),

@@ -79,7 +79,7 @@ impl Segment {
             return Ok(opened);
         }
         let Some(remote) = &data.remote else { return Err(Error::Poisoned) };
-        let opened = Opened::Parquet(ParquetFile::open(Arc::clone(remote), self.entry.rows)?);
+        let opened = Opened::Parquet(ParquetFile::open(Arc::clone(remote), self.entry.rows, &self.keys)?);
         Ok(data.opened.get_or_init(|| opened))
     }
 }
