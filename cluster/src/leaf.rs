@@ -26,7 +26,7 @@ use datafusion_distributed::DistributedTaskContext;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use serde::{Deserialize, Serialize};
 use splay_sql::{Leaf, Session};
-use splay_store::{Pin, Slice};
+use splay_store::{CommitPin, Slice};
 
 /// Batches that wait to be sent.
 const BATCHES_WAITING: usize = 2;
@@ -128,7 +128,7 @@ struct Description {
     part: Option<usize>,
     digest: u64,
     columns: Vec<usize>,
-    commits: BTreeMap<String, Pin>,
+    commits: BTreeMap<String, CommitPin>,
     slices: Vec<Slice>,
 }
 
@@ -209,7 +209,7 @@ mod tests {
 
     fn leaf() -> Leaf {
         let fields = vec![Field::new("sym", DataType::Utf8, true), Field::new("n", DataType::Int64, false)];
-        let pin = Pin { commit: 7, digest: "ab".to_owned() };
+        let pin = CommitPin { commit: 7, digest: "ab".to_owned() };
         let symbols = SymbolRange { from: Some("B".to_owned()), until: None };
         Leaf {
             text: "select sym, count(*) n from trade group by sym".to_owned(),

@@ -15,7 +15,7 @@ use arrow_flight::{
     PollInfo, PutResult, SchemaResult, Ticket,
 };
 use futures::{Stream, StreamExt, TryStreamExt};
-use splay_sql::{Answer, RunLeaves, Session, Slicing};
+use splay_sql::{Answer, RunLeaves, Session, SliceSettings};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
@@ -68,7 +68,7 @@ impl Scheduler {
     /// A status with what is wrong.
     async fn start(&self, text: String) -> std::result::Result<Answer, Status> {
         let chosen = self.executors.alive().await.map_err(|error| Status::failed_precondition(error.to_string()))?;
-        let slicing = Slicing {
+        let slicing = SliceSettings {
             slices: chosen.len().saturating_mul(self.slices_per_executor.max(1)),
             slice_rows_min: self.slice_rows_min,
         };

@@ -42,7 +42,7 @@ mod problem {
 }
 
 #[global_allocator]
-static ALLOCATOR: splay_mutate::Counting = splay_mutate::Counting;
+static ALLOCATOR: splay_mutate::CountingAllocator = splay_mutate::CountingAllocator;
 
 /// A megabyte may be unpacked, and is copied where it isn't aligned and where batches are put together.
 const MEMORY: Memory = Memory { fixed: 16 << 20, each: 1 << 10 };

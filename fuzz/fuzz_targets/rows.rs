@@ -6,6 +6,6 @@ use libfuzzer_sys::fuzz_target;
 use splay_capture::fuzz;
 
 #[global_allocator]
-static ALLOCATOR: splay_mutate::Counting = splay_mutate::Counting;
+static ALLOCATOR: splay_mutate::CountingAllocator = splay_mutate::CountingAllocator;
 
 fuzz_target!(|bytes: &[u8]| splay_mutate::bounded(fuzz::MEMORY, bytes, fuzz::rows));

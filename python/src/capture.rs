@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use splay_capture::{Ack, Append, Capture, CaptureSettings, Producer};
 
-use crate::columns::Wishes;
+use crate::columns::NewTableOptions;
 use crate::error::Result;
 use crate::load;
 use crate::write;
@@ -73,9 +73,9 @@ impl PyCapture {
         };
         let rows = write::batches(frame)?;
         let day_start = load::day_start(day_start)?;
-        let wishes = Wishes { time, symbol, time_zone, day_start, ..Wishes::default() };
+        let table_options = NewTableOptions { time, symbol, time_zone, day_start, ..NewTableOptions::default() };
         let ack: Result<Ack> = py.detach(|| {
-            let (spec, rows) = write::one_batch(self.capture.database(), table, rows, &wishes)?;
+            let (spec, rows) = write::one_batch(self.capture.database(), table, rows, &table_options)?;
             let append = Append { table: table.to_owned(), rows, spec: Some(spec), producer, ack };
             Ok(self.capture.append(append)?)
         });

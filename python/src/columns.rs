@@ -9,7 +9,7 @@ use splay_store::{ColumnSpec, ColumnType, DayStart, Error, Reference, Result, Ta
 
 /// What the caller says about the table; what is not said is guessed, or as the table has it.
 #[derive(Debug, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct NewTableOptions {
     pub(crate) time: Option<String>,
     /// An empty name for a table without one.
     pub(crate) symbol: Option<String>,
@@ -30,11 +30,11 @@ pub(crate) fn is_unnamed_index(field: &Field) -> bool {
 ///
 /// # Errors
 /// [`Error::Schema`] if a column has a type that no table can have, or no column can be the time.
-pub(crate) fn new_table(table: &str, frame: &Schema, wishes: &Wishes) -> Result<TableSpec> {
+pub(crate) fn new_table(table: &str, frame: &Schema, table_options: &NewTableOptions) -> Result<TableSpec> {
     let wrong = |reason: String| Error::Schema { table: table.to_owned(), reason };
     let mut columns = Vec::with_capacity(frame.fields().len());
     for field in frame.fields() {
-        let wished = wishes.types.iter().find(|(name, _)| name.eq_ignore_ascii_case(field.name()));
+        let wished = table_options.types.iter().find(|(name, _)| name.eq_ignore_ascii_case(field.name()));
         let found = wished.map(|(_, wished)| wished.clone()).or_else(|| natural_type(field.data_type()));
         let found = found.ok_or_else(|| {
             let (name, held) = (field.name(), field.data_type());
@@ -42,13 +42,13 @@ pub(crate) fn new_table(table: &str, frame: &Schema, wishes: &Wishes) -> Result<
         })?;
         columns.push(ColumnSpec::new(field.name(), found));
     }
-    for (name, _) in &wishes.types {
+    for (name, _) in &table_options.types {
         find(&columns, name).ok_or_else(|| wrong(format!("types names {name:?}, which the frame doesn't have")))?;
     }
-    if let Some(reference) = &wishes.reference {
-        return new_reference(table, columns, reference, wishes);
+    if let Some(reference) = &table_options.reference {
+        return new_reference(table, columns, reference, table_options);
     }
-    let time = match &wishes.time {
+    let time = match &table_options.time {
         Some(name) => {
             find(&columns, name).ok_or_else(|| wrong(format!("the frame has no column {name:?} for the time")))
         }
@@ -59,7 +59,7 @@ pub(crate) fn new_table(table: &str, frame: &Schema, wishes: &Wishes) -> Result<
         return Err(wrong(format!("the time column {name:?} is {held}; it must be a timestamp or a date")));
     }
     columns[time].column_type = ColumnType::Timestamp;
-    let symbol = match wishes.symbol.as_deref() {
+    let symbol = match table_options.symbol.as_deref() {
         Some("") => None,
         Some(name) => Some(
             find(&columns, name).ok_or_else(|| wrong(format!("the frame has no column {name:?} for the symbol")))?,
@@ -75,15 +75,15 @@ pub(crate) fn new_table(table: &str, frame: &Schema, wishes: &Wishes) -> Result<
     }
     let (time, symbol) = (columns[time].name.clone(), symbol.map(|symbol| columns[symbol].name.clone()));
     let spec = TableSpec::new(table, columns, time, symbol.as_deref());
-    let spec = spec.with_time_zone(wishes.time_zone.as_deref().unwrap_or("UTC"));
-    let spec = spec.with_day_start(wishes.day_start.unwrap_or_default());
+    let spec = spec.with_time_zone(table_options.time_zone.as_deref().unwrap_or("UTC"));
+    let spec = spec.with_day_start(table_options.day_start.unwrap_or_default());
     spec.validate()?;
     Ok(spec)
 }
 
 /// Makes symbols of texts of which few differ in the first rows of a frame.
-pub(crate) fn find_symbols(spec: &mut TableSpec, rows: &RecordBatch, wishes: &Wishes) {
-    let is_wished = |name: &str| wishes.types.iter().any(|(wished, _)| wished.eq_ignore_ascii_case(name));
+pub(crate) fn find_symbols(spec: &mut TableSpec, rows: &RecordBatch, table_options: &NewTableOptions) {
+    let is_wished = |name: &str| table_options.types.iter().any(|(wished, _)| wished.eq_ignore_ascii_case(name));
     for column in spec.columns.iter_mut().filter(|column| column.column_type == ColumnType::Text) {
         let Some(values) = rows.column_by_name(&column.name).filter(|_| !is_wished(&column.name)) else { continue };
         let mut sample = TextSample::default();
@@ -99,16 +99,16 @@ fn new_reference(
     table: &str,
     mut columns: Vec<ColumnSpec>,
     reference: &Reference,
-    wishes: &Wishes,
+    table_options: &NewTableOptions,
 ) -> Result<TableSpec> {
     let wrong = |reason: String| Error::Schema { table: table.to_owned(), reason };
-    if wishes.time.is_some() || wishes.time_zone.is_some() {
+    if table_options.time.is_some() || table_options.time_zone.is_some() {
         return Err(wrong(
             "a reference table has no time column and no dates: leave time and time_zone out".to_owned(),
         ));
     }
     let listed: Vec<(&str, &ColumnType)> = columns.iter().map(|c| (c.name.as_str(), &c.column_type)).collect();
-    let symbol = reference_symbol(&listed, reference, wishes.symbol.as_deref());
+    let symbol = reference_symbol(&listed, reference, table_options.symbol.as_deref());
     if let Some(name) = &symbol {
         let place =
             find(&columns, name).ok_or_else(|| wrong(format!("the frame has no column {name:?} for the symbol")))?;
@@ -123,7 +123,11 @@ fn new_reference(
 ///
 /// # Errors
 /// [`Error::Schema`] that names what doesn't fit.
-pub(crate) fn existing_table(existing: &TableSpec, frame: &Schema, wishes: &Wishes) -> Result<TableSpec> {
+pub(crate) fn existing_table(
+    existing: &TableSpec,
+    frame: &Schema,
+    table_options: &NewTableOptions,
+) -> Result<TableSpec> {
     let wrong = |reason: String| Error::Schema { table: existing.name.clone(), reason };
     let has_place = |name: &str| existing.position(name).is_some() || existing.is_virtual_date(name);
     let extra = frame.fields().iter().map(|field| field.name().as_str()).filter(|name| !has_place(name));
@@ -133,28 +137,28 @@ pub(crate) fn existing_table(existing: &TableSpec, frame: &Schema, wishes: &Wish
         return Err(wrong(format!("it has no place for the frame's columns {them}; add them with Table.add_column")));
     }
     let is = |given: &Option<String>, own: &str| given.as_deref().is_none_or(|given| given.eq_ignore_ascii_case(own));
-    if !is(&wishes.time, &existing.time) {
+    if !is(&table_options.time, &existing.time) {
         return Err(wrong(match existing.has_hidden_time() {
             true => "it has no time column".to_owned(),
             false => format!("its time column is {:?}", existing.time),
         }));
     }
-    if let Some(wished) = wishes.reference.as_ref().filter(|wished| !is_wished(existing, wished)) {
+    if let Some(wished) = table_options.reference.as_ref().filter(|wished| !is_wished(existing, wished)) {
         let key =
             if wished.key.is_empty() { "no key".to_owned() } else { format!("the key {}", wished.key.join(", ")) };
         return Err(wrong(format!("it isn't a reference table with {key} and such an effective date")));
     }
-    if !is(&wishes.symbol, existing.symbol.as_deref().unwrap_or_default()) {
+    if !is(&table_options.symbol, existing.symbol.as_deref().unwrap_or_default()) {
         return Err(wrong(match &existing.symbol {
             Some(symbol) => format!("its symbol column is {symbol:?}"),
             None => "it has no symbol column".to_owned(),
         }));
     }
-    let starts = wishes.day_start.is_none_or(|start| start == existing.day_start);
-    if !is(&wishes.time_zone, &existing.time_zone) || !starts {
+    let starts = table_options.day_start.is_none_or(|start| start == existing.day_start);
+    if !is(&table_options.time_zone, &existing.time_zone) || !starts {
         return Err(wrong(format!("its dates are in {}", existing.dates_in())));
     }
-    for (name, wished) in &wishes.types {
+    for (name, wished) in &table_options.types {
         let own = find(&existing.columns, name).map(|place| &existing.columns[place].column_type);
         match own {
             Some(own) if own == wished => {}

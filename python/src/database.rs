@@ -12,7 +12,7 @@ use splay_store::{Database, LoadOptions};
 
 use crate::answer::PyAnswer;
 use crate::capture::PyCapture;
-use crate::columns::Wishes;
+use crate::columns::NewTableOptions;
 use crate::error::Result;
 use crate::load;
 use crate::parameters::parameters;
@@ -150,12 +150,13 @@ impl PyDatabase {
     ) -> Result<LoadReport> {
         let day_start = load::day_start(day_start)?;
         let reference = load::reference(key, effective)?;
-        let wishes = Wishes { time, symbol, time_zone, day_start, types: load::types(pairs(types)?)?, reference };
+        let table_options =
+            NewTableOptions { time, symbol, time_zone, day_start, types: load::types(pairs(types)?)?, reference };
         let mut options = options(memory_bytes, threads, tier, replace, partition)?;
         options.dedupe = load::dedupe(dedupe, on_duplicate)?;
         options.on_conflict = load::on_conflict(on_conflict)?;
         let rows = write::batches(frame)?;
-        let report = py.detach(|| write::write(&self.database, table, rows, &wishes, options))?;
+        let report = py.detach(|| write::write(&self.database, table, rows, &table_options, options))?;
         Ok(LoadReport::new(table, &report))
     }
 

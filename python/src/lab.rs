@@ -45,7 +45,7 @@ pub(crate) fn lab_generate(py: Python<'_>, kind: &str, count: usize, order: &str
 /// What is measured, and how.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Wanted {
+pub(crate) struct CompressionRequest {
     schemes: String,
     codecs: Vec<String>,
     scheme: Option<String>,
@@ -56,7 +56,7 @@ pub(crate) struct Wanted {
     seed: u64,
 }
 
-impl Wanted {
+impl CompressionRequest {
     fn settings(&self) -> Settings {
         let mut settings = Settings {
             times: self.times,
@@ -78,7 +78,7 @@ impl Wanted {
 pub(crate) fn lab_compression(
     py: Python<'_>,
     data: Vec<(String, Vec<Bound<'_, PyAny>>)>,
-    wanted: Wanted,
+    wanted: CompressionRequest,
     statement: Option<Py<PyAny>>,
     progress: Option<Py<PyAny>>,
 ) -> Result<(Py<PyAny>, Vec<(String, String, String)>, usize)> {
@@ -102,7 +102,7 @@ fn dataset(name: &str, lists: &[Bound<'_, PyAny>]) -> Result<Dataset> {
 /// Runs the tests; call it detached. What Python code raises ends it.
 fn measured(
     data: &[Dataset],
-    wanted: &Wanted,
+    wanted: &CompressionRequest,
     statement: Option<Py<PyAny>>,
     progress: Option<Py<PyAny>>,
 ) -> Result<Outcome> {

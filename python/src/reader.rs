@@ -12,7 +12,7 @@ use arrow::error::ArrowError;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3_arrow::ffi::ArrayReader;
-use splay_sql::{Answer, StatementStats, Waited};
+use splay_sql::{Answer, StatementStats, WaitOutcome};
 
 use crate::error::{Failure, Result};
 use crate::signals::{self, Signals};
@@ -21,11 +21,11 @@ use crate::signals::{self, Signals};
 #[derive(Debug, Clone)]
 pub(crate) struct Rows {
     schema: SchemaRef,
-    running: Arc<Mutex<Running>>,
+    running: Arc<Mutex<ReaderState>>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct ReaderState {
     /// Gone after the last batch.
     answer: Option<Answer>,
     stats: StatementStats,
@@ -33,7 +33,7 @@ struct Running {
     owner: Option<u64>,
 }
 
-impl Running {
+impl ReaderState {
     fn stats(&self) -> StatementStats {
         self.answer.as_ref().map_or(self.stats, Answer::stats)
     }
@@ -47,7 +47,7 @@ impl Running {
 impl Rows {
     pub(crate) fn new(answer: Answer) -> Rows {
         let schema = answer.schema();
-        let running = Running { answer: Some(answer), stats: StatementStats::default(), readers: 0, owner: None };
+        let running = ReaderState { answer: Some(answer), stats: StatementStats::default(), readers: 0, owner: None };
         Rows { schema, running: Arc::new(Mutex::new(running)) }
     }
 
@@ -87,7 +87,7 @@ impl Rows {
         Ok(Reader { rows: self.clone(), id: running.readers, signals: Signals::new() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Running> {
+    fn lock(&self) -> MutexGuard<'_, ReaderState> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -117,15 +117,15 @@ impl Reader {
             }
             let Some(answer) = &mut running.answer else { return Ok(None) };
             match answer.wait(signals::INTERVAL) {
-                Waited::TimedOut => {}
-                Waited::Batch(Ok(batch)) => {
+                WaitOutcome::TimedOut => {}
+                WaitOutcome::Batch(Ok(batch)) => {
                     return Ok(Some(batch));
                 }
-                Waited::Batch(Err(error)) => {
+                WaitOutcome::Batch(Err(error)) => {
                     running.finish();
                     return Err(error.into());
                 }
-                Waited::End => {
+                WaitOutcome::End => {
                     running.finish();
                     return Ok(None);
                 }

@@ -11,8 +11,8 @@ pub(crate) struct Kept {
     total: u64,
 }
 
-impl From<splay_store::Kept> for Kept {
-    fn from(kept: splay_store::Kept) -> Kept {
+impl From<splay_store::SelectedCount> for Kept {
+    fn from(kept: splay_store::SelectedCount) -> Kept {
         Kept { kept: kept.kept, total: kept.total }
     }
 }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
 use splay_store::{DATE_COLUMN, Database, Error, LoadOptions, LoadReport, TableSpec};
 
-use crate::columns::{self, Wishes};
+use crate::columns::{self, NewTableOptions};
 use crate::error::{Failure, Result};
 use crate::fit::Fitter;
 use crate::frame_stream::FrameStream;
@@ -43,13 +43,13 @@ pub(crate) fn write(
     database: &Database,
     table: &str,
     rows: Box<dyn RecordBatchReader + Send>,
-    wishes: &Wishes,
+    table_options: &NewTableOptions,
     options: LoadOptions,
 ) -> Result<LoadReport> {
     if options.dedupe.is_some() {
         splay_capture::settle(database)?;
     }
-    let Frame { spec, rows, kept } = fitting_table(database, table, rows, wishes)?;
+    let Frame { spec, rows, kept } = fitting_table(database, table, rows, table_options)?;
     let mut load = database.load(&spec, options)?;
     let fits = load.spec().clone();
     let (fitter, mut signals, mut before) = (Fitter::new(&fits), Signals::new(), 0);
@@ -80,15 +80,19 @@ fn fitting_table(
     database: &Database,
     table: &str,
     rows: Box<dyn RecordBatchReader + Send>,
-    wishes: &Wishes,
+    table_options: &NewTableOptions,
 ) -> Result<Frame> {
     let (existing, frame) = (existing(database, table)?, rows.schema());
     let kept = kept_columns(&frame, existing.as_ref());
     let frame = frame.project(&kept).map_err(Error::from)?;
     if let Some(existing) = &existing {
-        return Ok(Frame { spec: columns::existing_table(existing, &frame, wishes)?, rows: Box::new(rows), kept });
+        return Ok(Frame {
+            spec: columns::existing_table(existing, &frame, table_options)?,
+            rows: Box::new(rows),
+            kept,
+        });
     }
-    let (mut spec, mut rows): (_, Batches) = (columns::new_table(table, &frame, wishes)?, Box::new(rows));
+    let (mut spec, mut rows): (_, Batches) = (columns::new_table(table, &frame, table_options)?, Box::new(rows));
     // The first rows tell which texts are symbols, and whether the dates are those of the times.
     let first = rows.find(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0));
     let sample = match &first {
@@ -96,9 +100,9 @@ fn fitting_table(
         _ => None,
     };
     if let Some(sample) = &sample {
-        columns::find_symbols(&mut spec, sample, wishes);
+        columns::find_symbols(&mut spec, sample, table_options);
     }
-    let own_date = wishes.types.iter().any(|(name, _)| name.eq_ignore_ascii_case(DATE_COLUMN));
+    let own_date = table_options.types.iter().any(|(name, _)| name.eq_ignore_ascii_case(DATE_COLUMN));
     if let Some(other) = spec.without_date().filter(|_| !own_date) {
         let agree = match &sample {
             Some(sample) => Fitter::new(&other).has_its_dates(sample)?,
@@ -119,9 +123,9 @@ pub(crate) fn one_batch(
     database: &Database,
     table: &str,
     rows: Box<dyn RecordBatchReader + Send>,
-    wishes: &Wishes,
+    table_options: &NewTableOptions,
 ) -> Result<(TableSpec, RecordBatch)> {
-    let Frame { spec, rows, kept } = fitting_table(database, table, rows, wishes)?;
+    let Frame { spec, rows, kept } = fitting_table(database, table, rows, table_options)?;
     let fitter = Fitter::new(&spec);
     let mut parts = Vec::new();
     for batch in rows {

@@ -34,7 +34,7 @@ pub struct Row {
 }
 
 /// What a row says of its date.
-enum Entry {
+enum DateEntry {
     Closed,
     Session(Session, Option<SpecialDayKind>),
 }
@@ -59,8 +59,8 @@ impl Calendar {
             let (mut kind, mut is_closed) = (None, false);
             for row in of_date {
                 match entry(row).map_err(refused)? {
-                    Entry::Closed => is_closed = true,
-                    Entry::Session(session, of_session) => {
+                    DateEntry::Closed => is_closed = true,
+                    DateEntry::Session(session, of_session) => {
                         if let Some(before) = sessions.last().filter(|before| before.close > session.open) {
                             return Err(refused(overlap(before, &session)));
                         }
@@ -109,7 +109,7 @@ impl Calendar {
     }
 }
 
-fn entry(row: &Row) -> std::result::Result<Entry, String> {
+fn entry(row: &Row) -> std::result::Result<DateEntry, String> {
     let date = row.date;
     let given = row.kind.as_deref().map(str::trim).filter(|kind| !kind.is_empty());
     let kind = match given.map(str::to_lowercase).as_deref() {
@@ -124,7 +124,7 @@ fn entry(row: &Row) -> std::result::Result<Entry, String> {
         }
     };
     match (row.open, row.close, kind) {
-        (None, None, None | Some(SpecialDayKind::Closed)) if given.is_none() || kind.is_some() => Ok(Entry::Closed),
+        (None, None, None | Some(SpecialDayKind::Closed)) if given.is_none() || kind.is_some() => Ok(DateEntry::Closed),
         (None, None, _) => Err(format!("{date} is given as {} and has no session", given.unwrap_or_default())),
         (Some(_), None, Some(SpecialDayKind::EarlyClose)) => Err(format!("the half day {date} has no close")),
         (Some(_), None, _) => Err(format!("{date} has an opening and no close")),
@@ -138,7 +138,7 @@ fn entry(row: &Row) -> std::result::Result<Entry, String> {
         (Some(open), Some(close), _) if !is_near(date, open) || !is_near(date, close) => {
             Err(format!("the session from {} to {} is days away from its date {date}", text(open), text(close)))
         }
-        (Some(open), Some(close), kind) => Ok(Entry::Session(Session { date, open, close }, kind)),
+        (Some(open), Some(close), kind) => Ok(DateEntry::Session(Session { date, open, close }, kind)),
     }
 }
 

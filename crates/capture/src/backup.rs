@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use splay_store::storage::Storage;
-use splay_store::{BackupReport, BackupWriter, Captured, Database, TableCommit};
+use splay_store::{BackupReport, BackupWriter, Database, TableCommit, WriteDownPosition};
 
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, Result};
-use crate::journal::{self, Copied};
+use crate::journal::{self, CopiedBytes};
 
 /// How often journal and commits are taken while rows are written down all the time.
 const TRIES: usize = 1_000;
@@ -42,7 +42,7 @@ pub fn back_up_with(database: &Database, at: Arc<dyn Storage>, links: bool) -> R
     for _ in 0..TRIES {
         copied.copy(source.as_ref(), &mut backup)?;
         let commits = database.commits().map_err(as_is)?;
-        let captured: Vec<Captured> = commits.iter().map(|table| table.captured).collect();
+        let captured: Vec<WriteDownPosition> = commits.iter().map(|table| table.captured).collect();
         let is_known = |table: &TableCommit| table.captured.sequence <= copied.last;
         if commits.iter().all(is_known) || captured == before {
             backup.put_tables(database, &commits).map_err(as_is)?;
@@ -101,7 +101,7 @@ impl Journal {
             if self.files.get(number) == Some(&true) {
                 continue;
             }
-            let Some(Copied { bytes, last }) = journal::copy(source, *number, is_last)? else { continue };
+            let Some(CopiedBytes { bytes, last }) = journal::copy(source, *number, is_last)? else { continue };
             backup.put(&journal::path(*number), &bytes).map_err(as_is)?;
             self.files.insert(*number, !is_last);
             self.last = self.last.max(last);

@@ -1,8 +1,8 @@
 //! Capture of a database: accepts rows, acknowledges them, reports its state, and closes in order.
 
+mod capture_state;
 mod open;
 mod quarantine;
-mod shared;
 mod tables;
 
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -16,23 +16,23 @@ use crate::conform::conform;
 use crate::error::{Error, Result};
 use crate::journal::{self, JournalLoss, JournalWriter};
 use crate::live::LiveTable;
-use crate::queue::{Done, Waiting};
-use crate::receipt::Reading;
-use crate::refusals::Rejected;
+use crate::queue::{AckCallback, PendingBatch};
+use crate::receipt::ClockReading;
+use crate::refusals::RefusedInput;
 use crate::replica::ReplicaState;
 use crate::settings::CaptureSettings;
 use crate::status::{DedupeStatus, Status, TableStatus};
 use crate::subscribe::{SubscribeRequest, Subscriber};
-use crate::{report, room};
+use crate::{report, size_estimate};
+pub(crate) use capture_state::CaptureState;
 pub(crate) use open::take_lock;
 use quarantine::split_ahead;
-pub(crate) use shared::Shared;
 pub(crate) use tables::{captured_of, create_table};
 
 /// One process's capture of a database. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Capture {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<CaptureState>,
 }
 
 impl Capture {
@@ -108,7 +108,7 @@ impl Capture {
         mut appends: Vec<Append>,
         producer: Option<Producer>,
         class: AckClass,
-        done: Done,
+        done: AckCallback,
     ) -> Result<()> {
         let shared = &self.shared;
         if producer.as_ref().is_some_and(|p| p.name.is_empty() || p.name.len() > journal::PRODUCER_BYTES_MAX) {
@@ -128,7 +128,7 @@ impl Capture {
         let (mut count, mut quarantined) = (0, 0);
         for (append, live) in appends.into_iter().zip(lives) {
             let spec = live.spec();
-            shared.check_length(&spec.name, room::bytes(&spec, &append.rows))?;
+            shared.check_length(&spec.name, size_estimate::bytes(&spec, &append.rows))?;
             let rows = conform(&spec, &append.rows)?;
             let (rows, ahead) = split_ahead(&spec, &rows, latest)?;
             count += rows.num_rows() as u64;
@@ -154,8 +154,14 @@ impl Capture {
         shared.queue.push(together, shared.settings.queue_bytes_max)
     }
 
-    fn waiting(&self, live: Arc<LiveTable>, rows: &RecordBatch, reading: Reading, class: AckClass) -> Result<Waiting> {
-        let mut waiting = Waiting::new(live, rows, reading, class);
+    fn waiting(
+        &self,
+        live: Arc<LiveTable>,
+        rows: &RecordBatch,
+        reading: ClockReading,
+        class: AckClass,
+    ) -> Result<PendingBatch> {
+        let mut waiting = PendingBatch::new(live, rows, reading, class);
         let in_memory = usize::try_from(waiting.live_bytes).unwrap_or(usize::MAX);
         self.shared.check_length(&waiting.spec.name, in_memory)?;
         waiting.digests = self.shared.dedupe.digests(&waiting.spec, &waiting.rows)?;
@@ -214,7 +220,7 @@ impl Capture {
     /// receive times are so far ahead of it that rows would go to quarantine.
     #[must_use]
     pub fn row_time(&self) -> i64 {
-        let Reading { clock, received } = self.shared.receipt.read();
+        let ClockReading { clock, received } = self.shared.receipt.read();
         let is_far = received.saturating_sub(clock) > seconds(self.shared.settings.future_s);
         if is_far { clock } else { received }
     }
@@ -328,7 +334,7 @@ impl Capture {
 
     /// The newest refusals, oldest first.
     #[must_use]
-    pub fn rejected(&self) -> Vec<Rejected> {
+    pub fn rejected(&self) -> Vec<RefusedInput> {
         self.shared.refusals.newest()
     }
 

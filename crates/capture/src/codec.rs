@@ -20,7 +20,7 @@ use crate::conform::used_texts;
 use crate::error::Result;
 use crate::journal::FRAME_BYTES_MAX;
 use crate::nulls::NullColumns;
-use crate::room;
+use crate::size_estimate;
 
 /// All rows have a value.
 const ALL: u8 = 0;
@@ -121,7 +121,7 @@ pub(crate) fn decode(spec: &TableSpec, bytes: &[u8]) -> Result<RecordBatch, Reas
         return Err("more rows than bytes");
     }
     // Nulls take no bytes here, but they do in memory.
-    if room::of_all_columns(spec, rows) > FRAME_BYTES_MAX {
+    if size_estimate::of_all_columns(spec, rows) > FRAME_BYTES_MAX {
         return Err("more values than a batch may have");
     }
     cursor.nulls = Some(NullColumns::new(rows));

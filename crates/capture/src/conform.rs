@@ -19,25 +19,25 @@ use crate::nulls::NullColumns;
 const FEW_COLUMNS: usize = 32;
 
 /// Where columns stand, by name without regard to case; of several of one name the first.
-enum Places<'a> {
+enum ColumnPositions<'a> {
     Few(Vec<&'a str>),
     Many(HashMap<String, usize>),
 }
 
-impl<'a> Places<'a> {
-    fn new(names: impl Iterator<Item = &'a str>) -> Places<'a> {
+impl<'a> ColumnPositions<'a> {
+    fn new(names: impl Iterator<Item = &'a str>) -> ColumnPositions<'a> {
         let names: Vec<&str> = names.collect();
         if names.len() < FEW_COLUMNS {
-            return Places::Few(names);
+            return ColumnPositions::Few(names);
         }
         let places = names.iter().enumerate().rev().map(|(place, name)| (name.to_ascii_lowercase(), place));
-        Places::Many(places.collect())
+        ColumnPositions::Many(places.collect())
     }
 
     fn of(&self, name: &str) -> Option<usize> {
         match self {
-            Places::Few(names) => names.iter().position(|other| other.eq_ignore_ascii_case(name)),
-            Places::Many(places) => places.get(&name.to_ascii_lowercase()).copied(),
+            ColumnPositions::Few(names) => names.iter().position(|other| other.eq_ignore_ascii_case(name)),
+            ColumnPositions::Many(places) => places.get(&name.to_ascii_lowercase()).copied(),
         }
     }
 }
@@ -52,7 +52,7 @@ fn column_type(table: &str, name: &str, data_type: &DataType) -> Result<ColumnTy
 /// # Errors
 /// [`Error::Rejected`] for values of a column that was dropped or has another name now: no column can have its name, and they would be lost.
 pub(crate) fn new_columns(spec: &TableSpec, rows: &RecordBatch) -> Result<Vec<ColumnSpec>> {
-    let places = Places::new(spec.columns.iter().map(|column| column.name.as_str()));
+    let places = ColumnPositions::new(spec.columns.iter().map(|column| column.name.as_str()));
     let fields = rows.schema_ref().fields().iter().filter(|field| places.of(field.name()).is_none());
     let fields = fields.filter(|field| !spec.is_virtual_date(field.name()));
     let has_values = |field: &&arrow::datatypes::FieldRef| {
@@ -87,7 +87,7 @@ fn former(spec: &TableSpec, is_it: impl Fn(&String) -> bool) -> Option<Option<&s
 pub(crate) fn conform(spec: &TableSpec, rows: &RecordBatch) -> Result<RecordBatch> {
     let schema = spec.arrow();
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
-    let places = Places::new(rows.schema_ref().fields().iter().map(|field| field.name().as_str()));
+    let places = ColumnPositions::new(rows.schema_ref().fields().iter().map(|field| field.name().as_str()));
     let mut nulls = NullColumns::new(rows.num_rows());
     for field in schema.fields() {
         columns.push(match places.of(field.name()) {
@@ -279,8 +279,8 @@ mod tests {
         assert_eq!(conform(&spec(), &of_day(0)).unwrap().num_columns(), 2);
         let error = conform(&spec(), &of_day(1)).unwrap_err().to_string();
         assert!(error.contains("row 0 of the batch has the date 1970-01-02"), "{error}");
-        let wishes = crate::wishes::TableWishes::default();
-        assert!(wishes.table_for("u", &of_day(0)).unwrap().has_virtual_date());
-        assert!(!wishes.table_for("u", &of_day(1)).unwrap().has_virtual_date());
+        let table_options = crate::table_options::TableOptions::default();
+        assert!(table_options.table_for("u", &of_day(0)).unwrap().has_virtual_date());
+        assert!(!table_options.table_for("u", &of_day(1)).unwrap().has_virtual_date());
     }
 }

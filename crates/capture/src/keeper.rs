@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use splay_store::{CapturedRows, CompactOptions, Table, Tier, background};
 
-use crate::capture::{Capture, Shared};
+use crate::capture::{Capture, CaptureState};
 use crate::clock::seconds;
 use crate::error::{Error, Result};
 use crate::live::LiveTable;
@@ -38,7 +38,7 @@ const COMPACT_BYTES: usize = 1 << 30;
 
 /// Which rows are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cut {
+enum WriteDownScope {
     /// All.
     All,
     /// All but the latest.
@@ -69,7 +69,7 @@ pub struct RollReport {
 
 /// What has been rolled of a table.
 #[derive(Debug, Clone, Copy)]
-struct Rolled {
+struct RollState {
     /// The newest date.
     date: i32,
     /// Rows that had come in by then for dates that had ended.
@@ -78,7 +78,7 @@ struct Rolled {
     rest_until: Instant,
 }
 
-impl Rolled {
+impl RollState {
     /// How many times as long as it took a roll isn't done once more: one late row makes a whole date be written anew.
     const REST: u32 = 20;
 }
@@ -86,9 +86,9 @@ impl Rolled {
 /// The keeper's thread.
 #[derive(Debug)]
 pub(crate) struct Keeper {
-    shared: Weak<Shared>,
+    shared: Weak<CaptureState>,
     /// What has been rolled, by table.
-    rolled: HashMap<String, Rolled>,
+    rolled: HashMap<String, RollState>,
     paused_until: Option<Instant>,
     calendar_due: Instant,
     maintenance_due: Instant,
@@ -96,7 +96,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    pub(crate) fn new(shared: Weak<Shared>) -> Keeper {
+    pub(crate) fn new(shared: Weak<CaptureState>) -> Keeper {
         Keeper {
             shared,
             rolled: HashMap::new(),
@@ -134,7 +134,7 @@ impl Keeper {
     }
 
     /// Does what is due. What one table's files refuse doesn't keep it from the others; the first error is told.
-    fn look(&mut self, shared: &Arc<Shared>) -> Result<()> {
+    fn look(&mut self, shared: &Arc<CaptureState>) -> Result<()> {
         let settings = &shared.settings;
         let all = shared.all_live();
         let mut done = Ok(());
@@ -144,9 +144,9 @@ impl Keeper {
             let age = |since: i64| now.saturating_sub(since);
             let is_old = size.since.is_some_and(|since| age(since) > seconds(settings.write_down_age_s));
             if size.rows >= settings.live_rows_max {
-                done = done.and(write_down(shared, live, Cut::Settled).map(drop));
+                done = done.and(write_down(shared, live, WriteDownScope::Settled).map(drop));
             } else if is_old && size.rows > 0 {
-                done = done.and(write_down(shared, live, Cut::Past).map(drop));
+                done = done.and(write_down(shared, live, WriteDownScope::Past).map(drop));
             }
         }
         if shared.live_bytes() > settings.live_bytes_max {
@@ -167,7 +167,7 @@ impl Keeper {
         done
     }
 
-    fn roll_if_due(&mut self, shared: &Shared, live: &LiveTable) -> Result<()> {
+    fn roll_if_due(&mut self, shared: &CaptureState, live: &LiveTable) -> Result<()> {
         let (late, now) = (live.meter().late_days(), shared.clock.now());
         let today = today(shared, live, now)?;
         let name = live.spec().name.clone();
@@ -186,15 +186,15 @@ impl Keeper {
         if is_due && !is_coming_in(shared, live, today)? {
             let begun = Instant::now();
             roll_table(shared, live, today)?;
-            let rest_until = Instant::now() + begun.elapsed() * Rolled::REST;
-            self.rolled.insert(name, Rolled { date: today - 1, late_rows: late.rows, rest_until });
+            let rest_until = Instant::now() + begun.elapsed() * RollState::REST;
+            self.rolled.insert(name, RollState { date: today - 1, late_rows: late.rows, rest_until });
         }
         Ok(())
     }
 }
 
 /// Removes dates beyond the tables' retention, and files that were kept long enough for undo; all of these if the disk is full.
-fn maintain(shared: &Shared, is_full: bool) -> Result<()> {
+fn maintain(shared: &CaptureState, is_full: bool) -> Result<()> {
     for name in shared.database.tables()? {
         let changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
         shared.check()?;
@@ -220,7 +220,7 @@ fn maintain(shared: &Shared, is_full: bool) -> Result<()> {
 
 /// Brings a table's Delta table up to date, if it is published; before files go that others may read still. The rest of the upkeep doesn't
 /// depend on it. The caller holds the right to change.
-fn publish(shared: &Shared, table: &Table) -> Result<()> {
+fn publish(shared: &CaptureState, table: &Table) -> Result<()> {
     if table.stored()?.spec().publish.is_none() {
         return Ok(());
     }
@@ -237,7 +237,7 @@ fn publish(shared: &Shared, table: &Table) -> Result<()> {
 
 /// Moves dates to the tiers of their age. Rows are written down between one date and the next; what a while isn't enough for is left to
 /// the next look.
-fn move_to_tiers(shared: &Shared, table: &Table) -> Result<()> {
+fn move_to_tiers(shared: &CaptureState, table: &Table) -> Result<()> {
     let begun = Instant::now();
     for (date, tier) in table.stored()?.due_moves() {
         if shared.disk.is_refusing() || begun.elapsed() > MOVING_MAX {
@@ -269,12 +269,12 @@ fn move_to_tiers(shared: &Shared, table: &Table) -> Result<()> {
 }
 
 /// Makes room by the table that holds most. One whose files are damaged keeps its rows in memory, and the next largest makes room.
-fn write_largest_down(shared: &Shared, all: &[Arc<LiveTable>]) -> Result<()> {
+fn write_largest_down(shared: &CaptureState, all: &[Arc<LiveTable>]) -> Result<()> {
     let mut by_size = all.to_vec();
     by_size.sort_by_key(|live| std::cmp::Reverse(live.size().bytes));
     let mut done = Ok(());
     for live in &by_size {
-        let written = write_down(shared, live, Cut::Settled).map(drop);
+        let written = write_down(shared, live, WriteDownScope::Settled).map(drop);
         let is_damaged = matches!(&written, Err(Error::Store(error)) if error.is_damage());
         done = done.and(written);
         if !is_damaged {
@@ -286,9 +286,9 @@ fn write_largest_down(shared: &Shared, all: &[Arc<LiveTable>]) -> Result<()> {
 
 /// Writes a table's live rows down before a load.
 #[derive(Debug)]
-pub(crate) struct Settling(pub(crate) Weak<Shared>);
+pub(crate) struct WriteDownBeforeLoad(pub(crate) Weak<CaptureState>);
 
-impl CapturedRows for Settling {
+impl CapturedRows for WriteDownBeforeLoad {
     fn takes(&self, table: &str) -> bool {
         let shared = self.0.upgrade();
         shared.is_some_and(|shared| shared.all_live().iter().any(|live| live.spec().name.eq_ignore_ascii_case(table)))
@@ -303,7 +303,7 @@ impl CapturedRows for Settling {
             path: table.into(),
             source: std::io::Error::other(error.to_string()),
         };
-        write_down(&shared, &live, Cut::All).map(drop).map_err(failed)
+        write_down(&shared, &live, WriteDownScope::All).map(drop).map_err(failed)
     }
 }
 
@@ -322,7 +322,7 @@ impl Capture {
         let (mut report, mut done) = (WriteDownReport::default(), Ok(()));
         for live in tables {
             // What one table's files refuse doesn't keep the others in memory.
-            done = done.and(write_down(&self.shared, &live, Cut::All).map(|one| {
+            done = done.and(write_down(&self.shared, &live, WriteDownScope::All).map(|one| {
                 report.rows += one.rows;
                 report.segments += one.segments;
                 report.bytes += one.bytes;
@@ -349,14 +349,14 @@ impl Capture {
 }
 
 /// The oldest date that hasn't ended, in the table's time zone.
-fn today(shared: &Shared, live: &LiveTable, now: i64) -> Result<i32> {
+fn today(shared: &CaptureState, live: &LiveTable, now: i64) -> Result<i32> {
     let spec = live.spec();
     let at = now.saturating_sub(shared.calendars.of(&spec.name).roll_delay);
     Ok(spec.dates()?.of(at))
 }
 
 /// Whether rows of ended dates are coming in right now, from a file that is sent, say: they would be rolled piece by piece.
-fn is_coming_in(shared: &Shared, live: &LiveTable, today: i32) -> Result<bool> {
+fn is_coming_in(shared: &CaptureState, live: &LiveTable, today: i32) -> Result<bool> {
     let (size, now) = (live.size(), shared.receipt.now());
     let fresh = now.saturating_sub(shared.calendars.of(&live.spec().name).roll_delay);
     let is_fresh = size.since.is_some_and(|since| since > fresh);
@@ -369,10 +369,10 @@ fn has_ended(live: &LiveTable, today: i32) -> Result<bool> {
     Ok(size.rows > 0 && live.spec().dates()?.of(size.earliest) < today)
 }
 
-fn roll_table(shared: &Shared, live: &LiveTable, today: i32) -> Result<RollReport> {
+fn roll_table(shared: &CaptureState, live: &LiveTable, today: i32) -> Result<RollReport> {
     let mut report = RollReport::default();
     if has_ended(live, today)? {
-        report.rows = write_down(shared, live, Cut::Past)?.rows;
+        report.rows = write_down(shared, live, WriteDownScope::Past)?.rows;
     }
     // Joined segments stand beside those that they replace for a while.
     if shared.disk.is_refusing() {
@@ -388,7 +388,7 @@ fn roll_table(shared: &Shared, live: &LiveTable, today: i32) -> Result<RollRepor
 }
 
 /// Writes rows down; once more where a reserve on the disk made room for it.
-fn write_down(shared: &Shared, live: &LiveTable, how: Cut) -> Result<WriteDownReport> {
+fn write_down(shared: &CaptureState, live: &LiveTable, how: WriteDownScope) -> Result<WriteDownReport> {
     let had_reserve = shared.disk.has_reserve();
     match write_down_once(shared, live, how) {
         Err(Error::Full { .. }) if had_reserve && !shared.disk.has_reserve() => write_down_once(shared, live, how),
@@ -396,23 +396,23 @@ fn write_down(shared: &Shared, live: &LiveTable, how: Cut) -> Result<WriteDownRe
     }
 }
 
-fn write_down_once(shared: &Shared, live: &LiveTable, how: Cut) -> Result<WriteDownReport> {
+fn write_down_once(shared: &CaptureState, live: &LiveTable, how: WriteDownScope) -> Result<WriteDownReport> {
     let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
     // After a commit of which nobody knows whether it is on disk both states stay as they are.
     shared.check()?;
     let now = shared.clock.now();
     let late = seconds(shared.settings.late_s);
     let cut = |latest: i64| match how {
-        Cut::All => latest,
-        Cut::Settled => latest.min(now).saturating_sub(late),
-        Cut::Past => now.saturating_sub(late),
+        WriteDownScope::All => latest,
+        WriteDownScope::Settled => latest.min(now).saturating_sub(late),
+        WriteDownScope::Past => now.saturating_sub(late),
     };
     let before = live.size().rows;
     let mut down = live.begin_write_down(cut)?;
     let count = |down: &crate::live::WriteDown| -> u64 {
         down.rows.iter().flat_map(|(_, segments)| segments).map(|segment| segment.rows()).sum()
     };
-    if how == Cut::Settled && count(&down) < before / 2 {
+    if how == WriteDownScope::Settled && count(&down) < before / 2 {
         // A burst: most of what is here is new, and must go all the same.
         live.give_up_write_down();
         down = live.begin_write_down(|latest| latest)?;
@@ -445,8 +445,8 @@ fn write_down_once(shared: &Shared, live: &LiveTable, how: Cut) -> Result<WriteD
 }
 
 /// Removes journal files that nobody needs.
-fn release(shared: &Shared) -> Result<()> {
-    let captured: HashMap<String, splay_store::Captured> =
+fn release(shared: &CaptureState) -> Result<()> {
+    let captured: HashMap<String, splay_store::WriteDownPosition> =
         shared.all_live().iter().map(|live| (live.spec().name.to_lowercase(), live.captured())).collect();
     let is_stored = |table: &str, sequence: u64, latest: i64| {
         // Of one that was dropped, or has another name now, the journal has rows still.
@@ -478,9 +478,9 @@ mod tests {
     const NOON: i64 = 20_000 * DAY + DAY / 2;
 
     #[derive(Debug)]
-    struct Hand(AtomicI64, AtomicI64);
+    struct ManualClock(AtomicI64, AtomicI64);
 
-    impl Clock for Hand {
+    impl Clock for ManualClock {
         fn now(&self) -> i64 {
             self.0.load(Ordering::Relaxed)
         }
@@ -490,7 +490,7 @@ mod tests {
         }
     }
 
-    impl Hand {
+    impl ManualClock {
         /// Time passes, and the clock goes on.
         fn pass(&self, nanoseconds: i64) {
             self.0.fetch_add(nanoseconds, Ordering::Relaxed);
@@ -505,15 +505,15 @@ mod tests {
         Append::new("t", RecordBatch::try_from_iter(columns).unwrap())
     }
 
-    fn capture() -> (Capture, Arc<Hand>) {
+    fn capture() -> (Capture, Arc<ManualClock>) {
         with(CaptureSettings::default())
     }
 
     /// One whose own keeper does nothing: the tests look in its place.
-    fn with(settings: CaptureSettings) -> (Capture, Arc<Hand>) {
+    fn with(settings: CaptureSettings) -> (Capture, Arc<ManualClock>) {
         let settings = CaptureSettings { automatic: false, ..settings };
         let database = Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap();
-        let clock = Arc::new(Hand(AtomicI64::new(NOON), AtomicI64::new(0)));
+        let clock = Arc::new(ManualClock(AtomicI64::new(NOON), AtomicI64::new(0)));
         let capture = Capture::open_with(database, settings, clock.clone()).unwrap().0;
         (capture, clock)
     }
@@ -797,9 +797,9 @@ mod tests {
         capture.append(row(NOON)).unwrap();
         let live = capture.live("t").unwrap().unwrap();
         assert_eq!((live.size().rows, live.size().since), (2, Some(NOON)));
-        assert_eq!(write_down(&capture.shared, &live, Cut::Settled).unwrap().rows, 1);
+        assert_eq!(write_down(&capture.shared, &live, WriteDownScope::Settled).unwrap().rows, 1);
         assert_eq!((live.size().rows, live.size().since), (1, Some(NOON + 5)));
-        assert_eq!(write_down(&capture.shared, &live, Cut::All).unwrap().rows, 1);
+        assert_eq!(write_down(&capture.shared, &live, WriteDownScope::All).unwrap().rows, 1);
         assert_eq!((live.size().rows, live.size().since), (0, None));
     }
 }

@@ -42,7 +42,6 @@ mod error;
 mod follow;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
-mod held;
 mod journal;
 mod keeper;
 pub mod line;
@@ -57,17 +56,18 @@ mod refusals;
 mod replay;
 mod replica;
 mod report;
-mod room;
+mod retransmit_guard;
 mod set_aside;
 mod settings;
 mod settle;
 mod signal;
+mod size_estimate;
 mod status;
 mod subscribe;
+mod subscription_filter;
+mod table_options;
 pub mod text;
 mod tickerplant;
-mod wanted;
-mod wishes;
 
 pub use append::{Ack, AckClass, Append, Producer};
 pub use backup::{back_up, back_up_with};
@@ -87,16 +87,16 @@ pub use measure::{
     Defects, LATENCY_BOUNDS, Latencies, Latency, Quality, QualitySettings, SeriesQuality, latency_bounds,
 };
 pub use receipt::ClockStatus;
-pub use refusals::Rejected;
-pub use replay::{Pace, Replay, ReplayRequest, ReplaySource, ReplayView, Speed};
+pub use refusals::RefusedInput;
+pub use replay::{Pace, Replay, ReplayRequest, ReplaySource, ReplaySpeed, ReplayView};
 pub use replica::{
-    Asker, Follower, FollowerSeen, FollowerSettings, FollowerStatus, Fork, JournalEnd, JournalPart, Leader,
-    LeaderState, PartKind, Position, Replica, ReplicationStatus, Role, State as ReplicaState, promote, role,
+    EpochEnd, Follower, FollowerIdentity, FollowerSettings, FollowerStatus, FollowerView, JournalEnd, JournalPart,
+    Leader, LeaderState, PartKind, Position, Replica, ReplicationStatus, Role, State as ReplicaState, promote, role,
 };
 pub use report::{Report, TableReport};
-pub use set_aside::{LeftOut, SetAsideReport};
+pub use set_aside::{SetAsideReport, SkippedBatch};
 pub use settings::CaptureSettings;
 pub use settle::settle;
-pub use status::{DedupeStatus, ProducerStatus, Recovered, Status, SubscriberStatus, TableStatus};
-pub use subscribe::{From, SlowPolicy, SubscribeRequest, Subscriber, Update, UpdateKind};
-pub use wishes::TableWishes;
+pub use status::{DedupeStatus, ProducerStatus, RecoveryStatus, Status, SubscriberStatus, TableStatus};
+pub use subscribe::{SlowPolicy, SubscribeRequest, Subscriber, SubscriptionStart, Update, UpdateKind};
+pub use table_options::TableOptions;

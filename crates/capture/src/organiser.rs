@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use splay_store::background;
 
-use crate::capture::Shared;
+use crate::capture::CaptureState;
 use crate::error::Result;
 use crate::live::{TAIL_BATCHES_MAX, TAIL_ROWS_MAX};
 use crate::signal::Signal;
@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const JOINS_MAX: usize = 4;
 
 /// The organiser's thread.
-pub(crate) fn run(shared: &Weak<Shared>, signal: &Signal) {
+pub(crate) fn run(shared: &Weak<CaptureState>, signal: &Signal) {
     background::enter();
     let mut paused_until: Option<Instant> = None;
     loop {
@@ -42,7 +42,7 @@ pub(crate) fn run(shared: &Weak<Shared>, signal: &Signal) {
 }
 
 /// Looks at all tables; gives the last failure.
-fn look(shared: &Shared, signal: &Signal) -> Result<()> {
+fn look(shared: &CaptureState, signal: &Signal) -> Result<()> {
     let mut looked = Ok(());
     for live in shared.all_live() {
         let size = live.size();

@@ -14,14 +14,14 @@ use crate::dedupe::BatchDigests;
 use crate::error::{Error, Result};
 use crate::live::LiveTable;
 use crate::live::times;
-use crate::receipt::Reading;
-use crate::{codec, room};
+use crate::receipt::ClockReading;
+use crate::{codec, size_estimate};
 
 /// Told what became of a batch.
-pub(crate) type Done = Box<dyn FnOnce(Result<Ack>) + Send>;
+pub(crate) type AckCallback = Box<dyn FnOnce(Result<Ack>) + Send>;
 
 /// A batch that was accepted.
-pub(crate) struct Waiting {
+pub(crate) struct PendingBatch {
     pub(crate) live: Arc<LiveTable>,
     pub(crate) spec: Arc<TableSpec>,
     pub(crate) rows: RecordBatch,
@@ -42,15 +42,20 @@ pub(crate) struct Waiting {
     pub(crate) counted: u64,
     /// By which its duplicates are found, if they are looked for.
     pub(crate) digests: Option<BatchDigests>,
-    pub(crate) done: Option<Done>,
+    pub(crate) done: Option<AckCallback>,
 }
 
-impl Waiting {
+impl PendingBatch {
     /// Rows in the columns of their table, which came in now.
-    pub(crate) fn new(live: Arc<LiveTable>, rows: &RecordBatch, reading: Reading, class: AckClass) -> Waiting {
+    pub(crate) fn new(
+        live: Arc<LiveTable>,
+        rows: &RecordBatch,
+        reading: ClockReading,
+        class: AckClass,
+    ) -> PendingBatch {
         let spec = live.spec();
         let (rows, bytes, live_bytes) = encoded(rows);
-        Waiting {
+        PendingBatch {
             times: times(&spec, &rows),
             live_bytes,
             live,
@@ -83,7 +88,7 @@ fn encoded(rows: &RecordBatch) -> (RecordBatch, Vec<u8>, u64) {
     let rows = codec::compact(rows);
     let mut bytes = Vec::new();
     codec::encode(&rows, &mut bytes);
-    let in_memory = room::of_rows(&rows).max(bytes.len()) as u64;
+    let in_memory = size_estimate::of_rows(&rows).max(bytes.len()) as u64;
     (rows, bytes, in_memory)
 }
 
@@ -97,7 +102,7 @@ pub(crate) struct Queue {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<Vec<Waiting>>,
+    waiting: VecDeque<Vec<PendingBatch>>,
     bytes: usize,
     /// Why nothing more is taken.
     closed: Option<Error>,
@@ -113,8 +118,8 @@ impl std::fmt::Debug for State {
 }
 
 /// Bytes of batches in memory, where nulls take as much as values once they are put in order.
-fn length(together: &[Waiting]) -> usize {
-    let of = |waiting: &Waiting| {
+fn length(together: &[PendingBatch]) -> usize {
+    let of = |waiting: &PendingBatch| {
         let digests = waiting.digests.as_ref().map_or(0, BatchDigests::bytes);
         usize::try_from(waiting.live_bytes).unwrap_or(usize::MAX).saturating_add(digests)
     };
@@ -127,7 +132,7 @@ impl Queue {
     }
 
     /// Appends batches that belong together; waits while more than `bytes_max` wait already.
-    pub(crate) fn push(&self, together: Vec<Waiting>, bytes_max: usize) -> Result<()> {
+    pub(crate) fn push(&self, together: Vec<PendingBatch>, bytes_max: usize) -> Result<()> {
         let mut state = self.state();
         while state.closed.is_none() && state.bytes > bytes_max {
             state = self.emptied.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -146,7 +151,7 @@ impl Queue {
     }
 
     /// Takes batches, up to about `bytes_max`, waiting until a time for the first. `None` if the queue is closed and empty.
-    pub(crate) fn take(&self, bytes_max: usize, until: Option<Instant>) -> Option<Vec<Vec<Waiting>>> {
+    pub(crate) fn take(&self, bytes_max: usize, until: Option<Instant>) -> Option<Vec<Vec<PendingBatch>>> {
         let mut state = self.state();
         while state.waiting.is_empty() {
             if state.closed.is_some() {

@@ -37,7 +37,7 @@ pub struct ClockStatus {
 
 /// One look at the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reading {
+pub(crate) struct ClockReading {
     /// The clock as read.
     pub(crate) clock: i64,
     /// The receive time of what comes in now.
@@ -79,7 +79,7 @@ impl Receipt {
     }
 
     /// Reads the clock.
-    pub(crate) fn read(&self) -> Reading {
+    pub(crate) fn read(&self) -> ClockReading {
         let mut state = self.state();
         let (clock, read_at) = (self.clock.now(), self.clock.monotonic());
         let passed = read_at.saturating_sub(state.read_at).max(0);
@@ -93,7 +93,7 @@ impl Receipt {
             status.received = clock;
         }
         status.ahead_ns = lead(status.received, clock);
-        Reading { clock, received: status.received }
+        ClockReading { clock, received: status.received }
     }
 
     /// The receive time of what would come in now.
@@ -152,12 +152,12 @@ mod tests {
 
     /// A clock that is put, beside one that isn't.
     #[derive(Debug, Default)]
-    struct Hands {
+    struct SteppedClock {
         clock: AtomicI64,
         monotonic: AtomicI64,
     }
 
-    impl Hands {
+    impl SteppedClock {
         fn pass(&self, nanoseconds: i64) {
             self.clock.fetch_add(nanoseconds, Ordering::Relaxed);
             self.monotonic.fetch_add(nanoseconds, Ordering::Relaxed);
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    impl Clock for Hands {
+    impl Clock for SteppedClock {
         fn now(&self) -> i64 {
             self.clock.load(Ordering::Relaxed)
         }
@@ -178,8 +178,8 @@ mod tests {
         }
     }
 
-    fn at(now: i64, last: Option<i64>) -> (Arc<Hands>, Receipt) {
-        let hands = Arc::new(Hands { clock: AtomicI64::new(now), monotonic: AtomicI64::new(77) });
+    fn at(now: i64, last: Option<i64>) -> (Arc<SteppedClock>, Receipt) {
+        let hands = Arc::new(SteppedClock { clock: AtomicI64::new(now), monotonic: AtomicI64::new(77) });
         (Arc::clone(&hands), Receipt::behind(hands, last))
     }
 
@@ -188,7 +188,7 @@ mod tests {
         let (hands, receipt) = at(100 * DAY, Some(99 * DAY));
         for passed in [0, 1, SECOND, 3 * DAY] {
             hands.pass(passed);
-            assert_eq!(receipt.read(), Reading { clock: hands.now(), received: hands.now() });
+            assert_eq!(receipt.read(), ClockReading { clock: hands.now(), received: hands.now() });
         }
         // Put right a little at a time, as NTP does.
         for _ in 0..100 {
@@ -204,9 +204,9 @@ mod tests {
     fn receive_times_go_on_at_half_the_speed_while_the_clock_is_behind() {
         let (hands, receipt) = at(100 * DAY, None);
         hands.put(-2 * DAY);
-        assert_eq!(receipt.read(), Reading { clock: 98 * DAY, received: 100 * DAY });
+        assert_eq!(receipt.read(), ClockReading { clock: 98 * DAY, received: 100 * DAY });
         hands.pass(DAY);
-        assert_eq!(receipt.read(), Reading { clock: 99 * DAY, received: 100 * DAY + DAY / 2 });
+        assert_eq!(receipt.read(), ClockReading { clock: 99 * DAY, received: 100 * DAY + DAY / 2 });
         let status = receipt.status();
         assert_eq!((status.ahead_ns, status.ahead_total_ns), ((3 * DAY / 2).unsigned_abs(), DAY.unsigned_abs()));
         assert_eq!((status.steps_back, status.last_step_ns), (1, -2 * DAY));
@@ -237,7 +237,7 @@ mod tests {
     /// What the journal has, in its order.
     fn recorded(storage: &FaultStorage) -> Vec<i64> {
         let mut times = Vec::new();
-        let take = |batch: journal::Batch| {
+        let take = |batch: journal::JournalBatch| {
             times.push(batch.received);
             Ok(())
         };
@@ -251,7 +251,7 @@ mod tests {
         let database = Database::create_on(Arc::new(storage.clone()), &Settings::default()).unwrap();
         let mut last = i64::MIN;
         for (start, now) in [(0, 500 * DAY), (1, 100 * DAY), (2, 499 * DAY), (3, 700 * DAY), (4, 600 * DAY)] {
-            let hands = Arc::new(Hands { clock: AtomicI64::new(now), monotonic: AtomicI64::new(start) });
+            let hands = Arc::new(SteppedClock { clock: AtomicI64::new(now), monotonic: AtomicI64::new(start) });
             let settings = CaptureSettings { automatic: false, journal_keep_bytes: 0, ..CaptureSettings::default() };
             let open = || Capture::open_with(database.clone(), settings.clone(), Arc::clone(&hands) as _).unwrap().0;
             let capture = open();
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn rows_go_to_quarantine_by_the_clock_as_read_and_get_its_time_where_receive_times_are_far_ahead() {
         let database = Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap();
-        let hands = Arc::new(Hands { clock: AtomicI64::new(100 * DAY), monotonic: AtomicI64::new(0) });
+        let hands = Arc::new(SteppedClock { clock: AtomicI64::new(100 * DAY), monotonic: AtomicI64::new(0) });
         let settings = CaptureSettings { automatic: false, ..CaptureSettings::default() };
         let (capture, _) = Capture::open_with(database, settings, hands.clone()).unwrap();
         let send = |time: i64| {
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn a_start_goes_on_behind_the_process_before() {
         let (hands, receipt) = at(100 * DAY, Some(500 * DAY));
-        assert_eq!(receipt.read(), Reading { clock: 100 * DAY, received: 500 * DAY });
+        assert_eq!(receipt.read(), ClockReading { clock: 100 * DAY, received: 500 * DAY });
         hands.pass(10);
         assert_eq!(receipt.now(), 500 * DAY + 5);
         assert_eq!(receipt.status().steps_back, 0, "nobody saw it");

@@ -12,11 +12,11 @@ use splay_store::{Database, TableSpec};
 
 use crate::capture::create_table;
 use crate::error::Result;
-use crate::journal::Batch;
+use crate::journal::JournalBatch;
 use crate::live::times;
 use crate::live::{LiveTable, RECOVERED_ROWS_MAX, Tail};
 use crate::measure::Meters;
-use crate::status::Recovered;
+use crate::status::RecoveryStatus;
 
 /// Rows up to which batches are put together.
 pub(crate) const TOGETHER_ROWS: usize = 8_192;
@@ -26,29 +26,29 @@ pub(crate) const TOGETHER_ROWS: usize = 8_192;
 pub(crate) struct Recovery<'a> {
     database: &'a Database,
     meters: &'a Meters,
-    tables: HashMap<String, Returning>,
+    tables: HashMap<String, RecoveringTable>,
     /// Tables whose files are damaged.
     damaged: HashSet<String>,
-    recovered: Recovered,
+    recovered: RecoveryStatus,
 }
 
 /// A table whose rows come back.
 #[derive(Debug)]
-struct Returning {
+struct RecoveringTable {
     live: Arc<LiveTable>,
     /// Batches of one layout that are put together, and their rows.
-    together: Vec<Batch>,
+    together: Vec<JournalBatch>,
     rows: usize,
 }
 
 impl<'a> Recovery<'a> {
     pub(crate) fn new(database: &'a Database, meters: &'a Meters) -> Recovery<'a> {
         let (tables, damaged) = (HashMap::new(), HashSet::new());
-        Recovery { database, meters, tables, damaged, recovered: Recovered::default() }
+        Recovery { database, meters, tables, damaged, recovered: RecoveryStatus::default() }
     }
 
     /// Takes the rows of a batch that aren't in the table's files. Those of a table that is damaged stay in the journal.
-    pub(crate) fn take(&mut self, mut batch: Batch) -> Result<()> {
+    pub(crate) fn take(&mut self, mut batch: JournalBatch) -> Result<()> {
         let name = batch.spec.name.to_lowercase();
         if self.damaged.contains(&name) {
             self.recovered.rows_withheld += batch.rows.num_rows() as u64;
@@ -80,7 +80,7 @@ impl<'a> Recovery<'a> {
             }
             let live = LiveTable::new(table, self.meters)?;
             add_lacked(&live, &batch.spec)?;
-            self.tables.insert(name.clone(), Returning { live, together: Vec::new(), rows: 0 });
+            self.tables.insert(name.clone(), RecoveringTable { live, together: Vec::new(), rows: 0 });
         }
         let Some(table) = self.tables.get_mut(&name) else { return Ok(()) };
         let captured = table.live.captured();
@@ -97,7 +97,7 @@ impl<'a> Recovery<'a> {
     }
 
     /// The tables with all that came back.
-    pub(crate) fn finish(self) -> Result<(HashMap<String, Arc<LiveTable>>, Recovered)> {
+    pub(crate) fn finish(self) -> Result<(HashMap<String, Arc<LiveTable>>, RecoveryStatus)> {
         let mut tables = HashMap::with_capacity(self.tables.len());
         for (name, mut table) in self.tables {
             table.hand_on()?;
@@ -107,8 +107,8 @@ impl<'a> Recovery<'a> {
     }
 }
 
-impl Returning {
-    fn take(&mut self, batch: Batch) -> Result<()> {
+impl RecoveringTable {
+    fn take(&mut self, batch: JournalBatch) -> Result<()> {
         let rows = batch.rows.num_rows();
         let is_of_layout = self.together.last().is_none_or(|last| Arc::ptr_eq(&last.spec, &batch.spec));
         if !is_of_layout || self.rows + rows > TOGETHER_ROWS {

@@ -26,7 +26,7 @@ const LOG_BYTES_MAX: u64 = 8 << 20;
 
 /// Something that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rejected {
+pub struct RefusedInput {
     /// When, in nanoseconds since the epoch.
     pub at: i64,
     /// By which way it came.
@@ -43,7 +43,7 @@ pub(crate) struct Refusals(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    newest: VecDeque<Rejected>,
+    newest: VecDeque<RefusedInput>,
     /// How many of the newest aren't in the log.
     unwritten: usize,
     /// Those that went before they could be written.
@@ -61,12 +61,12 @@ impl Refusals {
                 (state.unwritten, state.left_out) = (NEWEST_MAX - 1, state.left_out + 1);
             }
         }
-        state.newest.push_back(Rejected { at, way: Cow::Borrowed(way), reason, sample });
+        state.newest.push_back(RefusedInput { at, way: Cow::Borrowed(way), reason, sample });
         state.unwritten += 1;
     }
 
     /// The newest, oldest first.
-    pub(crate) fn newest(&self) -> Vec<Rejected> {
+    pub(crate) fn newest(&self) -> Vec<RefusedInput> {
         self.state().newest.iter().cloned().collect()
     }
 
@@ -75,11 +75,11 @@ impl Refusals {
         let mut state = self.state();
         let (unwritten, left_out) = (std::mem::take(&mut state.unwritten), std::mem::take(&mut state.left_out));
         let start = state.newest.len() - unwritten;
-        let mut all: Vec<Rejected> = state.newest.range(start..).cloned().collect();
+        let mut all: Vec<RefusedInput> = state.newest.range(start..).cloned().collect();
         drop(state);
         if let Some(first) = all.first().filter(|_| left_out > 0) {
             let reason = format!("{left_out} refusals came too fast to be written here");
-            let summary = Rejected { at: first.at, way: Cow::Borrowed("log"), reason, sample: String::new() };
+            let summary = RefusedInput { at: first.at, way: Cow::Borrowed("log"), reason, sample: String::new() };
             all.insert(0, summary);
         }
         let mut lines = Vec::new();
@@ -146,7 +146,7 @@ fn begin(storage: &dyn Storage) -> Result<(Box<dyn StorageFile>, u64)> {
 }
 
 /// The newest refusals that the log has, oldest first. What can't be read is passed over.
-pub(crate) fn logged(storage: &dyn Storage, most: usize) -> Result<Vec<Rejected>> {
+pub(crate) fn logged(storage: &dyn Storage, most: usize) -> Result<Vec<RefusedInput>> {
     let mut found = Vec::new();
     for part in [".1", ""] {
         if !is_there(storage, part)? {
@@ -156,7 +156,9 @@ pub(crate) fn logged(storage: &dyn Storage, most: usize) -> Result<Vec<Rejected>
         // The end of the file; more was never written at once.
         let bytes = length.min(2 * LOG_BYTES_MAX);
         let end = storage.read_at(&path(part), length - bytes, usize::try_from(bytes).unwrap_or(0))?;
-        found.extend(end.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Rejected>(line).ok()));
+        found.extend(
+            end.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<RefusedInput>(line).ok()),
+        );
     }
     Ok(found.split_off(found.len().saturating_sub(most)))
 }

@@ -5,11 +5,11 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use splay_store::{Captured, Database};
+use splay_store::{Database, WriteDownPosition};
 
 use crate::error::Result;
 use crate::journal;
-use crate::refusals::{self, Rejected};
+use crate::refusals::{self, RefusedInput};
 use crate::status::{ProducerStatus, Status, TableStatus};
 
 /// Refusals that a report names.
@@ -26,7 +26,7 @@ pub struct Report {
     /// All tables, by name.
     pub tables: Vec<TableReport>,
     /// The newest refusals, oldest first.
-    pub rejected_latest: Vec<Rejected>,
+    pub rejected_latest: Vec<RefusedInput>,
     /// What is wrong with the journal, as far as a look at it tells. The next start cuts a torn end off.
     pub journal_damage: Option<String>,
 }
@@ -59,7 +59,7 @@ impl Report {
     ///
     /// # Errors
     /// Those of the store.
-    pub fn of_running(database: &Database, status: Option<Status>, rejected: &[Rejected]) -> Result<Report> {
+    pub fn of_running(database: &Database, status: Option<Status>, rejected: &[RefusedInput]) -> Result<Report> {
         let state = if status.is_some() { "running" } else { "read_only" };
         let newest = rejected.len().saturating_sub(REJECTED_SHOWN);
         Ok(Report {
@@ -134,7 +134,7 @@ pub(crate) fn latest(producers: &journal::Producers) -> (u64, Vec<ProducerStatus
 const PRODUCERS_SHOWN: usize = 100;
 
 /// What the files of each table have, and which captured rows are among them.
-fn tables(database: &Database) -> Result<Vec<(TableReport, Captured)>> {
+fn tables(database: &Database) -> Result<Vec<(TableReport, WriteDownPosition)>> {
     let mut all = Vec::new();
     for name in database.tables()? {
         all.push(match database.table(&name).and_then(|table| table.stored()) {
@@ -155,7 +155,7 @@ fn tables(database: &Database) -> Result<Vec<(TableReport, Captured)>> {
             }
             Err(error) => (
                 TableReport { table: name, error: Some(error.to_string()), ..TableReport::default() },
-                Captured::default(),
+                WriteDownPosition::default(),
             ),
         });
     }

@@ -31,13 +31,13 @@ pub struct SetAsideReport {
     /// Batches that the journal has.
     pub known: u64,
     /// Those that were not stored, and why.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedBatch>,
 }
 
 /// A batch that was not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum LeftOut {
+pub enum SkippedBatch {
     /// Its producer's number isn't the one behind the last.
     Number {
         /// Name of the producer.
@@ -61,18 +61,18 @@ pub enum LeftOut {
     },
 }
 
-impl Display for LeftOut {
+impl Display for SkippedBatch {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            LeftOut::Number { producer, number, last: Some(last) } if number <= last => {
+            SkippedBatch::Number { producer, number, last: Some(last) } if number <= last => {
                 write!(f, "number {number} of producer {producer:?}, of which {last} was stored")
             }
-            LeftOut::Number { producer, number, last } => {
+            SkippedBatch::Number { producer, number, last } => {
                 let last = last.map_or_else(|| "none".to_owned(), |last| last.to_string());
                 write!(f, "number {number} of producer {producer:?}, of which the last that was stored is {last}")
             }
-            LeftOut::Before { sequence } => write!(f, "batch {sequence}: it or a later one was recovered before"),
-            LeftOut::Written { sequence, table } => {
+            SkippedBatch::Before { sequence } => write!(f, "batch {sequence}: it or a later one was recovered before"),
+            SkippedBatch::Written { sequence, table } => {
                 write!(f, "batch {sequence}: later rows of {table} were written down, perhaps with it")
             }
         }
@@ -98,20 +98,20 @@ impl Capture {
     }
 
     /// Why a message isn't stored, if it isn't.
-    fn why_not(&self, message: &[RecoveredBatch]) -> Result<Option<LeftOut>> {
+    fn why_not(&self, message: &[RecoveredBatch]) -> Result<Option<SkippedBatch>> {
         for batch in message {
             if self.may_be_written(batch)? {
                 let (sequence, table) = (batch.sequence, batch.spec.name.clone());
-                return Ok(Some(LeftOut::Written { sequence, table }));
+                return Ok(Some(SkippedBatch::Written { sequence, table }));
             }
         }
         let Producer { name, sequence: number, .. } = producer(message);
         let last = self.last_of(&name)?;
         let why = if name == NAME {
-            last.is_some_and(|last| number <= last).then_some(LeftOut::Before { sequence: number })
+            last.is_some_and(|last| number <= last).then_some(SkippedBatch::Before { sequence: number })
         } else {
             let is_next = number.checked_sub(1) == Some(last.unwrap_or(0)) || (last.is_none() && number == 0);
-            (!is_next).then_some(LeftOut::Number { producer: name, number, last })
+            (!is_next).then_some(SkippedBatch::Number { producer: name, number, last })
         };
         Ok(why)
     }

@@ -140,7 +140,7 @@ pub struct SubscriberStatus {
 
 /// What was found at a start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Recovered {
+pub struct RecoveryStatus {
     /// Files of the journal.
     pub files: u64,
     /// Batches that went back to memory.
@@ -155,7 +155,7 @@ pub struct Recovered {
     pub losses: Vec<JournalLoss>,
 }
 
-impl std::fmt::Display for Recovered {
+impl std::fmt::Display for RecoveryStatus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "recovered {} rows in {} batches from {} journal files", self.rows, self.batches, self.files)?;
         if let Some((bytes, path)) = &self.torn {

@@ -10,21 +10,21 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
-use splay_store::{Bounds, Piece, Selection, TableSnapshot, TableSpec};
+use splay_store::{Bounds, SegmentRows, Selection, TableSnapshot, TableSpec};
 
 use crate::capture::Capture;
 use crate::codec;
 use crate::error::{Error, Result};
 use crate::journal::Cursor;
 use crate::status::SubscriberStatus;
-use crate::wanted::Wanted;
+use crate::subscription_filter::SubscriptionFilter;
 
 /// Rows of a snapshot that are given at once.
 const SNAPSHOT_ROWS: usize = 1 << 16;
 
 /// Where a subscription begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
+pub enum SubscriptionStart {
     /// With the next batch.
     Now,
     /// With the rows of the newest date that the table has, then all that follows.
@@ -55,7 +55,7 @@ pub struct SubscribeRequest {
     /// Only these columns, in this order; `None` for all.
     pub columns: Option<Vec<String>>,
     /// Where to begin.
-    pub from: From,
+    pub from: SubscriptionStart,
     /// Bytes that may wait for the subscriber.
     pub queue_bytes_max: usize,
     /// What to do if more would.
@@ -69,7 +69,7 @@ impl SubscribeRequest {
             table: table.into(),
             symbols: None,
             columns: None,
-            from: From::Now,
+            from: SubscriptionStart::Now,
             queue_bytes_max: 16 << 20,
             slow: SlowPolicy::default(),
         }
@@ -221,15 +221,15 @@ pub struct Subscriber {
     feed: Arc<Feed>,
     request: SubscribeRequest,
     table: Arc<str>,
-    wanted: Wanted,
+    wanted: SubscriptionFilter,
     /// Number of the last batch that was given, or is older than what is wanted.
     last: u64,
-    before: Before,
+    before: CatchUpSource,
 }
 
 /// What comes before the updates of the feed.
 #[derive(Debug)]
-enum Before {
+enum CatchUpSource {
     Nothing,
     Snapshot(SnapshotParts),
     Journal(Cursor),
@@ -239,7 +239,7 @@ enum Before {
 #[derive(Debug)]
 struct SnapshotParts {
     snapshot: TableSnapshot,
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<SegmentRows>,
     parts: VecDeque<RecordBatch>,
     is_first: bool,
 }
@@ -247,17 +247,17 @@ struct SnapshotParts {
 impl Subscriber {
     pub(crate) fn begin(capture: &Capture, subscribers: &Subscribers, request: SubscribeRequest) -> Result<Subscriber> {
         let spec = capture.spec(&request.table)?.ok_or_else(|| Error::NoSuchTable { table: request.table.clone() })?;
-        let wanted = Wanted::new(&spec, request.symbols.as_deref(), request.columns.as_deref())?;
+        let wanted = SubscriptionFilter::new(&spec, request.symbols.as_deref(), request.columns.as_deref())?;
         let bytes_max = request.queue_bytes_max.max(1 << 16);
         let feed = Arc::new(Feed { state: Mutex::default(), filled: Condvar::new(), bytes_max });
         subscribers.register(&spec.name, &feed);
-        let (capture, table, before) = (capture.clone(), Arc::from(spec.name.as_str()), Before::Nothing);
+        let (capture, table, before) = (capture.clone(), Arc::from(spec.name.as_str()), CatchUpSource::Nothing);
         let mut subscriber = Subscriber { capture, feed, request, table, wanted, last: 0, before };
         match subscriber.request.from {
             // Behind what is there: who falls back at once catches up from here and not from the beginning.
-            From::Now => subscriber.last = subscriber.capture.sequence(),
-            From::Snapshot => subscriber.snapshot()?,
-            From::After(sequence) => {
+            SubscriptionStart::Now => subscriber.last = subscriber.capture.sequence(),
+            SubscriptionStart::Snapshot => subscriber.snapshot()?,
+            SubscriptionStart::After(sequence) => {
                 subscriber.last = sequence;
                 subscriber.catch_up()?;
             }
@@ -319,9 +319,11 @@ impl Subscriber {
     fn before(&mut self) -> Result<Option<Update>> {
         let spec = self.spec()?;
         let delivered = match &mut self.before {
-            Before::Nothing => return Ok(None),
-            Before::Snapshot(parts) => parts.next(&self.wanted, &spec)?.map(|(kind, rows)| (self.last, kind, rows)),
-            Before::Journal(cursor) => {
+            CatchUpSource::Nothing => return Ok(None),
+            CatchUpSource::Snapshot(parts) => {
+                parts.next(&self.wanted, &spec)?.map(|(kind, rows)| (self.last, kind, rows))
+            }
+            CatchUpSource::Journal(cursor) => {
                 let table = &self.table;
                 let mut found = None;
                 while found.is_none()
@@ -334,7 +336,7 @@ impl Subscriber {
             }
         };
         let Some((sequence, kind, rows)) = delivered else {
-            self.before = Before::Nothing;
+            self.before = CatchUpSource::Nothing;
             return Ok(None);
         };
         self.last = sequence;
@@ -358,14 +360,18 @@ impl Subscriber {
             }
             None => Vec::new(),
         };
-        self.before =
-            Before::Snapshot(SnapshotParts { snapshot, pieces: pieces.into(), parts: VecDeque::new(), is_first: true });
+        self.before = CatchUpSource::Snapshot(SnapshotParts {
+            snapshot,
+            pieces: pieces.into(),
+            parts: VecDeque::new(),
+            is_first: true,
+        });
         Ok(())
     }
 
     /// Puts the journal's batches behind the last one before what comes.
     fn catch_up(&mut self) -> Result<()> {
-        self.before = Before::Journal(self.capture.journal_behind(&self.table, self.last)?);
+        self.before = CatchUpSource::Journal(self.capture.journal_behind(&self.table, self.last)?);
         Ok(())
     }
 
@@ -375,7 +381,7 @@ impl Subscriber {
 }
 
 /// The next batch of a table in the journal; who misses it is told of which table.
-fn next_in_journal(cursor: &mut Cursor, table: &Arc<str>, after: u64) -> Result<Option<crate::journal::Batch>> {
+fn next_in_journal(cursor: &mut Cursor, table: &Arc<str>, after: u64) -> Result<Option<crate::journal::JournalBatch>> {
     cursor.next(|name| name.eq_ignore_ascii_case(table)).map_err(|error| match error {
         Error::Gone { oldest, .. } => Error::Gone { table: table.to_string(), after, oldest },
         other => other,
@@ -384,7 +390,7 @@ fn next_in_journal(cursor: &mut Cursor, table: &Arc<str>, after: u64) -> Result<
 
 impl SnapshotParts {
     /// The next part; one without rows if there is none at all.
-    fn next(&mut self, wanted: &Wanted, spec: &TableSpec) -> Result<Option<(UpdateKind, RecordBatch)>> {
+    fn next(&mut self, wanted: &SubscriptionFilter, spec: &TableSpec) -> Result<Option<(UpdateKind, RecordBatch)>> {
         while self.parts.is_empty()
             && let Some(piece) = self.pieces.pop_front()
         {

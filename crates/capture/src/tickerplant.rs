@@ -13,13 +13,13 @@ use crate::append::{Ack, AckClass};
 use crate::dedupe::Deduplicator;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::held::Held;
-use crate::journal::{Entry, JournalWriter, Producers};
+use crate::journal::{JournalWriter, Producers, RowsToWrite};
 use crate::live::Tail;
-use crate::measure::Unsynced;
-use crate::queue::{Done, Queue, Waiting};
+use crate::measure::UnsyncedBatches;
+use crate::queue::{AckCallback, PendingBatch, Queue};
 use crate::receipt::Receipt;
 use crate::replica::Replicas;
+use crate::retransmit_guard::RetransmitGuard;
 use crate::status::Counters;
 use crate::subscribe::Subscribers;
 
@@ -45,9 +45,9 @@ pub(crate) struct Tickerplant {
     pub(crate) producer_memory: i64,
     pub(crate) next_sequence: u64,
     pub(crate) sync_interval: Duration,
-    pub(crate) unsynced: Unsynced,
+    pub(crate) unsynced: UnsyncedBatches,
     /// Those who were told to send again.
-    pub(crate) held: Arc<Mutex<Held>>,
+    pub(crate) held: Arc<Mutex<RetransmitGuard>>,
     pub(crate) disk: Arc<Disk>,
     pub(crate) dedupe: Deduplicator,
     /// Followers, for whom some batches wait.
@@ -55,10 +55,10 @@ pub(crate) struct Tickerplant {
 }
 
 /// An acknowledgement that is due.
-struct Due {
+struct DueAck {
     class: AckClass,
     ack: Ack,
-    done: Option<Done>,
+    done: Option<AckCallback>,
 }
 
 impl Tickerplant {
@@ -99,7 +99,7 @@ impl Tickerplant {
     }
 
     /// Takes a group in.
-    fn group(&mut self, group: Vec<Vec<Waiting>>) {
+    fn group(&mut self, group: Vec<Vec<PendingBatch>>) {
         let first_sequence = self.next_sequence;
         let producers = Arc::clone(&self.producers);
         let mut producers = producers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,7 +145,7 @@ impl Tickerplant {
                 let (rows, quarantined) = (waiting.counted.saturating_sub(duplicate_rows), waiting.quarantined);
                 let sequence = if is_repeat { self.next_sequence.saturating_sub(1) } else { self.next_sequence };
                 let ack = Ack { sequence, class, rows, duplicate: is_repeat, quarantined, duplicate_rows };
-                due.push(Due { class, ack, done });
+                due.push(DueAck { class, ack, done });
                 if !is_repeat {
                     // Senders overtake each other between the clock and here.
                     self.received = self.received.max(waiting.received);
@@ -219,7 +219,7 @@ impl Tickerplant {
         drop(fresh);
         self.counters.sequence.set(self.next_sequence - 1);
         let visible = self.receipt.now();
-        let (disk, now): (Vec<Due>, Vec<Due>) = due.into_iter().partition(|due| due.class >= AckClass::Disk);
+        let (disk, now): (Vec<DueAck>, Vec<DueAck>) = due.into_iter().partition(|due| due.class >= AckClass::Disk);
         for due in now {
             self.answer(due, Ok(()));
         }
@@ -251,7 +251,7 @@ impl Tickerplant {
     }
 
     /// Whether a batch's producer is new and finds no room, also after those were forgotten who have long been silent.
-    fn is_one_too_many(&self, producers: &mut Producers, waiting: &Waiting) -> bool {
+    fn is_one_too_many(&self, producers: &mut Producers, waiting: &PendingBatch) -> bool {
         let Some(producer) = &waiting.producer else { return false };
         if producers.len() < self.producers_max || producers.contains_key(&producer.name) {
             return false;
@@ -262,7 +262,7 @@ impl Tickerplant {
     }
 
     /// Why a message has to come again before it is looked at: one of its producer with a lower number has to come first.
-    fn waits_for(&self, producers: &Producers, together: &[Waiting]) -> Option<String> {
+    fn waits_for(&self, producers: &Producers, together: &[PendingBatch]) -> Option<String> {
         let producer = together.iter().find_map(|waiting| waiting.producer.as_ref())?;
         let last = producers.get(&producer.name).map(|(last, _)| *last);
         let missing = self.held().missing_before(producer, last)?;
@@ -270,7 +270,7 @@ impl Tickerplant {
     }
 
     /// Refuses a message that isn't written.
-    fn refuse(&self, together: Vec<Waiting>, error: &Error) {
+    fn refuse(&self, together: Vec<PendingBatch>, error: &Error) {
         for waiting in together {
             match (&waiting.producer, error) {
                 // Or a later one is taken first, and this one for a repeat when it comes again.
@@ -284,10 +284,10 @@ impl Tickerplant {
         }
     }
 
-    fn write(&mut self, fresh: &[(u64, Waiting)]) -> Result<()> {
-        let entries: Vec<Entry<'_>> = fresh
+    fn write(&mut self, fresh: &[(u64, PendingBatch)]) -> Result<()> {
+        let entries: Vec<RowsToWrite<'_>> = fresh
             .iter()
-            .map(|(sequence, waiting)| Entry {
+            .map(|(sequence, waiting)| RowsToWrite {
                 spec: &waiting.spec,
                 sequence: *sequence,
                 received: waiting.received,
@@ -308,7 +308,7 @@ impl Tickerplant {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, RetransmitGuard> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -328,7 +328,7 @@ impl Tickerplant {
     }
 
     /// Answers once followers have what is synced.
-    fn await_followers(&self, mut due: Due) {
+    fn await_followers(&self, mut due: DueAck) {
         let Some(done) = due.done.take() else { return };
         let ack = due.ack;
         self.answer(due, Ok(()));
@@ -336,7 +336,7 @@ impl Tickerplant {
         self.replicas.wait(position, Box::new(move |confirmed| done(confirmed.map(|()| ack))));
     }
 
-    fn answer(&self, due: Due, result: Result<()>) {
+    fn answer(&self, due: DueAck, result: Result<()>) {
         if due.ack.duplicate {
             self.counters.duplicates.add(1);
         }
@@ -347,13 +347,13 @@ impl Tickerplant {
 }
 
 /// Whether a batch was taken before. Its acknowledgement comes behind that of the first, for batches are taken in order.
-fn is_repeat(producers: &Producers, waiting: &Waiting) -> bool {
+fn is_repeat(producers: &Producers, waiting: &PendingBatch) -> bool {
     let Some(producer) = &waiting.producer else { return false };
     producers.get(&producer.name).is_some_and(|(last, _)| producer.sequence <= *last)
 }
 
 /// Why a batch that isn't a repeat may not be taken: it says what it follows on, and something else came last.
-fn out_of_turn(producers: &Producers, waiting: &Waiting) -> Option<Error> {
+fn out_of_turn(producers: &Producers, waiting: &PendingBatch) -> Option<Error> {
     let producer = waiting.producer.as_ref()?;
     let last = producers.get(&producer.name).map(|(last, _)| *last);
     producer.is_out_of_turn(last).then(|| Error::OutOfTurn {

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use splay_sql::{ScalarValue, copy_to};
 
 use crate::args::OutputFormat;
-use crate::output::{self, Shown};
+use crate::output::{self, DisplayOptions};
 use crate::progress::{LineEnd, StatementLine};
 use crate::rows::{Rows, Source};
 
@@ -45,6 +45,6 @@ pub fn copied(
     let count = Cell::new(0);
     let batches =
         batches.inspect(|batch| count.set(count.get() + batch.as_ref().map_or(0, |batch| batch.num_rows() as u64)));
-    output::write(Rows { schema, batches: Box::new(batches) }, format, Some(path), Shown::ALL)?;
+    output::write(Rows { schema, batches: Box::new(batches) }, format, Some(path), DisplayOptions::ALL)?;
     Ok(Some(count.get()))
 }

@@ -1,7 +1,7 @@
 //! Answers in the formats that people and tools read.
 
 mod chart;
-mod fitted;
+mod fitted_table;
 mod target;
 
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
@@ -22,13 +22,13 @@ use crate::print;
 use crate::progress::LineEnd;
 use crate::rows::Rows;
 use crate::size::Thousands;
-use chart::{Drawing, Frame, Look};
-use fitted::{fit, vertical};
+use chart::{CharacterStyle, ChartOptions, Drawing};
+use fitted_table::{fit, vertical};
 use target::Target;
 
 /// How much of an answer a table shows.
 #[derive(Debug, Clone, Copy)]
-pub struct Shown {
+pub struct DisplayOptions {
     /// Rows; 0 for all.
     pub rows: usize,
     /// Characters of a line, and lines. Columns in the middle are left out where a table is wider.
@@ -39,9 +39,9 @@ pub struct Shown {
     pub is_ascii: bool,
 }
 
-impl Shown {
+impl DisplayOptions {
     /// All of it, on no terminal.
-    pub const ALL: Shown = Shown { rows: 0, size: None, is_vertical: false, is_ascii: false };
+    pub const ALL: DisplayOptions = DisplayOptions { rows: 0, size: None, is_vertical: false, is_ascii: false };
 }
 
 /// Characters of a line and lines of standard output, if that is a terminal.
@@ -57,14 +57,14 @@ pub fn line_end(format: OutputFormat, path: Option<&Path>) -> LineEnd {
 }
 
 /// Writes rows to a file or to standard output. A file appears under its name only when it is whole.
-pub fn write(rows: Rows<'_>, format: OutputFormat, path: Option<&Path>, shown: Shown) -> Result<()> {
+pub fn write(rows: Rows<'_>, format: OutputFormat, path: Option<&Path>, shown: DisplayOptions) -> Result<()> {
     let Some(path) = path else {
         let written = write_to(rows, format, print::stdout(), shown);
         // Whatever the writers of formats made of it.
         return if print::is_closed() { Err(std::io::Error::from(ErrorKind::BrokenPipe).into()) } else { written };
     };
     let target = Target::open(path)?;
-    let written = write_to(rows, format, target.file(), Shown { rows: 0, size: None, ..shown });
+    let written = write_to(rows, format, target.file(), DisplayOptions { rows: 0, size: None, ..shown });
     target.finish(written)
 }
 
@@ -96,7 +96,7 @@ pub fn format_named(path: &Path) -> Result<Option<OutputFormat>> {
 }
 
 /// Writes rows.
-pub fn write_to(rows: Rows<'_>, format: OutputFormat, sink: impl Write + Send, shown: Shown) -> Result<()> {
+pub fn write_to(rows: Rows<'_>, format: OutputFormat, sink: impl Write + Send, shown: DisplayOptions) -> Result<()> {
     let mut sink = BufWriter::with_capacity(1 << 18, sink);
     let Rows { schema, batches } = rows;
     match format {
@@ -151,7 +151,7 @@ fn table(
     schema: &SchemaRef,
     batches: impl Iterator<Item = Result<RecordBatch>>,
     sink: &mut dyn Write,
-    shown: Shown,
+    shown: DisplayOptions,
 ) -> Result<()> {
     let most = if shown.rows == 0 { usize::MAX } else { shown.rows };
     let (mut kept, mut kept_rows, mut rows) = (Vec::new(), 0, 0u64);
@@ -193,7 +193,7 @@ fn chart(
     schema: &SchemaRef,
     batches: impl Iterator<Item = Result<RecordBatch>>,
     sink: &mut dyn Write,
-    shown: Shown,
+    shown: DisplayOptions,
 ) -> Result<()> {
     let Some(drawing) = Drawing::of(schema) else {
         table(schema, batches, sink, shown)?;
@@ -202,10 +202,11 @@ fn chart(
         }
         return Ok(());
     };
-    let look = Look { is_ascii: shown.is_ascii, has_colors: shown.size.is_some() && console::colors_enabled() };
+    let look =
+        CharacterStyle { is_ascii: shown.is_ascii, has_colors: shown.size.is_some() && console::colors_enabled() };
     // The line of the statement, or that of the next prompt, stays in view.
     let size = shown.size.map_or(chart::SIZE, |(width, lines)| (width, lines.saturating_sub(2)));
-    let frame = Frame { size, look, bars_max: shown.rows };
+    let frame = ChartOptions { size, look, bars_max: shown.rows };
     write!(sink, "{}", chart::draw(&drawing, schema, batches, frame)?)?;
     Ok(())
 }

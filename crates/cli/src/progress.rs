@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use splay_sql::Progress;
 
 use crate::rows::{Rows, Source, process_bytes};
-use crate::size::{Human, Thousands};
+use crate::size::{HumanBytes, Thousands};
 
 /// How long a statement runs before a line tells how far it is.
 const STATEMENT_DELAY: Duration = Duration::from_secs(1);
@@ -137,7 +137,7 @@ fn told(elapsed: Duration, progress: &Progress, memory_bytes: Option<u64>) -> St
     } else if rows > 0 {
         parts.push(format!("{} rows read", Thousands(rows)));
     }
-    parts.extend(memory_bytes.map(|bytes| format!("{} of memory", Human(bytes))));
+    parts.extend(memory_bytes.map(|bytes| format!("{} of memory", HumanBytes(bytes))));
     parts.join(", ")
 }
 

@@ -17,14 +17,14 @@ use serde_json::{Value, json};
 use splay_ipc::StreamReader;
 use splay_server::client::Client;
 use splay_sql::{
-    Answer, IntoFiles, NamedStatement, NamedStatements, Parameters, Progress, Resolved, RunBy, ScalarValue, Session,
-    StatementStats, Stop, Waited, is_change,
+    Answer, IntoFiles, NamedStatement, NamedStatements, Parameters, Progress, ResolvedStatement, RunBy, ScalarValue,
+    Session, StatementStats, Stop, WaitOutcome, is_change,
 };
-use splay_store::Kept;
+use splay_store::SelectedCount;
 
 use crate::commands::changes::settle;
 use crate::commands::place::{json_error, runtime};
-use crate::size::{Human, Thousands};
+use crate::size::{HumanBytes, Thousands};
 
 /// How often a statement that runs looks whether it was interrupted.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -42,7 +42,7 @@ pub struct Rows<'a> {
 }
 
 /// A statement that was started.
-pub enum Started<'a> {
+pub enum StartedStatement<'a> {
     Local { answer: Box<Answer>, stopped: &'a AtomicBool, progress: &'a Progress },
     Server { schema: SchemaRef, batches: Box<dyn Iterator<Item = Result<RecordBatch>>>, elapsed: Duration },
 }
@@ -55,7 +55,7 @@ impl Source {
         named: &mut NamedStatements,
         text: &'t str,
         stopped: &AtomicBool,
-    ) -> Result<Resolved<'t>> {
+    ) -> Result<ResolvedStatement<'t>> {
         if let (Source::Local(session), Some(statement)) = (self, NamedStatement::of(text)?) {
             session.check_named(&statement, Stop::when(&|| stopped.load(Ordering::Relaxed)))?;
         }
@@ -69,7 +69,7 @@ impl Source {
         values: &HashMap<String, ScalarValue>,
         stopped: &'a AtomicBool,
         progress: &'a Progress,
-    ) -> Result<Started<'a>> {
+    ) -> Result<StartedStatement<'a>> {
         match self {
             Source::Local(session) => {
                 let parameters = match values.is_empty() {
@@ -85,7 +85,7 @@ impl Source {
                         session.change(text, parameters, stop, &IntoFiles(session.database()))?
                     }
                 };
-                Ok(Started::Local { answer: Box::new(answer), stopped, progress })
+                Ok(StartedStatement::Local { answer: Box::new(answer), stopped, progress })
             }
             Source::Server(client) => ask(client, text, values),
         }
@@ -98,10 +98,10 @@ impl Source {
     }
 }
 
-impl Started<'_> {
+impl StartedStatement<'_> {
     pub fn rows(&mut self) -> Rows<'_> {
         match self {
-            Started::Local { answer, stopped, progress } => {
+            StartedStatement::Local { answer, stopped, progress } => {
                 let (schema, stopped, progress) = (answer.schema(), *stopped, *progress);
                 let batches = std::iter::from_fn(move || {
                     loop {
@@ -109,15 +109,15 @@ impl Started<'_> {
                             return Some(Err(splay_sql::Error::Cancelled.into()));
                         }
                         match answer.wait(INTERVAL) {
-                            Waited::Batch(batch) => return Some(batch.map_err(Into::into)),
-                            Waited::End => return None,
-                            Waited::TimedOut => answer.tell(progress),
+                            WaitOutcome::Batch(batch) => return Some(batch.map_err(Into::into)),
+                            WaitOutcome::End => return None,
+                            WaitOutcome::TimedOut => answer.tell(progress),
                         }
                     }
                 });
                 Rows { schema, batches: Box::new(batches) }
             }
-            Started::Server { schema, batches, .. } => {
+            StartedStatement::Server { schema, batches, .. } => {
                 Rows { schema: Arc::clone(schema), batches: Box::new(batches.by_ref()) }
             }
         }
@@ -126,29 +126,29 @@ impl Started<'_> {
     /// What the statement cost, in lines, once its rows were read.
     pub fn costs(&self, source: &Source, text: &str, values: &HashMap<String, ScalarValue>) -> String {
         match self {
-            Started::Local { answer, .. } => {
+            StartedStatement::Local { answer, .. } => {
                 let stats = answer.stats();
                 let reason = answer.refusal().map(str::to_owned).or_else(|| source.why_no_tick_plan(text, values));
                 format!("{}\n{}", stats_line(&stats), run_by(&stats, reason.as_deref()))
             }
-            Started::Server { elapsed, .. } => format!("{:.3} ms on the way", elapsed.as_secs_f64() * 1e3),
+            StartedStatement::Server { elapsed, .. } => format!("{:.3} ms on the way", elapsed.as_secs_f64() * 1e3),
         }
     }
 
     /// From the text to the last row.
     pub fn elapsed(&self) -> Duration {
         match self {
-            Started::Local { answer, .. } => {
+            StartedStatement::Local { answer, .. } => {
                 let stats = answer.stats();
                 stats.planning + stats.execution
             }
-            Started::Server { elapsed, .. } => *elapsed,
+            StartedStatement::Server { elapsed, .. } => *elapsed,
         }
     }
 }
 
 /// Sends a statement to a server and takes its answer as a stream of Arrow.
-fn ask(client: &Client, text: &str, values: &HashMap<String, ScalarValue>) -> Result<Started<'static>> {
+fn ask(client: &Client, text: &str, values: &HashMap<String, ScalarValue>) -> Result<StartedStatement<'static>> {
     let mut asked = json!({"sql": text, "format": "arrow"});
     if !values.is_empty() {
         let values: Result<serde_json::Map<String, Value>> =
@@ -163,7 +163,7 @@ fn ask(client: &Client, text: &str, values: &HashMap<String, ScalarValue>) -> Re
     let reader = StreamReader::try_new(std::io::Cursor::new(answer.body)).context("read the server's answer")?;
     let (schema, elapsed) = (reader.schema(), start.elapsed());
     let batches = reader.map(|batch| batch.context("read the server's answer"));
-    Ok(Started::Server { schema, batches: Box::new(batches), elapsed })
+    Ok(StartedStatement::Server { schema, batches: Box::new(batches), elapsed })
 }
 
 fn json_of(value: &ScalarValue) -> Result<Value> {
@@ -256,7 +256,7 @@ fn value_of(text: &str) -> ScalarValue {
 }
 /// What a statement cost, in one line.
 fn stats_line(stats: &StatementStats) -> String {
-    let kept = |kept: Kept| format!("{}/{}", Thousands(kept.kept), Thousands(kept.total));
+    let kept = |kept: SelectedCount| format!("{}/{}", Thousands(kept.kept), Thousands(kept.total));
     format!(
         "{:.3} ms ({:.3} planning, {:.3} execution) | {} rows | scanned {}, {} | kept: partitions {}, symbols {}, blocks {} | \
          peak {} in operators, {} in the process",
@@ -265,12 +265,12 @@ fn stats_line(stats: &StatementStats) -> String {
         stats.execution.as_secs_f64() * 1e3,
         Thousands(stats.rows_returned),
         Thousands(stats.rows_scanned),
-        Human(stats.bytes_scanned),
+        HumanBytes(stats.bytes_scanned),
         kept(stats.selection.partitions),
         kept(stats.selection.symbols),
         kept(stats.selection.blocks),
-        Human(stats.peak_memory_bytes),
-        Human(process_bytes("VmHWM:").unwrap_or(0)),
+        HumanBytes(stats.peak_memory_bytes),
+        HumanBytes(process_bytes("VmHWM:").unwrap_or(0)),
     )
 }
 

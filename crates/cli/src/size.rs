@@ -3,9 +3,9 @@
 use std::fmt::{Display, Formatter};
 
 /// Bytes for people, in powers of 1,000 as disks and networks are sold.
-pub struct Human(pub u64);
+pub struct HumanBytes(pub u64);
 
-impl Display for Human {
+impl Display for HumanBytes {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let bytes = self.0 as f64;
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn sizes_are_written() {
-        assert_eq!(Human(1_650_000_000).to_string(), "1.65 GB");
+        assert_eq!(HumanBytes(1_650_000_000).to_string(), "1.65 GB");
         assert_eq!(Thousands(1_234_567).to_string(), "1,234,567");
         assert_eq!(Thousands(12).to_string(), "12");
     }

@@ -12,7 +12,7 @@ use crate::choose::choose;
 use crate::codes;
 use crate::error::Result;
 use crate::expr::{Columns, Expr, Value};
-use crate::kept::Kept;
+use crate::filter_mask::FilterMask;
 
 /// Conditions with their values, and the value where none of them holds: null without one.
 pub(crate) struct Choice<'a> {
@@ -102,14 +102,14 @@ pub(crate) fn spread(of: &BooleanArray, holds: &BooleanArray) -> BooleanArray {
 /// The rows that a mask keeps.
 pub(crate) struct SomeRows<'a> {
     columns: &'a dyn Columns,
-    kept: Kept,
+    kept: FilterMask,
     are_asked: bool,
 }
 
 impl<'a> SomeRows<'a> {
     pub fn new(columns: &'a dyn Columns, mask: BooleanArray) -> SomeRows<'a> {
         let are_asked = columns.are_asked();
-        SomeRows { columns, kept: Kept::new(mask), are_asked }
+        SomeRows { columns, kept: FilterMask::new(mask), are_asked }
     }
 
     /// Rows that ask for a value. Choices nested within it compute only what these rows ask for: if each tried all rows first, the number of attempts
@@ -149,7 +149,7 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
-    use crate::expr::{BinaryOp, Chosen};
+    use crate::expr::{BinaryOp, EvaluatedColumns};
 
     fn both(op: BinaryOp, left: usize, right: Expr) -> Expr {
         Expr::Binary(op, Box::new(Expr::Column(left)), Box::new(right))
@@ -160,7 +160,7 @@ mod tests {
         let numbers = |values: Vec<Option<i64>>| Some(Value::Array(Arc::new(Int64Array::from(values)) as ArrayRef));
         let of = vec![Some(7), Some(8), None, Some(9), Some(3)];
         let by = vec![Some(2), Some(0), Some(1), None, Some(0)];
-        let columns = Chosen { columns: vec![numbers(of), numbers(by)], rows: 5 };
+        let columns = EvaluatedColumns { columns: vec![numbers(of), numbers(by)], rows: 5 };
         let constants = [0, -1].map(|value| Arc::new(Int64Array::from(vec![value])) as ArrayRef);
         let case = |conditions: Vec<Expr>| Expr::Case {
             branches: conditions.into_iter().map(|one| (one, both(BinaryOp::Divide, 0, Expr::Column(1)))).collect(),
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn choices_within_choices_are_refused_soon() {
         let numbers = Some(Value::Array(Arc::new(Int64Array::from(vec![3, 0, 5])) as ArrayRef));
-        let columns = Chosen { columns: vec![numbers], rows: 3 };
+        let columns = EvaluatedColumns { columns: vec![numbers], rows: 3 };
         let constants = [Arc::new(Int64Array::from(vec![9])) as ArrayRef];
         let division = Expr::Binary(BinaryOp::Divide, Box::new(Expr::Constant(0)), Box::new(Expr::Column(0)));
         let choice = |inner: Expr| Expr::Case {

@@ -21,7 +21,7 @@ const WORD_ROWS: usize = 64;
 
 /// A side of the choice: an array, or one value for all rows.
 #[derive(Clone, Copy)]
-struct Side<'a> {
+struct ChoiceSide<'a> {
     values: &'a dyn Array,
     /// Whether its one value stands for all rows.
     is_one: bool,
@@ -31,10 +31,10 @@ struct Side<'a> {
 pub(crate) fn choose(mask: &BooleanArray, then: &dyn Datum, otherwise: &dyn Datum) -> Result<ArrayRef> {
     let [left, right] = [then, otherwise].map(|datum| {
         let (values, is_one) = datum.get();
-        Side { values, is_one }
+        ChoiceSide { values, is_one }
     });
     let of = left.values.data_type();
-    let has_rows = |side: Side<'_>| side.values.len() == if side.is_one { 1 } else { mask.len() };
+    let has_rows = |side: ChoiceSide<'_>| side.values.len() == if side.is_one { 1 } else { mask.len() };
     let is_choice = of == right.values.data_type() && has_rows(left) && has_rows(right);
     if !is_choice || left.is_one && right.is_one {
         return Ok(zip::zip(mask, then, otherwise)?);
@@ -47,7 +47,7 @@ pub(crate) fn choose(mask: &BooleanArray, then: &dyn Datum, otherwise: &dyn Datu
     }
     let set = mask.values();
     if *of == DataType::Boolean {
-        let bits = |side: Side<'_>| bits(side, set.len(), |side| side.values.as_boolean().values().clone());
+        let bits = |side: ChoiceSide<'_>| bits(side, set.len(), |side| side.values.as_boolean().values().clone());
         let values = by_mask(set, bits(left), bits(right));
         return Ok(Arc::new(BooleanArray::new(values, valid(set, left, right))));
     }
@@ -64,7 +64,7 @@ pub(crate) fn choose(mask: &BooleanArray, then: &dyn Datum, otherwise: &dyn Datu
     Ok(make_array(ArrayData::builder(of.clone()).len(set.len()).add_buffer(values).nulls(nulls).build()?))
 }
 
-impl Side<'_> {
+impl ChoiceSide<'_> {
     /// Whether it is null in all rows.
     fn is_null(self) -> bool {
         self.is_one && self.values.is_null(0)
@@ -72,7 +72,7 @@ impl Side<'_> {
 }
 
 /// The bits of a side, one for each row.
-fn bits(side: Side<'_>, rows: usize, of_values: impl FnOnce(Side<'_>) -> BooleanBuffer) -> BooleanBuffer {
+fn bits(side: ChoiceSide<'_>, rows: usize, of_values: impl FnOnce(ChoiceSide<'_>) -> BooleanBuffer) -> BooleanBuffer {
     let bits = of_values(side);
     match side.is_one {
         true if bits.value(0) => BooleanBuffer::new_set(rows),
@@ -87,7 +87,7 @@ fn by_mask(set: &BooleanBuffer, left: BooleanBuffer, right: BooleanBuffer) -> Bo
 }
 
 /// Which rows have a value; `None` if all have.
-fn valid(set: &BooleanBuffer, left: Side<'_>, right: Side<'_>) -> Option<NullBuffer> {
+fn valid(set: &BooleanBuffer, left: ChoiceSide<'_>, right: ChoiceSide<'_>) -> Option<NullBuffer> {
     if left.values.null_count() == 0 && right.values.null_count() == 0 {
         return None;
     }
@@ -101,7 +101,7 @@ fn valid(set: &BooleanBuffer, left: Side<'_>, right: Side<'_>) -> Option<NullBuf
 }
 
 /// The chosen values of sides whose values are as wide as a `T`.
-fn chosen<T: ArrowNativeType>(set: &BooleanBuffer, left: Side<'_>, right: Side<'_>) -> Buffer {
+fn chosen<T: ArrowNativeType>(set: &BooleanBuffer, left: ChoiceSide<'_>, right: ChoiceSide<'_>) -> Buffer {
     let [left_data, right_data] = [left, right].map(|side| side.values.to_data());
     let (left_values, right_values) = (left_data.buffer::<T>(0), right_data.buffer::<T>(0));
     let [left_word, right_word] =

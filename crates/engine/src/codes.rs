@@ -102,12 +102,12 @@ pub(crate) fn condition(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRe
 /// Conditions that are evaluated block by block, with the results over dictionary codes: the blocks of a segment share their texts.
 #[derive(Debug, Default)]
 pub(crate) struct Conditions<'a> {
-    known: Vec<Known<'a>>,
+    known: Vec<ChosenTexts<'a>>,
 }
 
 /// For which texts of a dictionary a condition holds.
 #[derive(Debug)]
-struct Known<'a> {
+struct ChosenTexts<'a> {
     condition: &'a Expr,
     dictionary: ArrayRef,
     /// By code; `None` where a text that may be in no row is refused.
@@ -183,7 +183,7 @@ impl<'a> Conditions<'a> {
         column: usize,
         codes: &DictionaryArray<Int32Type>,
         constants: &[ArrayRef],
-    ) -> Result<&Known<'a>> {
+    ) -> Result<&ChosenTexts<'a>> {
         let place = self.known.iter().position(|known| std::ptr::eq(known.condition, condition));
         if let Some(place) = place
             && is_same(&self.known[place].dictionary, codes.values())
@@ -194,7 +194,7 @@ impl<'a> Conditions<'a> {
         let chosen = values.map(|values| holds(&values)).transpose()?;
         let mut chosen: Option<Vec<bool>> = chosen.map(|chosen| chosen.values().iter().collect());
         let is_null_chosen = chosen.as_mut().and_then(Vec::pop).unwrap_or(false);
-        let known = Known { condition, dictionary: Arc::clone(codes.values()), chosen, is_null_chosen };
+        let known = ChosenTexts { condition, dictionary: Arc::clone(codes.values()), chosen, is_null_chosen };
         let place = place.unwrap_or(self.known.len());
         match self.known.get_mut(place) {
             Some(former) => *former = known,
@@ -235,7 +235,7 @@ fn cost(condition: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> u8 {
     }
 }
 
-impl Known<'_> {
+impl ChosenTexts<'_> {
     /// Where it holds; `None` if that can't be told by the texts.
     fn hold(&self, dictionary: &DictionaryArray<Int32Type>) -> Result<Option<BooleanArray>> {
         let Some(chosen) = &self.chosen else { return Ok(None) };
@@ -302,18 +302,18 @@ pub(crate) fn over_texts(
     let texts = i32::try_from(dictionary.values().len()).unwrap_or(i32::MAX);
     let codes: Int32Array = (0..texts).map(Some).chain([None]).collect();
     let each = DictionaryArray::try_new(codes, Arc::clone(dictionary.values()))?;
-    let each = EachText { column, rows: each.len(), each: Arc::new(each) };
+    let each = DictionaryTexts { column, rows: each.len(), each: Arc::new(each) };
     expr.evaluate(&each, constants)?.into_array(each.rows)
 }
 
 /// Each text once, as the only column.
-struct EachText {
+struct DictionaryTexts {
     column: usize,
     each: ArrayRef,
     rows: usize,
 }
 
-impl Columns for EachText {
+impl Columns for DictionaryTexts {
     fn rows(&self) -> usize {
         self.rows
     }
@@ -362,7 +362,7 @@ mod tests {
     use arrow::array::StringArray;
 
     use super::*;
-    use crate::expr::{Chosen, ScalarFunction};
+    use crate::expr::{EvaluatedColumns, ScalarFunction};
 
     /// The number that a text is, looking at the texts of rows alone.
     #[derive(Debug)]
@@ -391,7 +391,7 @@ mod tests {
         let column: ArrayRef = Arc::new(DictionaryArray::new(codes, dictionary));
         let text = |text: Option<&str>| Arc::new(StringArray::from(vec![text])) as ArrayRef;
         let constants = [text(Some("N")), text(Some("Q")), text(None), text(Some("Z"))];
-        let columns = Chosen { columns: vec![Some(Value::Array(Arc::clone(&column)))], rows: column.len() };
+        let columns = EvaluatedColumns { columns: vec![Some(Value::Array(Arc::clone(&column)))], rows: column.len() };
         let both = |op, left: Expr, right: Expr| Expr::Binary(op, Box::new(left), Box::new(right));
         let expressions = [
             equals(0),
@@ -404,7 +404,7 @@ mod tests {
             both(BinaryOp::Or, Expr::IsNull(Box::new(Expr::Column(0))), equals(1)),
         ];
         // Without nulls, too: then what holds for null doesn't matter.
-        let valid = Chosen { columns: vec![Some(Value::Array(column.slice(6, 2)))], rows: 2 };
+        let valid = EvaluatedColumns { columns: vec![Some(Value::Array(column.slice(6, 2)))], rows: 2 };
         let all = both(BinaryOp::Or, both(BinaryOp::Or, equals(0), equals(1)), equals(1));
         assert_eq!(condition(&all, &valid, &constants).unwrap().true_count(), 2);
         for expr in expressions {
@@ -423,7 +423,7 @@ mod tests {
     fn what_is_refused_or_has_more_texts_than_rows_is_evaluated_by_row() {
         let dictionary = Arc::new(StringArray::from(vec!["1", "x", "y"]));
         let column: ArrayRef = Arc::new(DictionaryArray::new(Int32Array::from(vec![0; 8]), dictionary));
-        let columns = |rows: usize| Chosen { columns: vec![Some(Value::Array(column.slice(0, rows)))], rows };
+        let columns = |rows: usize| EvaluatedColumns { columns: vec![Some(Value::Array(column.slice(0, rows)))], rows };
         // No row has a text that is no number.
         let number = Expr::Call(Arc::new(Number), vec![Expr::Column(0)]);
         let is_number = Expr::IsNotNull(Box::new(number));
@@ -438,7 +438,7 @@ mod tests {
         let dictionary = Arc::new(StringArray::from(vec!["N", "Q", "P"]));
         let codes = Int32Array::from(vec![Some(0), Some(2), None, Some(1), Some(0), None, Some(1), Some(1)]);
         let column: ArrayRef = Arc::new(DictionaryArray::new(codes, dictionary));
-        let columns = Chosen { columns: vec![Some(Value::Array(column))], rows: 8 };
+        let columns = EvaluatedColumns { columns: vec![Some(Value::Array(column))], rows: 8 };
         let constants = ["N", "first"].map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef);
         let case =
             Expr::Case { branches: vec![(equals(0), Expr::Constant(1))], otherwise: None, data_type: DataType::Utf8 };

@@ -16,14 +16,14 @@ use arrow::error::ArrowError;
 
 use crate::compress::{self, SLACK_BYTES, append};
 use crate::error::Result;
+use crate::filter_mask::FilterMask;
 use crate::frame::joined;
-use crate::kept::Kept;
 
 /// A part of a column and what keeps its rows; without that all are kept.
-pub(crate) type KeptPart<'a> = (&'a ArrayRef, Option<&'a Kept>);
+pub(crate) type MaskedPart<'a> = (&'a ArrayRef, Option<&'a FilterMask>);
 
 /// The kept rows of at least one part.
-pub(crate) fn kept_rows(parts: &[KeptPart<'_>]) -> Result<ArrayRef> {
+pub(crate) fn kept_rows(parts: &[MaskedPart<'_>]) -> Result<ArrayRef> {
     let first: &dyn Array = parts[0].0.as_ref();
     if let Some(found) = first.as_any_dictionary_opt().and_then(|_| codes(parts)) {
         return Ok(found);
@@ -41,7 +41,7 @@ pub(crate) fn kept_rows(parts: &[KeptPart<'_>]) -> Result<ArrayRef> {
 }
 
 /// By Arrow's kernels: lists, structures and dictionaries of different values.
-fn of_any_type(parts: &[KeptPart<'_>]) -> Result<ArrayRef> {
+fn of_any_type(parts: &[MaskedPart<'_>]) -> Result<ArrayRef> {
     let kept = parts.iter().map(|(values, kept)| match kept {
         Some(kept) => Ok(kept.arrow().filter(values)?),
         None => Ok(Arc::clone(values)),
@@ -49,13 +49,13 @@ fn of_any_type(parts: &[KeptPart<'_>]) -> Result<ArrayRef> {
     joined(kept.collect::<Result<_>>()?, parts[0].0.data_type())
 }
 
-type Typed<'a, A> = (&'a A, Option<&'a Kept>);
+type TypedPart<'a, A> = (&'a A, Option<&'a FilterMask>);
 
 /// The parts as arrays of one type.
 fn typed<'a, A>(
-    parts: &[KeptPart<'a>],
+    parts: &[MaskedPart<'a>],
     cast: impl Fn(&'a dyn Array) -> Option<&'a A>,
-) -> Result<Vec<Typed<'a, A>>, ArrowError> {
+) -> Result<Vec<TypedPart<'a, A>>, ArrowError> {
     let other = |array: &dyn Array| ArrowError::CastError(format!("a part of another type: {}", array.data_type()));
     let parts = parts.iter().map(|&(array, kept)| match cast(array.as_ref()) {
         Some(typed) => Ok((typed, kept)),
@@ -65,12 +65,12 @@ fn typed<'a, A>(
 }
 
 /// How many rows of parts are kept.
-fn rows_of<A: Array>(parts: &[Typed<'_, A>]) -> usize {
+fn rows_of<A: Array>(parts: &[TypedPart<'_, A>]) -> usize {
     parts.iter().map(|(array, kept)| kept.map_or(array.len(), |kept| kept.rows())).sum()
 }
 
 /// Codes of parts that share their values; `None` for others.
-fn codes(parts: &[KeptPart<'_>]) -> Option<ArrayRef> {
+fn codes(parts: &[MaskedPart<'_>]) -> Option<ArrayRef> {
     let coded = typed(parts, |array| array.as_dictionary_opt::<Int32Type>()).ok()?;
     let values = coded[0].0.values();
     let is_same = |other: &ArrayRef| Arc::ptr_eq(other, values) || other.to_data().ptr_eq(&values.to_data());
@@ -84,13 +84,13 @@ fn codes(parts: &[KeptPart<'_>]) -> Option<ArrayRef> {
 
 fn numbers_like<T: ArrowPrimitiveType>(
     first: &PrimitiveArray<T>,
-    parts: &[KeptPart<'_>],
+    parts: &[MaskedPart<'_>],
 ) -> Result<PrimitiveArray<T>, ArrowError> {
     let parts = typed(parts, |array| array.as_primitive_opt::<T>())?;
     Ok(numbers(&parts).with_data_type(first.data_type().clone()))
 }
 
-fn numbers<T: ArrowPrimitiveType>(parts: &[Typed<'_, PrimitiveArray<T>>]) -> PrimitiveArray<T> {
+fn numbers<T: ArrowPrimitiveType>(parts: &[TypedPart<'_, PrimitiveArray<T>>]) -> PrimitiveArray<T> {
     let mut values = Vec::with_capacity(rows_of(parts) + SLACK_BYTES / size_of::<T::Native>());
     for (part, kept) in parts {
         match kept {
@@ -105,7 +105,7 @@ fn numbers<T: ArrowPrimitiveType>(parts: &[Typed<'_, PrimitiveArray<T>>]) -> Pri
     PrimitiveArray::new(values.into(), nulls)
 }
 
-fn truth_values(parts: &[Typed<'_, BooleanArray>]) -> BooleanArray {
+fn truth_values(parts: &[TypedPart<'_, BooleanArray>]) -> BooleanArray {
     let mut bits = BitWriter::with_capacity(rows_of(parts));
     for (part, kept) in parts {
         bits.append(part.values(), *kept);
@@ -114,7 +114,7 @@ fn truth_values(parts: &[Typed<'_, BooleanArray>]) -> BooleanArray {
 }
 
 /// Which of the kept rows are null, if some are.
-fn validity<A: Array>(parts: &[Typed<'_, A>]) -> Option<NullBuffer> {
+fn validity<A: Array>(parts: &[TypedPart<'_, A>]) -> Option<NullBuffer> {
     if parts.iter().all(|(part, _)| part.null_count() == 0) {
         return None;
     }
@@ -128,7 +128,7 @@ fn validity<A: Array>(parts: &[Typed<'_, A>]) -> Option<NullBuffer> {
     Some(NullBuffer::new(bits.finish())).filter(|nulls| nulls.null_count() > 0)
 }
 
-fn texts(parts: &[Typed<'_, StringArray>]) -> Result<StringArray, ArrowError> {
+fn texts(parts: &[TypedPart<'_, StringArray>]) -> Result<StringArray, ArrowError> {
     let mut offsets: Vec<i32> = Vec::with_capacity(rows_of(parts) + 1);
     offsets.push(0);
     let mut bytes: Vec<u8> = Vec::new();
@@ -213,7 +213,7 @@ impl BitWriter {
         }
     }
 
-    fn append(&mut self, bits: &BooleanBuffer, kept: Option<&Kept>) {
+    fn append(&mut self, bits: &BooleanBuffer, kept: Option<&FilterMask>) {
         let chunks = bits.bit_chunks();
         match kept {
             Some(kept) if kept.numbers().is_some() => {
@@ -283,17 +283,17 @@ mod tests {
                 columns(first, rows(mask) + 3, &shared).iter().map(|column| column.slice(3, rows(mask))).collect()
             })
             .collect();
-        let kept: Vec<Option<Kept>> = masks
+        let kept: Vec<Option<FilterMask>> = masks
             .iter()
             .map(|mask| {
                 // A mask that begins within a word, too.
                 let mask = mask.as_ref().ok()?;
                 let longer: BooleanArray = [false; 5].iter().chain(mask).map(|bit| Some(*bit)).collect();
-                Some(Kept::new(longer.slice(5, mask.len())))
+                Some(FilterMask::new(longer.slice(5, mask.len())))
             })
             .collect();
         for column in 0..parts[0].len() {
-            let given: Vec<KeptPart<'_>> =
+            let given: Vec<MaskedPart<'_>> =
                 parts.iter().zip(&kept).map(|(part, kept)| (&part[column], kept.as_ref())).collect();
             let expected: Vec<ArrayRef> = given
                 .iter()

@@ -15,7 +15,7 @@ impl Display for Plan {
 }
 
 /// A plan that ran, in words.
-struct Ran<'a> {
+struct PlanWithCosts<'a> {
     plan: &'a Plan,
     costs: &'a StepCosts,
 }
@@ -23,11 +23,11 @@ struct Ran<'a> {
 impl Plan {
     /// The plan in words, each step with the rows that it made, the time that it took itself and the memory of its rows.
     pub fn with_costs<'a>(&'a self, costs: &'a StepCosts) -> impl Display + 'a {
-        Ran { plan: self, costs }
+        PlanWithCosts { plan: self, costs }
     }
 }
 
-impl Display for Ran<'_> {
+impl Display for PlanWithCosts<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         write_steps(f, self.plan, Some(self.costs), 0)
     }

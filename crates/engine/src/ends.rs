@@ -1,6 +1,6 @@
 //! The first or last rows by time, for `ORDER BY time LIMIT n`, without reading the others.
 //!
-//! Without a filter the order of the table tells the rows (`table/ends.rs`). With one, dates are read from the wanted end on, twice as many at a time,
+//! Without a filter the order of the table tells the rows (`table/ends.rs`). With one, dates are read from the requested end on, twice as many at a time,
 //! until enough rows pass and no date that is left reaches as near to that end.
 
 use arrow::datatypes::DataType;
@@ -11,8 +11,8 @@ use crate::expr::Expr;
 use crate::frame::{Frame, SortKey};
 use crate::plan::{Plan, Scan};
 use crate::rows::rows;
-use crate::run::{Setting, find_covers, table};
-use crate::table::{Cover, Ends, Wanted, count, find, find_by_time, narrow};
+use crate::run::{ExecutionContext, find_covers, table};
+use crate::table::{Cover, Ends, RowSelection, count, find, find_by_time, narrow};
 use crate::window::WindowCall;
 
 /// Most rows at an end of time that are found by the ends of each symbol's.
@@ -20,37 +20,48 @@ const ENDS_ROWS_MAX: usize = 4096;
 
 /// The rows among which those are that come first by time, or last, where the order of the table tells them; `None` where it
 /// doesn't.
-pub(crate) fn ends(input: &Plan, keys: &[SortKey], count: usize, setting: &Setting<'_>) -> Result<Option<Vec<Frame>>> {
+pub(crate) fn ends(
+    input: &Plan,
+    keys: &[SortKey],
+    count: usize,
+    context: &ExecutionContext<'_>,
+) -> Result<Option<Vec<Frame>>> {
     let Plan::Rows { scan, outputs, types, fetch: None } = input else { return Ok(None) };
     let Some(SortKey { expr: Expr::Column(key), descending, .. }) = keys.first() else { return Ok(None) };
-    let time = table(scan, setting)?.spec().time_position();
+    let time = table(scan, context)?.spec().time_position();
     let by_time = matches!(outputs.get(*key), Some(Expr::Column(column)) if *column == time);
     if !by_time || !(1..=ENDS_ROWS_MAX).contains(&count) {
         return Ok(None);
     }
     if scan.predicate.is_some() {
-        return ends_that_pass(scan, (outputs, types), *descending, count, setting).map(Some);
+        return ends_that_pass(scan, (outputs, types), *descending, count, context).map(Some);
     }
     let ends = Ends { latest: *descending, count, of_each_symbol: false };
-    let covers = find_covers(scan, setting, |snapshot, wanted| find_by_time(snapshot, wanted, ends, setting.threads))?;
-    rows(scan, &covers, outputs, types, None, setting).map(Some)
+    let covers =
+        find_covers(scan, context, |snapshot, selection| find_by_time(snapshot, selection, ends, context.threads))?;
+    rows(scan, &covers, outputs, types, None, context).map(Some)
 }
 
-/// The rows among which those of each symbol are that come first by time, or last, where no more are wanted of a window; `None`
+/// The rows among which those of each symbol are that come first by time, or last, where no more are selection of a window; `None`
 /// where the order of the table doesn't tell them.
-pub(crate) fn ends_of_symbols(input: &Plan, calls: &[WindowCall], setting: &Setting<'_>) -> Result<Option<Vec<Frame>>> {
+pub(crate) fn ends_of_symbols(
+    input: &Plan,
+    calls: &[WindowCall],
+    context: &ExecutionContext<'_>,
+) -> Result<Option<Vec<Frame>>> {
     let (Plan::Rows { scan, outputs, types, fetch: None }, [call]) = (input, calls) else { return Ok(None) };
-    let spec = table(scan, setting)?.spec();
+    let spec = table(scan, context)?.spec();
     let Some(symbol) = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol)) else { return Ok(None) };
     let is = |expr: &Expr, stored: usize| matches!(expr, Expr::Column(output) if matches!(outputs.get(*output), Some(Expr::Column(column)) if *column == stored));
     let ([partition], Some(key)) = (call.partition_by.as_slice(), call.order_by.first()) else { return Ok(None) };
-    let Some(count) = call.first_rows(setting.constants) else { return Ok(None) };
+    let Some(count) = call.first_rows(context.constants) else { return Ok(None) };
     if scan.predicate.is_some() || !is(partition, symbol) || !is(&key.expr, spec.time_position()) {
         return Ok(None);
     }
     let ends = Ends { latest: key.descending, count, of_each_symbol: true };
-    let covers = find_covers(scan, setting, |snapshot, wanted| find_by_time(snapshot, wanted, ends, setting.threads))?;
-    rows(scan, &covers, outputs, types, None, setting).map(Some)
+    let covers =
+        find_covers(scan, context, |snapshot, selection| find_by_time(snapshot, selection, ends, context.threads))?;
+    rows(scan, &covers, outputs, types, None, context).map(Some)
 }
 
 /// The rows that pass a scan's filter, of dates among which those are that come first by time, or last.
@@ -59,15 +70,15 @@ fn ends_that_pass(
     (outputs, types): (&[Expr], &[DataType]),
     latest: bool,
     enough: usize,
-    setting: &Setting<'_>,
+    context: &ExecutionContext<'_>,
 ) -> Result<Vec<Frame>> {
-    let snapshot = table(scan, setting)?;
-    let none = || rows(scan, &[], outputs, types, None, setting);
-    let Some(wanted) = scan.wanted(setting.constants)? else { return none() };
+    let snapshot = table(scan, context)?;
+    let none = || rows(scan, &[], outputs, types, None, context);
+    let Some(selection) = scan.selection(context.constants)? else { return none() };
     let mut dates: Vec<Reach> = snapshot
         .partitions()
         .iter()
-        .filter(|partition| wanted.dates.contains(partition.date) && !partition.segments.is_empty())
+        .filter(|partition| selection.dates.contains(partition.date) && !partition.segments.is_empty())
         .map(|partition| Reach::of(partition, latest))
         .collect();
     if latest {
@@ -86,13 +97,13 @@ fn ends_that_pass(
             .iter()
             .fold((i32::MAX, i32::MIN), |(least, greatest), reach| (least.min(reach.date), greatest.max(reach.date)));
         farthest = next.iter().fold(farthest, |farthest, reach| farthest.max(reach.far));
-        let of_dates = Wanted { dates: Bounds { min: least, max: greatest }, ..wanted.clone() };
-        let mut covers = find(snapshot, &of_dates, false, setting.threads)?;
+        let of_dates = RowSelection { dates: Bounds { min: least, max: greatest }, ..selection.clone() };
+        let mut covers = find(snapshot, &of_dates, false, context.threads)?;
         if let Some(predicate) = &scan.predicate {
-            covers = narrow(snapshot, covers, predicate, setting.constants)?;
+            covers = narrow(snapshot, covers, predicate, context.constants)?;
         }
-        setting.stop.expect_rows(covers.iter().map(|cover| cover.wanted() as u64).sum());
-        let frames = rows(scan, &covers, outputs, types, None, setting)?;
+        context.stop.expect_rows(covers.iter().map(|cover| cover.selected_rows() as u64).sum());
+        let frames = rows(scan, &covers, outputs, types, None, context)?;
         passed += frames.iter().map(Frame::len).sum::<usize>();
         read.push((covers, frames));
         (place, at_once) = (place + at_once, at_once * 2);
@@ -102,7 +113,7 @@ fn ends_that_pass(
     }
     let (covers, frames): (Vec<Vec<Cover>>, Vec<Vec<Frame>>) = read.into_iter().unzip();
     let covers: Vec<Cover> = covers.into_iter().flatten().collect();
-    setting.reads.add_scan(count(snapshot, &covers)?);
+    context.reads.add_scan(count(snapshot, &covers)?);
     let frames: Vec<Frame> = frames.into_iter().flatten().collect();
     if frames.is_empty() { none() } else { Ok(frames) }
 }

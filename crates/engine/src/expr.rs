@@ -20,7 +20,7 @@ use crate::choice::Choice;
 use crate::codes::{self, TextResults};
 use crate::compare;
 use crate::error::{Error, Result};
-use crate::kept::Kept;
+use crate::filter_mask::FilterMask;
 use crate::lookup::LookupTable;
 use crate::own_type::{OwnComparison, own_comparison};
 use crate::per_stretch::over_stretches;
@@ -131,7 +131,7 @@ pub(crate) trait Columns {
     fn column(&self, position: usize) -> Result<Value>;
 
     /// The rows of a column that a mask keeps.
-    fn kept(&self, position: usize, kept: &Kept) -> Result<Value> {
+    fn kept(&self, position: usize, kept: &FilterMask) -> Result<Value> {
         kept.filter_value(self.column(position)?)
     }
 
@@ -152,12 +152,12 @@ pub(crate) trait Columns {
 }
 
 /// Columns that were chosen before.
-pub(crate) struct Chosen {
+pub(crate) struct EvaluatedColumns {
     pub columns: Vec<Option<Value>>,
     pub rows: usize,
 }
 
-impl Columns for Chosen {
+impl Columns for EvaluatedColumns {
     fn rows(&self) -> usize {
         self.rows
     }

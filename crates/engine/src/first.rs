@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::frame::Frame;
 use crate::plan::Plan;
 use crate::rows::rows;
-use crate::run::{Setting, covers, frames, over_input, whole};
+use crate::run::{ExecutionContext, covers, frames, over_input, whole};
 
 /// Input rows that are tried first.
 const TRIED_ROWS: usize = 65_536;
@@ -19,39 +19,39 @@ const TRIED_ROWS: usize = 65_536;
 const FIRST_ROWS_MAX: usize = 1 << 18;
 
 /// The first rows of a plan: at least `row_limit` of them if the plan has as many, maybe more.
-pub(crate) fn first_frames(plan: &Plan, row_limit: usize, setting: &Setting<'_>) -> Result<Vec<Frame>> {
+pub(crate) fn first_frames(plan: &Plan, row_limit: usize, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
     if row_limit > FIRST_ROWS_MAX {
-        return frames(plan, setting);
+        return frames(plan, context);
     }
     let start = Instant::now();
     let made = match plan {
         Plan::Rows { scan, outputs, types, fetch } => {
             let fetch = fetch.map_or(row_limit, |fetch| fetch.min(row_limit));
-            rows(scan, &covers(scan, false, setting)?, outputs, types, Some(fetch), setting)?
+            rows(scan, &covers(scan, false, context)?, outputs, types, Some(fetch), context)?
         }
         Plan::Project { input, .. } | Plan::WindowJoin { input, .. } => {
-            over_input(plan, first_frames(input, row_limit, setting)?, setting)?
+            over_input(plan, first_frames(input, row_limit, context)?, context)?
         }
         Plan::Asof { input, asof } if !asof.inner && !asof.all_of_time => {
-            over_input(plan, first_frames(input, row_limit, setting)?, setting)?
+            over_input(plan, first_frames(input, row_limit, context)?, context)?
         }
-        Plan::Asof { input, .. } | Plan::Filter { input, .. } => tried(plan, input, row_limit, setting)?,
+        Plan::Asof { input, .. } | Plan::Filter { input, .. } => tried(plan, input, row_limit, context)?,
         Plan::Limit { input, skip, fetch } => {
             let row_limit = fetch.map_or(row_limit, |fetch| fetch.min(row_limit));
-            let input = whole(first_frames(input, skip.saturating_add(row_limit), setting)?, setting)?;
+            let input = whole(first_frames(input, skip.saturating_add(row_limit), context)?, context)?;
             vec![input.slice(*skip, row_limit)]
         }
-        other => return frames(other, setting),
+        other => return frames(other, context),
     };
-    setting.reads.add_step(plan, start, &made);
+    context.reads.add_step(plan, start, &made);
     Ok(made)
 }
 
 /// The first rows of a step for which it isn't known how many input rows it needs.
-fn tried(plan: &Plan, input: &Plan, row_limit: usize, setting: &Setting<'_>) -> Result<Vec<Frame>> {
+fn tried(plan: &Plan, input: &Plan, row_limit: usize, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
     let count = |frames: &[Frame]| frames.iter().map(Frame::len).sum::<usize>();
-    let first = first_frames(input, TRIED_ROWS.max(row_limit), setting)?;
+    let first = first_frames(input, TRIED_ROWS.max(row_limit), context)?;
     let are_all = count(&first) < TRIED_ROWS.max(row_limit);
-    let made = over_input(plan, first, setting)?;
-    if are_all || count(&made) >= row_limit { Ok(made) } else { over_input(plan, frames(input, setting)?, setting) }
+    let made = over_input(plan, first, context)?;
+    if are_all || count(&made) >= row_limit { Ok(made) } else { over_input(plan, frames(input, context)?, context) }
 }

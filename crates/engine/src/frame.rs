@@ -12,7 +12,7 @@ use splay_store::in_form;
 use crate::codes::condition;
 use crate::error::{Error, Result};
 use crate::expr::{Columns, Expr, Value};
-use crate::kept::Kept;
+use crate::filter_mask::FilterMask;
 use crate::late::{Choices, FrameColumn, JoinedChoices};
 use crate::order::{order, order_by};
 use crate::parallel::{each, threads_for};
@@ -123,11 +123,11 @@ impl Frame {
 
     pub fn filter(&self, predicate: &Expr, constants: &[ArrayRef]) -> Result<Frame> {
         let mask = condition(predicate, self, constants)?;
-        self.kept(Kept::new(mask))
+        self.kept(FilterMask::new(mask))
     }
 
     /// The rows that a mask keeps.
-    pub fn kept(&self, kept: Kept) -> Result<Frame> {
+    pub fn kept(&self, kept: FilterMask) -> Result<Frame> {
         let (kept, mut choices) = (Arc::new(kept), Choices::default());
         let columns = self.columns.iter().map(|column| choices.masked(column, &kept)).collect::<Result<Vec<_>>>()?;
         Ok(Frame { columns, rows: kept.rows() })

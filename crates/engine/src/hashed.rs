@@ -7,7 +7,7 @@
 
 /// A number by a hash: most of what isn't the same is told apart, and a table that grows is filled, without a look at the things.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct HashEntry {
     hash: u32,
     number: u32,
 }
@@ -15,7 +15,7 @@ struct Entry {
 /// The number of no thing.
 pub(crate) const NONE: u32 = u32::MAX;
 
-const FREE: Entry = Entry { hash: 0, number: NONE };
+const FREE: HashEntry = HashEntry { hash: 0, number: NONE };
 
 /// Fewest places of a table.
 const PLACES_MIN: usize = 64;
@@ -24,7 +24,7 @@ const PLACES_MIN: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct NumbersByHash {
     /// A power of two, at most half of them taken.
-    places: Vec<Entry>,
+    places: Vec<HashEntry>,
     len: usize,
 }
 
@@ -51,12 +51,12 @@ impl NumbersByHash {
         let mut place = hash as usize & last;
         loop {
             match self.places[place] {
-                Entry { number: NONE, .. } => break,
+                HashEntry { number: NONE, .. } => break,
                 entry if entry.hash == hash && is_it(entry.number) => return Some(entry.number),
                 _ => place = (place + 1) & last,
             }
         }
-        self.places[place] = Entry { hash, number };
+        self.places[place] = HashEntry { hash, number };
         self.len += 1;
         None
     }
@@ -64,7 +64,7 @@ impl NumbersByHash {
     /// Adds a number that isn't there.
     pub fn insert(&mut self, hash: u32, number: u32) {
         self.reserve(1);
-        self.put(Entry { hash, number });
+        self.put(HashEntry { hash, number });
         self.len += 1;
     }
 
@@ -77,7 +77,7 @@ impl NumbersByHash {
         }
     }
 
-    fn put(&mut self, entry: Entry) {
+    fn put(&mut self, entry: HashEntry) {
         let last = self.places.len() - 1;
         let mut place = entry.hash as usize & last;
         while self.places[place].number != NONE {
@@ -87,7 +87,7 @@ impl NumbersByHash {
     }
 
     /// The entries from the place of a hash on, round and round; nothing of an empty table.
-    fn from(&self, hash: u32) -> impl Iterator<Item = &Entry> {
+    fn from(&self, hash: u32) -> impl Iterator<Item = &HashEntry> {
         let last = self.places.len().wrapping_sub(1);
         (hash as usize..).map_while(move |place| self.places.get(place & last))
     }

@@ -18,11 +18,11 @@ use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, UInt32Type};
 use splay_store::{RowList, Segment, TableSpec};
 
-use crate::compact::{KeptPart, kept_rows};
+use crate::compact::{MaskedPart, kept_rows};
 use crate::error::Result;
+use crate::filter_mask::FilterMask;
 use crate::frame::{joined, one_dictionary};
 use crate::gather::interleaved_codes;
-use crate::kept::Kept;
 
 /// Rows of a run, on average, from which on runs are taken and put one behind the other.
 const RUN_ROWS: usize = 64;
@@ -66,7 +66,7 @@ impl FrameColumn {
     /// Values that are read to gather this many rows: whole pages, if the values are stored in pages.
     pub fn values_read(&self, rows: usize) -> usize {
         match self {
-            FrameColumn::Late(late) if late.parts.iter().any(|part| matches!(part, Part::Stored { .. })) => {
+            FrameColumn::Late(late) if late.parts.iter().any(|part| matches!(part, ColumnPart::Stored { .. })) => {
                 rows.saturating_mul(PAGE_ROWS).min(late.rows.all_rows() as usize).max(rows)
             }
             _ => rows,
@@ -89,33 +89,33 @@ impl FrameColumn {
 #[derive(Debug, Clone)]
 pub(crate) struct LateColumn {
     /// At least one, one behind the other.
-    parts: Arc<[Part]>,
+    parts: Arc<[ColumnPart]>,
     rows: Arc<RowChoice>,
     values: Arc<LateValues>,
 }
 
 /// Where the values of some rows that follow each other are.
 #[derive(Debug, Clone)]
-pub(crate) enum Part {
+pub(crate) enum ColumnPart {
     /// A slice of a mapped file, or of rows that are held anyway.
     Mapped(ArrayRef),
     /// Rows of a segment that has to decode them.
     Stored { segment: Arc<Segment>, spec: Arc<TableSpec>, column: usize, rows: Range<usize>, data_type: DataType },
 }
 
-impl Part {
+impl ColumnPart {
     fn data_type(&self) -> &DataType {
         match self {
-            Part::Mapped(values) => values.data_type(),
-            Part::Stored { data_type, .. } => data_type,
+            ColumnPart::Mapped(values) => values.data_type(),
+            ColumnPart::Stored { data_type, .. } => data_type,
         }
     }
 
     /// The values of all rows.
     fn all(&self) -> Result<ArrayRef> {
         match self {
-            Part::Mapped(values) => Ok(Arc::clone(values)),
-            Part::Stored { segment, spec, column, rows, .. } => {
+            ColumnPart::Mapped(values) => Ok(Arc::clone(values)),
+            ColumnPart::Stored { segment, spec, column, rows, .. } => {
                 Ok(segment.column(spec, *column)?.read(rows.clone())?)
             }
         }
@@ -124,8 +124,8 @@ impl Part {
     /// The values of some rows.
     fn take(&self, places: &UInt32Array) -> Result<ArrayRef> {
         match self {
-            Part::Mapped(values) => Ok(take(values, places, None)?),
-            Part::Stored { segment, spec, column, rows, .. } => {
+            ColumnPart::Mapped(values) => Ok(take(values, places, None)?),
+            ColumnPart::Stored { segment, spec, column, rows, .. } => {
                 let first = u32::try_from(rows.start).unwrap_or(u32::MAX);
                 let rows = RowList::from(places.unary(|place| place.saturating_add(first)));
                 Ok(segment.column(spec, *column)?.take(&rows)?)
@@ -134,8 +134,8 @@ impl Part {
     }
 
     /// The kept rows, or all and the mask that keeps them.
-    fn kept<'k>(&self, kept: Option<&'k Kept>) -> Result<(ArrayRef, Option<&'k Kept>)> {
-        if let (Part::Stored { .. }, Some(rows)) = (self, kept.and_then(Kept::numbers)) {
+    fn kept<'k>(&self, kept: Option<&'k FilterMask>) -> Result<(ArrayRef, Option<&'k FilterMask>)> {
+        if let (ColumnPart::Stored { .. }, Some(rows)) = (self, kept.and_then(FilterMask::numbers)) {
             return Ok((self.take(&rows.to_vec().into())?, None));
         }
         Ok((self.all()?, kept))
@@ -151,26 +151,26 @@ struct LateValues {
 }
 
 impl LateColumn {
-    fn new(parts: Arc<[Part]>, rows: Arc<RowChoice>) -> LateColumn {
+    fn new(parts: Arc<[ColumnPart]>, rows: Arc<RowChoice>) -> LateColumn {
         LateColumn { parts, rows, values: Arc::default() }
     }
 
     /// Rows of a part.
-    pub fn of_part(part: Part, rows: &Arc<RowChoice>) -> LateColumn {
+    pub fn of_part(part: ColumnPart, rows: &Arc<RowChoice>) -> LateColumn {
         LateColumn::new(Arc::new([part]), Arc::clone(rows))
     }
 
     /// The values of all rows of a mapped part, if that is what it is.
     fn one_slice(&self) -> Option<&ArrayRef> {
         match (&self.rows.chosen, self.parts.as_ref()) {
-            (Chosen::All, [Part::Mapped(values)]) => Some(values),
+            (RowChoices::All, [ColumnPart::Mapped(values)]) => Some(values),
             _ => None,
         }
     }
 
     /// The values, if they were decoded already: then they needn't be so again.
     fn decoded(&self) -> Option<&ArrayRef> {
-        let is_stored = self.parts.iter().any(|part| matches!(part, Part::Stored { .. }));
+        let is_stored = self.parts.iter().any(|part| matches!(part, ColumnPart::Stored { .. }));
         self.values.made.get().filter(|_| is_stored)
     }
 
@@ -193,23 +193,23 @@ impl LateColumn {
 pub(crate) struct RowChoice {
     /// Where each part begins, and where the last one ends.
     starts: Vec<u32>,
-    chosen: Chosen,
+    chosen: RowChoices,
     /// The numbers of the rows, where they are known.
     numbers: OnceLock<UInt32Array>,
-    places: OnceLock<Places>,
+    places: OnceLock<RowPlaces>,
 }
 
 #[derive(Debug)]
-enum Chosen {
+enum RowChoices {
     All,
     /// The rows of each part that its mask keeps. A part without a mask keeps all its rows.
-    Kept(Vec<Option<Arc<Kept>>>),
+    Kept(Vec<Option<Arc<FilterMask>>>),
     Numbers,
 }
 
 /// Rows of several parts.
 #[derive(Debug)]
-enum Places {
+enum RowPlaces {
     /// Rows of a part that follow each other, counted from the begin of the part.
     Runs(Vec<(usize, UInt32Array)>),
     /// The rows of each part, and for each row the number of its part and its place among that part's rows.
@@ -217,24 +217,24 @@ enum Places {
 }
 
 impl RowChoice {
-    fn new(starts: Vec<u32>, chosen: Chosen) -> RowChoice {
+    fn new(starts: Vec<u32>, chosen: RowChoices) -> RowChoice {
         RowChoice { starts, chosen, numbers: OnceLock::new(), places: OnceLock::new() }
     }
 
     fn of_numbers(starts: Vec<u32>, numbers: UInt32Array) -> RowChoice {
-        let choice = RowChoice::new(starts, Chosen::Numbers);
+        let choice = RowChoice::new(starts, RowChoices::Numbers);
         RowChoice { numbers: OnceLock::from(numbers), ..choice }
     }
 
     /// All rows of one part; `None` of more than there are numbers for.
     pub fn all(rows: usize) -> Option<RowChoice> {
-        Some(RowChoice::new(vec![0, u32::try_from(rows).ok()?], Chosen::All))
+        Some(RowChoice::new(vec![0, u32::try_from(rows).ok()?], RowChoices::All))
     }
 
     /// The rows of one part that a mask keeps.
-    pub fn kept(kept: Arc<Kept>) -> Option<RowChoice> {
+    pub fn kept(kept: Arc<FilterMask>) -> Option<RowChoice> {
         let rows = u32::try_from(kept.mask().len()).ok()?;
-        Some(RowChoice::new(vec![0, rows], Chosen::Kept(vec![Some(kept)])))
+        Some(RowChoice::new(vec![0, rows], RowChoices::Kept(vec![Some(kept)])))
     }
 
     fn all_rows(&self) -> u32 {
@@ -244,7 +244,7 @@ impl RowChoice {
     /// The numbers of its rows.
     fn numbers(&self) -> &UInt32Array {
         self.numbers.get_or_init(|| match &self.chosen {
-            Chosen::Kept(kept) => {
+            RowChoices::Kept(kept) => {
                 let mut numbers = Vec::new();
                 for (kept, part) in kept.iter().zip(self.starts.windows(2)) {
                     match kept {
@@ -254,15 +254,15 @@ impl RowChoice {
                 }
                 numbers.into()
             }
-            Chosen::All | Chosen::Numbers => (0..self.all_rows()).collect::<Vec<u32>>().into(),
+            RowChoices::All | RowChoices::Numbers => (0..self.all_rows()).collect::<Vec<u32>>().into(),
         })
     }
 
     /// The chosen rows that a mask over them keeps.
-    fn masked(&self, kept: &Arc<Kept>) -> Result<RowChoice> {
+    fn masked(&self, kept: &Arc<FilterMask>) -> Result<RowChoice> {
         match self.chosen {
-            Chosen::All if self.starts.len() == 2 => {
-                Ok(RowChoice::new(self.starts.clone(), Chosen::Kept(vec![Some(Arc::clone(kept))])))
+            RowChoices::All if self.starts.len() == 2 => {
+                Ok(RowChoice::new(self.starts.clone(), RowChoices::Kept(vec![Some(Arc::clone(kept))])))
             }
             _ => {
                 let numbers: ArrayRef = Arc::new(self.numbers().clone());
@@ -275,7 +275,7 @@ impl RowChoice {
     /// The chosen rows at these places, in the order of the places.
     fn taken(&self, places: &UInt32Array) -> Result<RowChoice> {
         let numbers = match self.chosen {
-            Chosen::All => places.clone(),
+            RowChoices::All => places.clone(),
             _ => take(self.numbers(), places, None)?.as_primitive::<UInt32Type>().clone(),
         };
         Ok(RowChoice::of_numbers(self.starts.clone(), numbers))
@@ -296,16 +296,16 @@ impl RowChoice {
                 starts.push(begin.checked_add(*start)?);
             }
         }
-        if choices.iter().all(|choice| matches!(choice.chosen, Chosen::All)) {
-            return Some(RowChoice::new(starts, Chosen::All));
+        if choices.iter().all(|choice| matches!(choice.chosen, RowChoices::All)) {
+            return Some(RowChoice::new(starts, RowChoices::All));
         }
         let masks = |choice: &&RowChoice| match &choice.chosen {
-            Chosen::All => Some(vec![None; choice.starts.len() - 1]),
-            Chosen::Kept(kept) => Some(kept.clone()),
-            Chosen::Numbers => None,
+            RowChoices::All => Some(vec![None; choice.starts.len() - 1]),
+            RowChoices::Kept(kept) => Some(kept.clone()),
+            RowChoices::Numbers => None,
         };
         if let Some(masks) = choices.iter().map(masks).collect::<Option<Vec<_>>>() {
-            return Some(RowChoice::new(starts, Chosen::Kept(masks.concat())));
+            return Some(RowChoice::new(starts, RowChoices::Kept(masks.concat())));
         }
         let numbers = choices.iter().zip(&begins);
         let numbers = numbers.flat_map(|(choice, begin)| choice.numbers().values().iter().map(move |row| row + begin));
@@ -313,27 +313,29 @@ impl RowChoice {
     }
 
     /// The values of the rows.
-    fn of(&self, parts: &[Part]) -> Result<ArrayRef> {
+    fn of(&self, parts: &[ColumnPart]) -> Result<ArrayRef> {
         match (&self.chosen, parts) {
-            (Chosen::All, [one]) => one.all(),
-            (Chosen::All, parts) => joined(parts.iter().map(Part::all).collect::<Result<_>>()?, parts[0].data_type()),
-            (Chosen::Kept(kept), parts) => {
+            (RowChoices::All, [one]) => one.all(),
+            (RowChoices::All, parts) => {
+                joined(parts.iter().map(ColumnPart::all).collect::<Result<_>>()?, parts[0].data_type())
+            }
+            (RowChoices::Kept(kept), parts) => {
                 let parts = parts.iter().zip(kept).map(|(part, kept)| part.kept(kept.as_deref()));
                 let parts = parts.collect::<Result<Vec<_>>>()?;
-                kept_rows(&parts.iter().map(|(values, kept)| (values, *kept)).collect::<Vec<KeptPart<'_>>>())
+                kept_rows(&parts.iter().map(|(values, kept)| (values, *kept)).collect::<Vec<MaskedPart<'_>>>())
             }
             (_, [one]) => one.take(self.numbers()),
             (_, parts) => self.of_several(parts),
         }
     }
 
-    fn of_several(&self, parts: &[Part]) -> Result<ArrayRef> {
+    fn of_several(&self, parts: &[ColumnPart]) -> Result<ArrayRef> {
         let taken = |rows: &[(usize, UInt32Array)]| {
             rows.iter().map(|(part, rows)| parts[*part].take(rows)).collect::<Result<Vec<ArrayRef>>>()
         };
         match self.places.get_or_init(|| self.find_places()) {
-            Places::Runs(runs) => joined(taken(runs)?, parts[0].data_type()),
-            Places::Dealt { by_part, indices } => {
+            RowPlaces::Runs(runs) => joined(taken(runs)?, parts[0].data_type()),
+            RowPlaces::Dealt { by_part, indices } => {
                 let arrays = one_dictionary(taken(by_part)?)?;
                 if let Some(coded) = interleaved_codes(&arrays, indices)? {
                     return Ok(coded);
@@ -348,7 +350,7 @@ impl RowChoice {
         self.starts.partition_point(|start| *start <= row).saturating_sub(1).min(self.starts.len() - 2)
     }
 
-    fn find_places(&self) -> Places {
+    fn find_places(&self) -> RowPlaces {
         let numbers = self.numbers().values();
         let runs_max = numbers.len() / RUN_ROWS + 1;
         let mut runs: Vec<(usize, usize)> = Vec::new();
@@ -367,10 +369,10 @@ impl RowChoice {
             let rows = numbers[*begin..end].iter().map(|row| row - self.starts[*part]);
             (*part, rows.collect::<Vec<u32>>().into())
         });
-        Places::Runs(runs.collect())
+        RowPlaces::Runs(runs.collect())
     }
 
-    fn deal(&self) -> Places {
+    fn deal(&self) -> RowPlaces {
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); self.starts.len() - 1];
         let places = self.numbers().values().iter().map(|row| {
             let part = self.part_of(*row);
@@ -385,7 +387,7 @@ impl RowChoice {
             by_part.push((part, rows.into()));
         }
         indices.iter_mut().for_each(|(part, _)| *part = of_parts[*part]);
-        Places::Dealt { by_part, indices }
+        RowPlaces::Dealt { by_part, indices }
     }
 }
 
@@ -410,7 +412,7 @@ impl Choices {
     }
 
     /// The rows of a column that a mask keeps.
-    pub fn masked(&mut self, column: &FrameColumn, kept: &Arc<Kept>) -> Result<FrameColumn> {
+    pub fn masked(&mut self, column: &FrameColumn, kept: &Arc<FilterMask>) -> Result<FrameColumn> {
         Ok(match column {
             FrameColumn::Made(values) => FrameColumn::Made(kept.filter(values)?),
             FrameColumn::Late(late) if late.decoded().is_some() => FrameColumn::Made(kept.filter(&late.values()?)?),
@@ -448,7 +450,7 @@ impl Choices {
             && let Some(all) = RowChoice::all(rows)
             && let Ok(all) = self.of(&late.rows, |_| Ok(all))
         {
-            return FrameColumn::Late(LateColumn::of_part(Part::Mapped(slice.slice(start, rows)), &all));
+            return FrameColumn::Late(LateColumn::of_part(ColumnPart::Mapped(slice.slice(start, rows)), &all));
         }
         // Cutting numbers doesn't fail.
         match self.of(&late.rows, |choice| Ok(choice.sliced(start, rows))) {
@@ -485,7 +487,7 @@ impl JoinedChoices {
                     choices.push(Arc::clone(&late.rows));
                 }
                 FrameColumn::Made(values) => {
-                    parts.push(Part::Mapped(Arc::clone(values)));
+                    parts.push(ColumnPart::Mapped(Arc::clone(values)));
                     if all.is_none() {
                         *all = Some(Arc::new(RowChoice::all(values.len())?));
                     }

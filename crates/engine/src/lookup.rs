@@ -38,8 +38,8 @@ pub struct LookupTable {
 /// Rows by key. One without a key is never found.
 #[derive(Debug)]
 enum Rows {
-    Texts(Texts),
-    Words(DataType, Words),
+    Texts(RowsByText),
+    Words(DataType, RowsByWord),
     /// Words close together: the least, and for each from there on its row, or [`MISSING`].
     Places(DataType, u64, Vec<u32>),
     /// By several columns: of each the first row with an equal value, and from the second on the first row that is equal in this one and those
@@ -184,7 +184,7 @@ impl Rows {
     /// The rows of some keys, of equal ones the first, if it `may_repeat`.
     fn new(keys: &ArrayRef, may_repeat: bool) -> Result<Rows> {
         if is_text(keys.data_type()) {
-            return Texts::new(keys, may_repeat)?.map(Rows::Texts).ok_or(Error::RepeatedKey);
+            return RowsByText::new(keys, may_repeat)?.map(Rows::Texts).ok_or(Error::RepeatedKey);
         }
         let nulls = keys.nulls().filter(|nulls| nulls.null_count() > 0);
         let is_valid = |row: u32| nulls.is_none_or(|nulls| nulls.is_valid(row as usize));
@@ -202,7 +202,7 @@ impl Rows {
             }
             return Ok(Rows::Places(plain(keys.data_type()), least, rows));
         }
-        let rows = Words::new(words);
+        let rows = RowsByWord::new(words);
         if rows.repeat && !may_repeat {
             return Err(Error::RepeatedKey);
         }
@@ -291,7 +291,7 @@ impl Rows {
 
 /// Rows by word.
 #[derive(Debug)]
-struct Words {
+struct RowsByWord {
     seed: u64,
     /// Each word once, with the first of its rows, and where it stands here by its hash.
     known: Vec<(u64, u32)>,
@@ -303,8 +303,8 @@ struct Words {
 /// Words that are looked up at once.
 const WORDS_TOGETHER: usize = 1_024;
 
-impl Words {
-    fn new(words: Vec<(u64, u32)>) -> Words {
+impl RowsByWord {
+    fn new(words: Vec<(u64, u32)>) -> RowsByWord {
         let seed = DefaultHashBuilder::default().hash_one(words.len());
         let mut known: Vec<(u64, u32)> = Vec::with_capacity(words.len());
         let mut places = NumbersByHash::default();
@@ -318,7 +318,7 @@ impl Words {
                 None => known.push((word, row)),
             }
         }
-        Words { seed, known, places, repeat }
+        RowsByWord { seed, known, places, repeat }
     }
 
     /// The first row of each word, or [`MISSING`].
@@ -346,7 +346,7 @@ impl Words {
 
 /// Rows by text.
 #[derive(Debug)]
-struct Texts {
+struct RowsByText {
     texts: StringArray,
     /// The row of each text, and the dictionary that these are; none where the list is one of rows.
     rows: Option<(Vec<u32>, ArrayRef)>,
@@ -358,9 +358,9 @@ struct Texts {
     apart: Mutex<(usize, usize)>,
 }
 
-impl Texts {
+impl RowsByText {
     /// The rows of some texts, of equal ones the first; `None` if there are equal ones and none `may_repeat`.
-    fn new(keys: &ArrayRef, may_repeat: bool) -> Result<Option<Texts>> {
+    fn new(keys: &ArrayRef, may_repeat: bool) -> Result<Option<RowsByText>> {
         if let Some(coded) = keys.as_dictionary_opt::<Int32Type>()
             && (coded.len() > FEW_KEYS_MAX || coded.values().len() <= coded.len() * TEXTS_OF_KEY_MAX)
             && let Some(texts) = coded.values().as_string_opt::<i32>().filter(|texts| rises(texts))
@@ -374,11 +374,14 @@ impl Texts {
                     _ => return Ok(None),
                 }
             }
-            return Ok(Some(Texts { rows: Some((rows, Arc::clone(coded.values()))), ..Texts::of(texts.clone()) }));
+            return Ok(Some(RowsByText {
+                rows: Some((rows, Arc::clone(coded.values()))),
+                ..RowsByText::of(texts.clone())
+            }));
         }
         let texts = cast(keys, &DataType::Utf8)?.as_string::<i32>().clone();
         if rises(&texts) {
-            return Ok(Some(Texts::of(texts)));
+            return Ok(Some(RowsByText::of(texts)));
         }
         let hasher = DefaultHashBuilder::default();
         let mut by_hash: HashTable<u32> = HashTable::with_capacity(texts.len());
@@ -391,12 +394,12 @@ impl Texts {
                 Entry::Occupied(_) => return Ok(None),
             }
         }
-        Ok(Some(Texts { by_hash: Some((hasher, by_hash)), ..Texts::of(texts) }))
+        Ok(Some(RowsByText { by_hash: Some((hasher, by_hash)), ..RowsByText::of(texts) }))
     }
 
     /// Texts that rise, each of which is its own row.
-    fn of(texts: StringArray) -> Texts {
-        Texts { texts, rows: None, by_hash: None, of_codes: PerRun::default(), apart: Mutex::default() }
+    fn of(texts: StringArray) -> RowsByText {
+        RowsByText { texts, rows: None, by_hash: None, of_codes: PerRun::default(), apart: Mutex::default() }
     }
 
     /// The row of each text, or [`MISSING`].

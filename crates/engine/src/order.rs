@@ -20,7 +20,7 @@ use arrow::datatypes::{
 };
 use arrow::row::{RowConverter, SortField};
 
-use crate::aggregate::{Ordered, Texts};
+use crate::aggregate::{Texts, TotalOrder};
 use crate::error::{Error, Result};
 use crate::natives::natives;
 use crate::parallel;
@@ -48,7 +48,7 @@ pub(crate) fn order_by(columns: &[SortColumn], fetch: Option<usize>, threads: us
     };
     // Of a few rows only those are looked at further that the first column leaves.
     let leading_columns = if few.is_some() { 1 } else { columns.len() };
-    let Some(Leading { keys, used, is_exact }) = leading(&columns[..leading_columns]) else {
+    let Some(LeadingKeys { keys, used, is_exact }) = leading(&columns[..leading_columns]) else {
         return by_rows(columns, fetch).map(Some);
     };
     if let Some(fetch) = few {
@@ -182,9 +182,9 @@ fn sort_part(numbered: &mut [(u64, u32)]) {
 
 /// Whether rows stand in the order of some columns, where a look at their values tells: the first row out of order ends it.
 fn stand_in_order(columns: &[SortColumn]) -> bool {
-    let Some(plain) = columns.iter().map(Plain::of).collect::<Option<Vec<Plain>>>() else { return false };
+    let Some(plain) = columns.iter().map(PlainColumn::of).collect::<Option<Vec<PlainColumn>>>() else { return false };
     let rows = columns.first().map_or(0, |column| column.values.len());
-    if let [Plain::Numbers(numbers)] = plain.as_slice() {
+    if let [PlainColumn::Numbers(numbers)] = plain.as_slice() {
         return numbers.is_sorted();
     }
     let order = |row: usize| {
@@ -196,7 +196,7 @@ fn stand_in_order(columns: &[SortColumn]) -> bool {
 
 /// The same for some rows, one behind the other.
 pub(crate) fn stand_in_order_at(columns: &[SortColumn], rows: &[u32]) -> bool {
-    let Some(plain) = columns.iter().map(Plain::of).collect::<Option<Vec<Plain>>>() else { return false };
+    let Some(plain) = columns.iter().map(PlainColumn::of).collect::<Option<Vec<PlainColumn>>>() else { return false };
     let order = |pair: &[u32]| {
         let orders = plain.iter().map(|column| column.compare(pair[0] as usize, pair[1] as usize));
         orders.into_iter().find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
@@ -205,14 +205,14 @@ pub(crate) fn stand_in_order_at(columns: &[SortColumn], rows: &[u32]) -> bool {
 }
 
 /// A column whose neighbours are compared as they are: ascending, without nulls.
-enum Plain {
+enum PlainColumn {
     Numbers(ScalarBuffer<i64>),
     /// Codes, and the texts that they stand for.
     Texts(ScalarBuffer<i32>, StringArray),
 }
 
-impl Plain {
-    fn of(column: &SortColumn) -> Option<Plain> {
+impl PlainColumn {
+    fn of(column: &SortColumn) -> Option<PlainColumn> {
         if column.options.is_some_and(|options| options.descending) {
             return None;
         }
@@ -221,17 +221,17 @@ impl Plain {
             Some(dictionary) => {
                 let texts = dictionary.values().as_string_opt::<i32>()?;
                 let has_nulls = array.null_count() > 0 || texts.null_count() > 0;
-                (!has_nulls).then(|| Plain::Texts(dictionary.keys().values().clone(), texts.clone()))
+                (!has_nulls).then(|| PlainColumn::Texts(dictionary.keys().values().clone(), texts.clone()))
             }
-            None => plain_numbers(array).map(Plain::Numbers),
+            None => plain_numbers(array).map(PlainColumn::Numbers),
         }
     }
 
     fn compare(&self, row: usize, next: usize) -> std::cmp::Ordering {
         match self {
-            Plain::Numbers(numbers) => numbers[row].cmp(&numbers[next]),
-            Plain::Texts(codes, _) if codes[row] == codes[next] => std::cmp::Ordering::Equal,
-            Plain::Texts(codes, texts) => {
+            PlainColumn::Numbers(numbers) => numbers[row].cmp(&numbers[next]),
+            PlainColumn::Texts(codes, _) if codes[row] == codes[next] => std::cmp::Ordering::Equal,
+            PlainColumn::Texts(codes, texts) => {
                 let text = |row: usize| usize::try_from(codes[row]).map_or("", |code| texts.value(code));
                 text(row).cmp(text(next))
             }
@@ -359,7 +359,7 @@ fn by_rows(columns: &[SortColumn], fetch: Option<usize>) -> Result<Vec<u32>> {
 pub(crate) fn first_keys(columns: &[SortColumn]) -> Option<Vec<u64>> {
     let first = columns.first()?;
     if first.values.logical_null_count() > 0 {
-        return Part::new(first).map(|part| part.values);
+        return OrderKey::new(first).map(|part| part.values);
     }
     let mut keys = numbers(&first.values).or_else(|| ranks(&first.values))?;
     if first.options.is_some_and(|options| options.descending) {
@@ -369,7 +369,7 @@ pub(crate) fn first_keys(columns: &[SortColumn]) -> Option<Vec<u64>> {
 }
 
 /// Keys of leading columns.
-struct Leading {
+struct LeadingKeys {
     keys: Vec<u64>,
     /// How many columns the keys stand for.
     used: usize,
@@ -378,11 +378,11 @@ struct Leading {
 }
 
 /// The keys of as many leading columns as fit a word; `None` if the first has no such key.
-fn leading(columns: &[SortColumn]) -> Option<Leading> {
+fn leading(columns: &[SortColumn]) -> Option<LeadingKeys> {
     let (first, rest) = columns.split_first()?;
-    let Some(Part { values: mut keys, mut bits }) = Part::new(first) else {
-        let Part { values: keys, .. } = Part::of(first, prefixes(&first.values)?)?;
-        return Some(Leading { keys, used: 0, is_exact: false });
+    let Some(OrderKey { values: mut keys, mut bits }) = OrderKey::new(first) else {
+        let OrderKey { values: keys, .. } = OrderKey::of(first, prefixes(&first.values)?)?;
+        return Some(LeadingKeys { keys, used: 0, is_exact: false });
     };
     let mut used = 1;
     for column in rest {
@@ -390,7 +390,7 @@ fn leading(columns: &[SortColumn]) -> Option<Leading> {
         if bits + KEY_BITS_MIN > u64::BITS {
             break;
         }
-        let Some(part) = Part::new(column).filter(|part| bits + part.bits <= u64::BITS) else { break };
+        let Some(part) = OrderKey::new(column).filter(|part| bits + part.bits <= u64::BITS) else { break };
         for (key, value) in keys.iter_mut().zip(&part.values) {
             // Of all 64 bits: the key before has none.
             *key = key.checked_shl(part.bits).unwrap_or(0) | value;
@@ -398,7 +398,7 @@ fn leading(columns: &[SortColumn]) -> Option<Leading> {
         bits += part.bits;
         used += 1;
     }
-    Some(Leading { keys, used, is_exact: true })
+    Some(LeadingKeys { keys, used, is_exact: true })
 }
 
 /// The seven bytes of each text behind those that all share: in the order of the texts, as far as these bytes tell. An eighth would leave no
@@ -424,19 +424,19 @@ fn prefixes(array: &ArrayRef) -> Option<Vec<u64>> {
 }
 
 /// One key of all rows.
-struct Part {
+struct OrderKey {
     /// Numbers with the key's order, from 0.
     values: Vec<u64>,
     bits: u32,
 }
 
-impl Part {
-    fn new(column: &SortColumn) -> Option<Part> {
-        Part::of(column, numbers(&column.values).or_else(|| ranks(&column.values))?)
+impl OrderKey {
+    fn new(column: &SortColumn) -> Option<OrderKey> {
+        OrderKey::of(column, numbers(&column.values).or_else(|| ranks(&column.values))?)
     }
 
     /// The key of a column whose values are in the order of these numbers.
-    fn of(column: &SortColumn, mut values: Vec<u64>) -> Option<Part> {
+    fn of(column: &SortColumn, mut values: Vec<u64>) -> Option<OrderKey> {
         let array = &column.values;
         let options = column.options.unwrap_or_default();
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
@@ -468,7 +468,7 @@ impl Part {
                 };
             }
         }
-        Some(Part { values, bits: u64::BITS - top.leading_zeros() })
+        Some(OrderKey { values, bits: u64::BITS - top.leading_zeros() })
     }
 }
 
@@ -500,7 +500,7 @@ pub(crate) fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
             return natives::<i128>(array).iter().map(number).collect();
         }
         DataType::Float32 => signed::<Float32Type>(array, |value| i64::from(value.key())),
-        DataType::Float64 => signed::<Float64Type>(array, Ordered::key),
+        DataType::Float64 => signed::<Float64Type>(array, TotalOrder::key),
         DataType::UInt8 => unsigned::<UInt8Type>(array),
         DataType::UInt16 => unsigned::<UInt16Type>(array),
         DataType::UInt32 => unsigned::<UInt32Type>(array),

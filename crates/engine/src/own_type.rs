@@ -30,7 +30,7 @@ pub enum OwnComparison {
 const EXACT_IN_FLOAT: f64 = 9_007_199_254_740_991.0;
 
 /// Where a constant stands among the values of a type.
-enum Place {
+enum ConstantPlace {
     Below,
     Above,
     /// At a value, or between it and the next greater or lesser one.
@@ -50,15 +50,16 @@ pub fn own_comparison(op: BinaryOp, own: &DataType, constant: &ArrayRef) -> Opti
     let always = |holds: bool| Some(OwnComparison::Always(holds));
     let with = |op: BinaryOp, value: ArrayRef| Some(OwnComparison::With(op, value));
     match (place(own, constant, 0)?, op) {
-        (Place::At(value), op) => with(op, value),
-        (Place::Below, Less | LessOrEqual | Equal) | (Place::Above, Greater | GreaterOrEqual | Equal) => always(false),
-        (Place::Below | Place::Above, _) => always(true),
-        (Place::OverIt(_) | Place::UnderIt(_), Equal) => always(false),
-        (Place::OverIt(_) | Place::UnderIt(_), NotEqual) => always(true),
-        (Place::OverIt(value), Less | LessOrEqual) => with(LessOrEqual, value),
-        (Place::OverIt(value), _) => with(Greater, value),
-        (Place::UnderIt(value), Less | LessOrEqual) => with(Less, value),
-        (Place::UnderIt(value), _) => with(GreaterOrEqual, value),
+        (ConstantPlace::At(value), op) => with(op, value),
+        (ConstantPlace::Below, Less | LessOrEqual | Equal)
+        | (ConstantPlace::Above, Greater | GreaterOrEqual | Equal) => always(false),
+        (ConstantPlace::Below | ConstantPlace::Above, _) => always(true),
+        (ConstantPlace::OverIt(_) | ConstantPlace::UnderIt(_), Equal) => always(false),
+        (ConstantPlace::OverIt(_) | ConstantPlace::UnderIt(_), NotEqual) => always(true),
+        (ConstantPlace::OverIt(value), Less | LessOrEqual) => with(LessOrEqual, value),
+        (ConstantPlace::OverIt(value), _) => with(Greater, value),
+        (ConstantPlace::UnderIt(value), Less | LessOrEqual) => with(Less, value),
+        (ConstantPlace::UnderIt(value), _) => with(GreaterOrEqual, value),
     }
 }
 
@@ -67,7 +68,7 @@ pub(crate) fn own_list(own: &DataType, list: &ArrayRef) -> Result<Option<ArrayRe
     let mut values: Vec<ArrayRef> = vec![new_empty_array(own)];
     for row in (0..list.len()).filter(|row| list.is_valid(*row)) {
         match place(own, list, row) {
-            Some(Place::At(value)) => values.push(value),
+            Some(ConstantPlace::At(value)) => values.push(value),
             Some(_) => {}
             None => return Ok(None),
         }
@@ -109,7 +110,7 @@ fn widens(own: &DataType, wide: &DataType) -> bool {
     }
 }
 
-fn place(own: &DataType, constants: &ArrayRef, row: usize) -> Option<Place> {
+fn place(own: &DataType, constants: &ArrayRef, row: usize) -> Option<ConstantPlace> {
     if constants.is_null(row) || !widens(own, constants.data_type()) {
         return None;
     }
@@ -151,7 +152,7 @@ fn number(constants: &ArrayRef, row: usize) -> Option<Number> {
 }
 
 /// The place of a number among whole numbers from `least` to `greatest`.
-fn whole<T>(number: &Number, least: T::Native, greatest: T::Native) -> Option<Place>
+fn whole<T>(number: &Number, least: T::Native, greatest: T::Native) -> Option<ConstantPlace>
 where
     T: ArrowPrimitiveType,
     T::Native: TryFrom<i128>,
@@ -174,8 +175,8 @@ where
         }
     };
     Some(match value {
-        value if value < least => Place::Below,
-        value if value > greatest => Place::Above,
+        value if value < least => ConstantPlace::Below,
+        value if value > greatest => ConstantPlace::Above,
         value => beside(rest, one::<T>(T::Native::try_from(value).ok()?)),
     })
 }
@@ -185,19 +186,19 @@ fn sign(order: std::cmp::Ordering, is_zero: bool) -> i128 {
 }
 
 /// The place of a number that is greater than a value of the type by what is left over, without another value between them.
-fn beside(rest: i128, value: ArrayRef) -> Place {
+fn beside(rest: i128, value: ArrayRef) -> ConstantPlace {
     match rest {
-        0 => Place::At(value),
-        1.. => Place::OverIt(value),
-        _ => Place::UnderIt(value),
+        0 => ConstantPlace::At(value),
+        1.. => ConstantPlace::OverIt(value),
+        _ => ConstantPlace::UnderIt(value),
     }
 }
 
 /// The place of a `float64` among `float32`s, of which NaN is the greatest.
-fn float(number: &Number) -> Option<Place> {
+fn float(number: &Number) -> Option<ConstantPlace> {
     let Number::Float(value) = number else { return None };
     if value.is_nan() {
-        return Some(Place::At(one::<Float32Type>(f32::NAN)));
+        return Some(ConstantPlace::At(one::<Float32Type>(f32::NAN)));
     }
     #[expect(clippy::cast_possible_truncation, reason = "the nearest one is looked for")]
     let near = *value as f32;
@@ -205,7 +206,7 @@ fn float(number: &Number) -> Option<Place> {
 }
 
 /// The place of a decimal among those of fewer digits.
-fn decimal(number: &Number, precision: u8, scale: i8) -> Option<Place> {
+fn decimal(number: &Number, precision: u8, scale: i8) -> Option<ConstantPlace> {
     let (digits, from) = match number {
         Number::Decimal(digits, from) => (*digits, *from),
         Number::Float(value) => return decimal_near(*value, precision, scale),
@@ -215,7 +216,7 @@ fn decimal(number: &Number, precision: u8, scale: i8) -> Option<Place> {
     let (value, rest) = (digits / unit, (digits % unit).signum());
     let beyond = 10i128.checked_pow(u32::from(precision))?;
     if value.abs() >= beyond {
-        return Some(if value < 0 { Place::Below } else { Place::Above });
+        return Some(if value < 0 { ConstantPlace::Below } else { ConstantPlace::Above });
     }
     let value =
         PrimitiveArray::<Decimal128Type>::from_value(value, 1).with_precision_and_scale(precision, scale).ok()?;
@@ -223,13 +224,13 @@ fn decimal(number: &Number, precision: u8, scale: i8) -> Option<Place> {
 }
 
 /// The place of a float among decimals as they become floats, which several may become one of: then it has none.
-fn decimal_near(value: f64, precision: u8, scale: i8) -> Option<Place> {
+fn decimal_near(value: f64, precision: u8, scale: i8) -> Option<ConstantPlace> {
     let (unit, beyond) = (10f64.powi(i32::from(scale)), 10i128.checked_pow(u32::from(precision))?);
     #[expect(clippy::cast_precision_loss, reason = "as the cast does it")]
     let float = |digits: i128| digits as f64 / unit;
     match value {
-        value if value.is_nan() || value > float(beyond) => return Some(Place::Above),
-        value if value < float(-beyond) => return Some(Place::Below),
+        value if value.is_nan() || value > float(beyond) => return Some(ConstantPlace::Above),
+        value if value < float(-beyond) => return Some(ConstantPlace::Below),
         _ => {}
     }
     #[expect(clippy::cast_possible_truncation, reason = "it is looked for around this one")]
@@ -245,7 +246,7 @@ fn decimal_near(value: f64, precision: u8, scale: i8) -> Option<Place> {
         return None;
     }
     let at = PrimitiveArray::<Decimal128Type>::from_value(at, 1).with_precision_and_scale(precision, scale).ok()?;
-    Some(if is_it { Place::At(Arc::new(at)) } else { Place::OverIt(Arc::new(at)) })
+    Some(if is_it { ConstantPlace::At(Arc::new(at)) } else { ConstantPlace::OverIt(Arc::new(at)) })
 }
 
 fn one<T: ArrowPrimitiveType>(value: T::Native) -> ArrayRef {
@@ -258,7 +259,7 @@ mod tests {
     use arrow::compute::cast;
 
     use super::*;
-    use crate::expr::{Chosen, Expr, Value};
+    use crate::expr::{EvaluatedColumns, Expr, Value};
 
     const OPS: [BinaryOp; 6] = [
         BinaryOp::Equal,
@@ -339,7 +340,7 @@ mod tests {
     }
 
     fn evaluated(expr: &Expr, values: &ArrayRef, constants: &[ArrayRef]) -> ArrayRef {
-        let columns = Chosen { columns: vec![Some(Value::Array(Arc::clone(values)))], rows: values.len() };
+        let columns = EvaluatedColumns { columns: vec![Some(Value::Array(Arc::clone(values)))], rows: values.len() };
         expr.evaluate(&columns, constants).unwrap().into_array(values.len()).unwrap()
     }
 

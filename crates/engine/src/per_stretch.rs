@@ -169,7 +169,7 @@ mod tests {
     use arrow::array::{Int64Array, StringArray, TimestampNanosecondArray};
 
     use super::*;
-    use crate::expr::{Chosen, ScalarFunction};
+    use crate::expr::{EvaluatedColumns, ScalarFunction};
 
     /// The minute of an instant since the epoch, and how often it was asked for.
     #[derive(Debug, Default)]
@@ -196,7 +196,7 @@ mod tests {
     fn asked(instants: Vec<Option<i64>>) -> (Vec<Option<i64>>, usize) {
         let function = Arc::new(Minute::default());
         let (rows, instants) = (instants.len(), Arc::new(TimestampNanosecondArray::from(instants)) as ArrayRef);
-        let columns = Chosen { columns: vec![Some(Value::Array(instants))], rows };
+        let columns = EvaluatedColumns { columns: vec![Some(Value::Array(instants))], rows };
         let call = Expr::Call(Arc::<Minute>::clone(&function), vec![Expr::Column(0)]);
         let minutes = call.evaluate(&columns, &[]).unwrap().into_array(rows).unwrap();
         let minutes = minutes.as_primitive::<arrow::datatypes::Int64Type>().iter().collect();

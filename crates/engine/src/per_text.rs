@@ -13,7 +13,7 @@ use arrow::compute::take;
 use crate::aggregate::Texts;
 use crate::codes::unless_refused;
 use crate::error::Result;
-use crate::expr::{Chosen, Columns, Expr, Value};
+use crate::expr::{Columns, EvaluatedColumns, Expr, Value};
 
 /// Fewest rows for which distinct texts are counted.
 const ROWS_MIN: usize = 1_024;
@@ -56,7 +56,7 @@ fn values(expr: &Expr, column: usize, texts: ArrayRef, constants: &[ArrayRef]) -
     let rows = texts.len();
     let mut columns = vec![None; column + 1];
     columns[column] = Some(Value::Array(texts));
-    expr.evaluate(&Chosen { columns, rows }, constants)?.into_array(rows)
+    expr.evaluate(&EvaluatedColumns { columns, rows }, constants)?.into_array(rows)
 }
 
 /// The different texts, null among them if there is one, and which of them each row has; `None` if there are many.
@@ -107,7 +107,8 @@ mod tests {
             for nulls in [0, 5] {
                 let text = |row: usize| (nulls == 0 || row % nulls > 0).then(|| "x".repeat(row * 31 % different % 40));
                 let texts: ArrayRef = Arc::new((0..5_000).map(text).collect::<StringArray>());
-                let columns = Chosen { columns: vec![Some(Value::Array(Arc::clone(&texts)))], rows: texts.len() };
+                let columns =
+                    EvaluatedColumns { columns: vec![Some(Value::Array(Arc::clone(&texts)))], rows: texts.len() };
                 let call = Expr::Call(Arc::new(Length), vec![Expr::Column(0)]);
                 let expected = arrow::compute::kernels::length::length(&texts).unwrap();
                 let found = call.evaluate(&columns, &[]).unwrap().into_array(texts.len()).unwrap();

@@ -13,7 +13,7 @@ use crate::expr::{BinaryOp, Expr};
 use crate::frame::SortKey;
 use crate::join::{AsofJoin, KeyJoin, WindowJoin};
 use crate::lookup::{FEW_KEYS_MAX, is_text};
-use crate::table::{SymbolCondition, Wanted};
+use crate::table::{RowSelection, SymbolCondition};
 use crate::window::WindowCall;
 
 /// A tick plan. Column numbers are positions in the input: of a table its stored columns and, behind them, the date.
@@ -201,8 +201,8 @@ impl Scan {
     }
 
     /// The wanted rows, now that the constants are known; `None` if no row can be.
-    pub(crate) fn wanted(&self, constants: &[ArrayRef]) -> Result<Option<Wanted>> {
-        let mut wanted = Wanted::default();
+    pub(crate) fn selection(&self, constants: &[ArrayRef]) -> Result<Option<RowSelection>> {
+        let mut selection = RowSelection::default();
         let mut conditions = Vec::new();
         for bound in &self.bounds {
             match bound {
@@ -211,10 +211,10 @@ impl Scan {
                     for number in numbers {
                         symbols.extend(texts_of(&constants[*number])?);
                     }
-                    keep_only(&mut wanted.symbols, symbols);
+                    keep_only(&mut selection.symbols, symbols);
                 }
                 Bound::SymbolCondition(condition) => match few_texts(condition, constants)? {
-                    Some(symbols) => keep_only(&mut wanted.symbols, symbols),
+                    Some(symbols) => keep_only(&mut selection.symbols, symbols),
                     None => conditions.push(condition.clone()),
                 },
                 Bound::Time(op, number) => {
@@ -223,16 +223,16 @@ impl Scan {
                     let Some(bounds) = bounds(*op, value, full, value.checked_sub(1), value.checked_add(1)) else {
                         return Ok(None);
                     };
-                    wanted.times.intersect(bounds);
+                    selection.times.intersect(bounds);
                 }
                 Bound::Bucket(op, number, buckets) => {
                     let Some(value) = instant_of(&constants[*number])? else { return Ok(None) };
                     let Some(bounds) = times_of_buckets(*op, value, buckets.as_ref())? else { return Ok(None) };
-                    wanted.times.intersect(bounds);
+                    selection.times.intersect(bounds);
                 }
                 Bound::DateOfTime(op, number, zone, start) => {
                     let Some(value) = date_of(&constants[*number])? else { return Ok(None) };
-                    wanted.times.intersect(times_of_dates(*op, value, (*zone, *start))?);
+                    selection.times.intersect(times_of_dates(*op, value, (*zone, *start))?);
                 }
                 Bound::Date(op, number) => {
                     let Some(value) = date_of(&constants[*number])? else { return Ok(None) };
@@ -240,20 +240,21 @@ impl Scan {
                     let Some(bounds) = bounds(*op, value, full, value.checked_sub(1), value.checked_add(1)) else {
                         return Ok(None);
                     };
-                    wanted.dates.intersect(bounds);
+                    selection.dates.intersect(bounds);
                 }
             }
         }
         if !conditions.is_empty() {
             let condition = SymbolCondition::new(conditions, constants);
-            match &mut wanted.symbols {
+            match &mut selection.symbols {
                 Some(symbols) => condition.retain(symbols)?,
-                None => wanted.condition = Some(condition),
+                None => selection.condition = Some(condition),
             }
         }
-        let nothing =
-            wanted.times.is_empty() || wanted.dates.is_empty() || wanted.symbols.as_ref().is_some_and(Vec::is_empty);
-        Ok((!nothing).then_some(wanted))
+        let nothing = selection.times.is_empty()
+            || selection.dates.is_empty()
+            || selection.symbols.as_ref().is_some_and(Vec::is_empty);
+        Ok((!nothing).then_some(selection))
     }
 }
 
@@ -272,12 +273,12 @@ fn few_texts(condition: &Expr, constants: &[ArrayRef]) -> Result<Option<Vec<Stri
 }
 
 /// Leaves those of the wanted symbols that are among some.
-fn keep_only(wanted: &mut Option<Vec<String>>, mut symbols: Vec<String>) {
+fn keep_only(selection: &mut Option<Vec<String>>, mut symbols: Vec<String>) {
     symbols.sort_unstable();
     symbols.dedup();
-    match wanted {
+    match selection {
         Some(known) => known.retain(|symbol| symbols.binary_search(symbol).is_ok()),
-        None => *wanted = Some(symbols),
+        None => *selection = Some(symbols),
     }
 }
 

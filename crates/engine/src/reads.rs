@@ -36,7 +36,7 @@ pub struct Reads {
 
 /// What a plan has read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Read {
+pub struct ReadStats {
     /// What indexes left of each table, one entry for each scan.
     pub scans: Vec<SelectionStats>,
     /// Bytes of the columns that were looked into, in the rows that were looked at. Of whole blocks whose summaries do, none; of
@@ -96,8 +96,8 @@ impl Reads {
 
     /// The totals of what was read.
     #[must_use]
-    pub fn into_read(self) -> Read {
-        Read {
+    pub fn into_read(self) -> ReadStats {
+        ReadStats {
             scans: self.scans.into_inner().unwrap_or_else(PoisonError::into_inner),
             bytes: self.bytes.into_inner(),
             steps: self.steps.into_inner().unwrap_or_else(PoisonError::into_inner),

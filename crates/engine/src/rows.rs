@@ -10,16 +10,18 @@ use splay_store::{TableSnapshot, TableSpec, Tier};
 
 use crate::codes::{TextResults, condition};
 use crate::error::{Error, Result};
-use crate::expr::{Chosen, Columns, Expr, Value};
+use crate::expr::{Columns, EvaluatedColumns, Expr, Value};
+use crate::filter_mask::FilterMask;
 use crate::frame::Frame;
-use crate::kept::Kept;
-use crate::late::{FrameColumn, LateColumn, Part as LatePart, RowChoice};
+use crate::late::{ColumnPart as LatePart, FrameColumn, LateColumn, RowChoice};
 use crate::parallel;
 use crate::plan::Scan;
 use crate::reads::{Reads, column_bytes};
-use crate::run::{Setting, check_memory, table};
+use crate::run::{ExecutionContext, check_memory, table};
 use crate::stop::Stop;
-use crate::table::{Ahead, Block, Cover, CoverColumns, PIECE_ROWS, Part, Pieces, date_position, deal, is_short};
+use crate::table::{
+    Block, Cover, CoverColumns, JoinedPieces, PIECE_ROWS, Prefetch, PrefetchPart, date_position, deal, is_short,
+};
 
 /// Rows that are evaluated at once.
 pub(crate) const BLOCK_ROWS_MAX: usize = 65_536;
@@ -40,22 +42,22 @@ pub(crate) fn rows(
     outputs: &[Expr],
     types: &[DataType],
     fetch: Option<usize>,
-    setting: &Setting<'_>,
+    context: &ExecutionContext<'_>,
 ) -> Result<Vec<Frame>> {
-    let snapshot = table(scan, setting)?;
-    let (predicate, constants, stop) = (scan.predicate.as_ref(), setting.constants, setting.stop);
-    let memory_bytes = setting.memory_bytes;
+    let snapshot = table(scan, context)?;
+    let (predicate, constants, stop) = (scan.predicate.as_ref(), context.constants, context.stop);
+    let memory_bytes = context.memory_bytes;
     let spec = Arc::new(snapshot.spec().clone());
-    let reader = RowReader { snapshot, spec, predicate, outputs, constants, stop, memory_bytes, reads: &setting.reads };
-    let total: usize = covers.iter().map(Cover::wanted).sum();
+    let reader = RowReader { snapshot, spec, predicate, outputs, constants, stop, memory_bytes, reads: &context.reads };
+    let total: usize = covers.iter().map(Cover::selected_rows).sum();
     let rows = fetch.map_or(total, |fetch| fetch.min(total));
     reader.check_memory(rows, types, covers)?;
-    reader.check_decoded(covers, setting)?;
+    reader.check_decoded(covers, context)?;
     let frames = match fetch {
-        Some(fetch) => reader.read_first(covers, fetch, setting.threads)?,
-        None => reader.read_parallel(covers, total, setting.threads)?,
+        Some(fetch) => reader.read_first(covers, fetch, context.threads)?,
+        None => reader.read_parallel(covers, total, context.threads)?,
     };
-    let frames = put_together(frames, types, setting.threads)?;
+    let frames = put_together(frames, types, context.threads)?;
     Ok(if frames.is_empty() { vec![Frame::concat(frames, types)?] } else { frames })
 }
 
@@ -81,7 +83,7 @@ impl RowReader<'_> {
     }
 
     /// Refuses columns that are decoded for filters and computed values, if those that threads work on at once would take too much memory.
-    fn check_decoded(&self, covers: &[Cover], setting: &Setting<'_>) -> Result<()> {
+    fn check_decoded(&self, covers: &[Cover], context: &ExecutionContext<'_>) -> Result<()> {
         let computed = self.outputs.iter().filter(|output| !matches!(output, Expr::Column(_)));
         let mut columns = HashSet::new();
         for expr in computed.chain(self.predicate) {
@@ -94,18 +96,18 @@ impl RowReader<'_> {
         let row_bytes: usize = columns.iter().filter_map(width).sum();
         let decoded = || covers.iter().filter(|cover| !are_mapped(cover)).map(|cover| cover.rows.len());
         let (all, longest) = (decoded().sum::<usize>(), decoded().max().unwrap_or(0));
-        let rows = longest.saturating_mul(setting.threads.max(1)).min(all);
-        let (needed, limit) = (rows.saturating_mul(row_bytes), setting.memory_bytes);
+        let rows = longest.saturating_mul(context.threads.max(1)).min(all);
+        let (needed, limit) = (rows.saturating_mul(row_bytes), context.memory_bytes);
         if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
     }
 
     /// The columns that are read.
-    fn columns(&self) -> Vec<(usize, Part)> {
-        let mut columns: Vec<(usize, Part)> = Vec::new();
+    fn columns(&self) -> Vec<(usize, PrefetchPart)> {
+        let mut columns: Vec<(usize, PrefetchPart)> = Vec::new();
         for expr in self.outputs.iter().chain(self.predicate) {
             expr.visit_columns(&mut |column| {
-                if column < date_position(self.snapshot) && !columns.contains(&(column, Part::Whole)) {
-                    columns.push((column, Part::Whole));
+                if column < date_position(self.snapshot) && !columns.contains(&(column, PrefetchPart::Whole)) {
+                    columns.push((column, PrefetchPart::Whole));
                 }
             });
         }
@@ -114,12 +116,12 @@ impl RowReader<'_> {
 
     fn read(&self, covers: &[Cover]) -> Result<Vec<Frame>> {
         let mut frames = Vec::new();
-        let mut ahead = Ahead::new(self.snapshot, covers, self.columns(), self.reads);
+        let mut ahead = Prefetch::new(self.snapshot, covers, self.columns(), self.reads);
         let mut rest = covers.iter().enumerate().peekable();
         while let Some((number, cover)) = rest.next() {
             ahead.before(number)?;
             if is_short(cover) {
-                let mut pieces = Pieces::new(self.snapshot, cover);
+                let mut pieces = JoinedPieces::new(self.snapshot, cover);
                 while let Some((number, next)) = rest.next_if(|(_, next)| is_short(next) && pieces.has_room(next)) {
                     ahead.before(number)?;
                     pieces.add(next);
@@ -160,7 +162,7 @@ impl RowReader<'_> {
             None => {
                 let firsts = covers.iter().scan(fetch, |left, cover| {
                     let first = (*left > 0).then(|| cover.first(*left))?;
-                    *left -= first.wanted();
+                    *left -= first.selected_rows();
                     Some(first)
                 });
                 Box::new(firsts.flat_map(move |cover| parts(&cover, BLOCK_ROWS_MAX)))
@@ -230,7 +232,8 @@ impl RowReader<'_> {
         let frames = stretches.into_iter().map(|(stretch, is_whole)| {
             let rows = block.rows.start + stretch.start..block.rows.start + stretch.end;
             let part = Block { rows, spans: Vec::new() };
-            let kept = if is_whole { None } else { Some(Kept::new(kept.mask().slice(stretch.start, stretch.len()))) };
+            let kept =
+                if is_whole { None } else { Some(FilterMask::new(kept.mask().slice(stretch.start, stretch.len()))) };
             let rows = BlockRows { columns, block: &part };
             self.chosen(&rows, late.map(|_| &rows), kept)
         });
@@ -238,11 +241,11 @@ impl RowReader<'_> {
     }
 
     /// What the filter keeps of some rows; `None` if that is all of them.
-    fn kept(&self, all: &dyn Columns) -> Result<Option<Kept>> {
+    fn kept(&self, all: &dyn Columns) -> Result<Option<FilterMask>> {
         self.stop.check()?;
         let kept = match self.predicate {
             None => None,
-            Some(predicate) => Some(Kept::new(condition(predicate, all, self.constants)?)),
+            Some(predicate) => Some(FilterMask::new(condition(predicate, all, self.constants)?)),
         };
         self.stop.add_rows(all.rows());
         Ok(kept.filter(|kept| kept.rows() < all.rows()))
@@ -263,7 +266,7 @@ impl RowReader<'_> {
     }
 
     /// The rows that pass. Plain columns of a block are gathered late.
-    fn chosen(&self, all: &dyn Columns, of_block: Option<&BlockRows<'_>>, kept: Option<Kept>) -> Result<Frame> {
+    fn chosen(&self, all: &dyn Columns, of_block: Option<&BlockRows<'_>>, kept: Option<FilterMask>) -> Result<Frame> {
         let kept = kept.map(Arc::new);
         let rows = kept.as_ref().map_or(all.rows(), |kept| kept.rows());
         if rows == 0 && kept.is_some() {
@@ -299,7 +302,12 @@ impl RowReader<'_> {
     }
 
     /// The columns that some outputs read, of the rows that a mask keeps.
-    fn filtered<'o>(&self, all: &dyn Columns, outputs: impl Iterator<Item = &'o Expr>, kept: &Kept) -> Result<Chosen> {
+    fn filtered<'o>(
+        &self,
+        all: &dyn Columns,
+        outputs: impl Iterator<Item = &'o Expr>,
+        kept: &FilterMask,
+    ) -> Result<EvaluatedColumns> {
         let mut columns: Vec<Option<Value>> = vec![None; self.snapshot.spec().columns.len() + 1];
         for output in outputs {
             let mut failed = None;
@@ -315,7 +323,7 @@ impl RowReader<'_> {
                 return Err(error);
             }
         }
-        Ok(Chosen { columns, rows: kept.rows() })
+        Ok(EvaluatedColumns { columns, rows: kept.rows() })
     }
 }
 
@@ -337,7 +345,7 @@ fn blocks_of(covers: &[Cover]) -> Vec<Vec<Cover>> {
     let mut parts: Vec<Vec<Cover>> = Vec::new();
     let mut room = 0;
     for block in blocks {
-        let rows = block.wanted();
+        let rows = block.selected_rows();
         match parts.last_mut().filter(|_| rows <= room) {
             Some(part) => part.push(block),
             None => {

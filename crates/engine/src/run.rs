@@ -21,7 +21,7 @@ use crate::plan::{Plan, Scan};
 use crate::reads::Reads;
 use crate::rows::{BLOCK_ROWS_MAX, rows};
 use crate::stop::Stop;
-use crate::table::{Cover, End, Wanted, count, find, find_end, narrow};
+use crate::table::{Cover, End, RowSelection, count, find, find_end, narrow};
 use crate::unnest::unnest;
 use crate::window::windows;
 
@@ -30,7 +30,7 @@ const VALUES_OF_ROW: usize = 4;
 
 /// What a plan runs over and within.
 #[derive(Debug)]
-pub struct Setting<'a> {
+pub struct ExecutionContext<'a> {
     /// The tables, as the plan numbers them.
     pub tables: &'a [TableSnapshot],
     /// The constants, as the plan numbers them, each an array of one value.
@@ -49,9 +49,9 @@ pub struct Setting<'a> {
 ///
 /// # Errors
 /// [`Error::Store`] for damaged bytes. After any other error the statement may be run in another way.
-pub fn run(plan: &Plan, setting: &Setting<'_>, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
-    let frames = frames(plan, setting)?;
-    take_out(&frames, setting)?;
+pub fn run(plan: &Plan, context: &ExecutionContext<'_>, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
+    let frames = frames(plan, context)?;
+    take_out(&frames, context)?;
     let mut batches = Vec::with_capacity(frames.len());
     for frame in frames.into_iter().filter(|frame| frame.len() > 0) {
         let options = RecordBatchOptions::new().with_row_count(Some(frame.len()));
@@ -61,19 +61,19 @@ pub fn run(plan: &Plan, setting: &Setting<'_>, schema: &SchemaRef) -> Result<Vec
 }
 
 /// Gathers the columns that nothing has read yet, by several threads where that pays.
-fn take_out(frames: &[Frame], setting: &Setting<'_>) -> Result<()> {
+fn take_out(frames: &[Frame], context: &ExecutionContext<'_>) -> Result<()> {
     let columns = frames.iter().flat_map(|frame| frame.columns().iter().map(|column| (frame.len(), column)));
     let columns: Vec<(usize, &FrameColumn)> = columns.filter(|(_, column)| column.is_to_be_copied()).collect();
     let bytes = |(rows, column): &(usize, &FrameColumn)| {
         rows.saturating_mul(column.data_type().primitive_width().unwrap_or(16))
     };
-    let (needed, limit) = (columns.iter().map(bytes).fold(0, usize::saturating_add), setting.memory_bytes);
+    let (needed, limit) = (columns.iter().map(bytes).fold(0, usize::saturating_add), context.memory_bytes);
     if needed > limit {
         return Err(Error::Memory { needed, limit });
     }
     let values = columns.iter().map(|(rows, column)| column.values_read(*rows)).sum::<usize>();
-    let threads = parallel::threads_for(values / VALUES_OF_ROW, 0, setting.threads);
-    let stop = setting.stop;
+    let threads = parallel::threads_for(values / VALUES_OF_ROW, 0, context.threads);
+    let stop = context.stop;
     parallel::each(columns.len(), threads, |number| {
         stop.check()?;
         columns[number].1.values().map(|_| ())
@@ -82,67 +82,67 @@ fn take_out(frames: &[Frame], setting: &Setting<'_>) -> Result<()> {
 }
 
 /// The rows of a plan, one frame behind the other.
-pub(crate) fn frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
+pub(crate) fn frames(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
     let start = Instant::now();
-    let made = made_frames(plan, setting)?;
-    setting.reads.add_step(plan, start, &made);
+    let made = made_frames(plan, context)?;
+    context.reads.add_step(plan, start, &made);
     Ok(made)
 }
 
 /// The rows of a plan in one frame.
-fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
+fn frame(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Frame> {
     let start = Instant::now();
-    let made = made_frame(plan, setting)?;
-    setting.reads.add_step(plan, start, std::slice::from_ref(&made));
+    let made = made_frame(plan, context)?;
+    context.reads.add_step(plan, start, std::slice::from_ref(&made));
     Ok(made)
 }
 
-fn made_frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
-    setting.stop.check()?;
+fn made_frames(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
+    context.stop.check()?;
     match plan {
         Plan::Rows { scan, outputs, types, fetch } => {
-            rows(scan, &covers(scan, false, setting)?, outputs, types, *fetch, setting)
+            rows(scan, &covers(scan, false, context)?, outputs, types, *fetch, context)
         }
         Plan::Union { inputs } => {
             let mut all = Vec::new();
             for input in inputs {
-                all.extend(frames(input, setting)?);
+                all.extend(frames(input, context)?);
             }
             Ok(all)
         }
-        Plan::Cross { input, columns } => cross(&frames(input, setting)?, columns, setting),
+        Plan::Cross { input, columns } => cross(&frames(input, context)?, columns, context),
         Plan::Asof { input, .. }
         | Plan::WindowJoin { input, .. }
         | Plan::Filter { input, .. }
-        | Plan::Project { input, .. } => over_input(plan, frames(input, setting)?, setting),
-        Plan::Join { input, join } => join_by_keys(frames(input, setting)?, join, setting),
+        | Plan::Project { input, .. } => over_input(plan, frames(input, context)?, context),
+        Plan::Join { input, join } => join_by_keys(frames(input, context)?, join, context),
         Plan::Window { input, calls } => {
-            let input = match ends_of_symbols(input, calls, setting)? {
+            let input = match ends_of_symbols(input, calls, context)? {
                 Some(ends) => ends,
-                None => frames(input, setting)?,
+                None => frames(input, context)?,
             };
-            windows(input, calls, setting)
+            windows(input, calls, context)
         }
-        Plan::Unnest { input, columns } => unnest(frames(input, setting)?, columns, setting),
-        other => Ok(vec![made_frame(other, setting)?]),
+        Plan::Unnest { input, columns } => unnest(frames(input, context)?, columns, context),
+        other => Ok(vec![made_frame(other, context)?]),
     }
 }
 
 /// Applies a step to the rows of its input. The first input rows give the first output rows.
-pub(crate) fn over_input(plan: &Plan, input: Vec<Frame>, setting: &Setting<'_>) -> Result<Vec<Frame>> {
+pub(crate) fn over_input(plan: &Plan, input: Vec<Frame>, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
     match plan {
-        Plan::Asof { asof, .. } => join(input, asof, setting),
-        Plan::WindowJoin { join, .. } => window_join(&input, join, setting),
+        Plan::Asof { asof, .. } => join(input, asof, context),
+        Plan::WindowJoin { join, .. } => window_join(&input, join, context),
         Plan::Filter { predicate, .. } => {
-            over_frames(input, setting, |frame| frame.filter(predicate, setting.constants))
+            over_frames(input, context, |frame| frame.filter(predicate, context.constants))
         }
         Plan::Project { outputs, .. } => {
-            let project = |frame: Frame| frame.project(outputs, setting.constants);
+            let project = |frame: Frame| frame.project(outputs, context.constants);
             match outputs.iter().all(|output| matches!(output, Expr::Column(_))) {
                 true => input.into_iter().map(project).collect(),
-                false => over_frames(in_blocks(input), setting, |frame| {
+                false => over_frames(in_blocks(input), context, |frame| {
                     let made = project(frame)?;
-                    setting.reads.add_made(&made, setting.memory_bytes)?;
+                    context.reads.add_made(&made, context.memory_bytes)?;
                     Ok(made)
                 }),
             }
@@ -151,7 +151,7 @@ pub(crate) fn over_input(plan: &Plan, input: Vec<Frame>, setting: &Setting<'_>) 
     }
 }
 
-fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
+fn made_frame(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Frame> {
     match plan {
         Plan::Rows { .. }
         | Plan::Cross { .. }
@@ -162,51 +162,51 @@ fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
         | Plan::Union { .. }
         | Plan::Unnest { .. }
         | Plan::Filter { .. }
-        | Plan::Project { .. } => whole(made_frames(plan, setting)?, setting),
+        | Plan::Project { .. } => whole(made_frames(plan, context)?, context),
         Plan::AggregateTable { scan, keys, key_types, aggregates } => {
             let covers = match picked_end(keys, aggregates, scan) {
                 Some((end, by_time)) => {
-                    find_covers(scan, setting, |snapshot, wanted| find_end(snapshot, wanted, end, by_time))?
+                    find_covers(scan, context, |snapshot, selection| find_end(snapshot, selection, end, by_time))?
                 }
                 None => {
-                    let by_symbol = needs_symbols(table(scan, setting)?, keys, aggregates, setting.constants);
-                    covers(scan, by_symbol, setting)?
+                    let by_symbol = needs_symbols(table(scan, context)?, keys, aggregates, context.constants);
+                    covers(scan, by_symbol, context)?
                 }
             };
             let aggregation = TableAggregate {
-                snapshot: table(scan, setting)?,
+                snapshot: table(scan, context)?,
                 predicate: scan.predicate.as_ref(),
                 keys,
                 key_types,
                 aggregates,
-                constants: setting.constants,
-                threads: setting.threads,
-                memory_bytes: setting.memory_bytes,
-                stop: setting.stop,
-                reads: &setting.reads,
+                constants: context.constants,
+                threads: context.threads,
+                memory_bytes: context.memory_bytes,
+                stop: context.stop,
+                reads: &context.reads,
                 by_rows: false,
             };
             over_table(&aggregation, covers).map(of_columns)
         }
         Plan::Aggregate { input, keys, key_types, aggregates } => {
-            aggregated(frames(input, setting)?, keys, key_types, aggregates, setting).map(of_columns)
+            aggregated(frames(input, context)?, keys, key_types, aggregates, context).map(of_columns)
         }
         Plan::Sort { input, keys, fetch: Some(fetch) } => {
-            let candidates = match ends(input, keys, *fetch, setting)? {
+            let candidates = match ends(input, keys, *fetch, context)? {
                 Some(ends) => ends,
-                None => frames(input, setting)?,
+                None => frames(input, context)?,
             };
-            first_of(candidates, keys, *fetch, setting)
+            first_of(candidates, keys, *fetch, context)
         }
         Plan::Sort { input, keys, fetch: None } => {
-            let frames = frames(input, setting)?;
-            check_whole(&frames, setting, true)?;
-            Frame::sorted(frames, keys, setting.constants, setting.threads)
+            let frames = frames(input, context)?;
+            check_whole(&frames, context, true)?;
+            Frame::sorted(frames, keys, context.constants, context.threads)
         }
         Plan::Limit { input, skip, fetch } => {
             let input = match fetch {
-                Some(fetch) => whole(first_frames(input, skip.saturating_add(*fetch), setting)?, setting)?,
-                None => frame(input, setting)?,
+                Some(fetch) => whole(first_frames(input, skip.saturating_add(*fetch), context)?, context)?,
+                None => frame(input, context)?,
             };
             Ok(input.slice(*skip, fetch.unwrap_or(input.len())))
         }
@@ -214,14 +214,14 @@ fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
 }
 
 /// Frames one behind the other.
-pub(crate) fn whole(frames: Vec<Frame>, setting: &Setting<'_>) -> Result<Frame> {
-    let types = check_whole(&frames, setting, false)?;
-    Frame::concat_by(frames, &types, setting.threads)
+pub(crate) fn whole(frames: Vec<Frame>, context: &ExecutionContext<'_>) -> Result<Frame> {
+    let types = check_whole(&frames, context, false)?;
+    Frame::concat_by(frames, &types, context.threads)
 }
 
 /// Gives the columns' types. Refuses frames whose concatenation would take too much memory: of all columns, or only of those that aren't gathered
 /// late.
-fn check_whole(frames: &[Frame], setting: &Setting<'_>, copies_all: bool) -> Result<Vec<DataType>> {
+fn check_whole(frames: &[Frame], context: &ExecutionContext<'_>, copies_all: bool) -> Result<Vec<DataType>> {
     let types: Vec<DataType> = match frames.first() {
         Some(frame) => frame.types().cloned().collect(),
         None => return Err(Error::Unsupported("rows of which there are none".to_owned())),
@@ -231,7 +231,7 @@ fn check_whole(frames: &[Frame], setting: &Setting<'_>, copies_all: bool) -> Res
         let is_late = |place: usize| frames.iter().all(|frame| matches!(frame.columns()[place], FrameColumn::Late(_)));
         // A column that is gathered late costs a row number for each row.
         let copied = types.iter().enumerate().filter(|(place, _)| copies_all || !is_late(*place)).map(|(_, of)| of);
-        check_memory(rows, copied.chain([&DataType::UInt32]), setting.memory_bytes / 2)?;
+        check_memory(rows, copied.chain([&DataType::UInt32]), context.memory_bytes / 2)?;
     }
     Ok(types)
 }
@@ -248,24 +248,24 @@ pub(crate) fn in_blocks(frames: Vec<Frame>) -> Vec<Frame> {
 /// A step on each frame, by threads where that pays.
 pub(crate) fn over_frames(
     frames: Vec<Frame>,
-    setting: &Setting<'_>,
+    context: &ExecutionContext<'_>,
     step: impl Fn(Frame) -> Result<Frame> + Send + Sync,
 ) -> Result<Vec<Frame>> {
     let rows: usize = frames.iter().map(Frame::len).sum();
-    let threads = parallel::threads_for(rows, 0, setting.threads);
-    let stop = setting.stop;
+    let threads = parallel::threads_for(rows, 0, context.threads);
+    let stop = context.stop;
     parallel::each(frames.len(), threads, |number| stop.check().and_then(|()| step(frames[number].clone())))
 }
 
 /// The first rows in an order, each frame's first and then those of all.
-fn first_of(frames: Vec<Frame>, keys: &[SortKey], fetch: usize, setting: &Setting<'_>) -> Result<Frame> {
-    let constants = setting.constants;
-    let parts = over_frames(frames, setting, |frame| frame.sort(keys, Some(fetch), constants))?;
-    whole(parts, setting)?.sort(keys, Some(fetch), constants)
+fn first_of(frames: Vec<Frame>, keys: &[SortKey], fetch: usize, context: &ExecutionContext<'_>) -> Result<Frame> {
+    let constants = context.constants;
+    let parts = over_frames(frames, context, |frame| frame.sort(keys, Some(fetch), constants))?;
+    whole(parts, context)?.sort(keys, Some(fetch), constants)
 }
 
 /// Each row of some frames with each row of a list. The columns of the frames are shared, not copied.
-fn cross(input: &[Frame], list: &[ArrayRef], setting: &Setting<'_>) -> Result<Vec<Frame>> {
+fn cross(input: &[Frame], list: &[ArrayRef], context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
     let rows = list.first().map_or(0, |column| column.len());
     let longest = input.iter().map(Frame::len).max().unwrap_or(0);
     // The answer repeats each column of the list once for each row of the longest frame, and each frame once for each row of the list.
@@ -273,7 +273,7 @@ fn cross(input: &[Frame], list: &[ArrayRef], setting: &Setting<'_>) -> Result<Ve
     let list_bytes = list.iter().map(of_list).fold(0, usize::saturating_add).saturating_mul(longest);
     let width = input.first().map_or(0, |frame| frame.columns().len()) + list.len();
     let frame_bytes = input.len().saturating_mul(rows).saturating_mul((width + 4) * 4 * size_of::<usize>());
-    let (needed, limit) = (list_bytes.saturating_add(frame_bytes), setting.memory_bytes / 2);
+    let (needed, limit) = (list_bytes.saturating_add(frame_bytes), context.memory_bytes / 2);
     if needed > limit {
         return Err(Error::Memory { needed, limit });
     }
@@ -290,7 +290,7 @@ fn cross(input: &[Frame], list: &[ArrayRef], setting: &Setting<'_>) -> Result<Ve
     }
     let mut crossed = Vec::with_capacity(with_rows.len().saturating_mul(rows));
     for frame in with_rows {
-        setting.stop.check()?;
+        context.stop.check()?;
         for values in &values {
             let mut with_row = frame.clone();
             values.iter().for_each(|column| with_row.push(column.slice(0, frame.len())));
@@ -306,8 +306,8 @@ fn of_columns(columns: Vec<ArrayRef>) -> Frame {
 }
 
 /// The table that a scan reads.
-pub(crate) fn table<'a>(scan: &Scan, setting: &Setting<'a>) -> Result<&'a TableSnapshot> {
-    setting.tables.get(scan.table).ok_or_else(|| Error::Unsupported("a table that isn't there".to_owned()))
+pub(crate) fn table<'a>(scan: &Scan, context: &ExecutionContext<'a>) -> Result<&'a TableSnapshot> {
+    context.tables.get(scan.table).ok_or_else(|| Error::Unsupported("a table that isn't there".to_owned()))
 }
 
 /// The end of the rows that is all that is asked for, and whether it goes by time.
@@ -323,27 +323,27 @@ fn picked_end(keys: &[Key], aggregates: &[Aggregate], scan: &Scan) -> Option<(En
 }
 
 /// The wanted rows of a table, counted.
-pub(crate) fn covers(scan: &Scan, by_symbol: bool, setting: &Setting<'_>) -> Result<Vec<Cover>> {
-    find_covers(scan, setting, |snapshot, wanted| find(snapshot, wanted, by_symbol, setting.threads))
+pub(crate) fn covers(scan: &Scan, by_symbol: bool, context: &ExecutionContext<'_>) -> Result<Vec<Cover>> {
+    find_covers(scan, context, |snapshot, selection| find(snapshot, selection, by_symbol, context.threads))
 }
 
 pub(crate) fn find_covers(
     scan: &Scan,
-    setting: &Setting<'_>,
-    find: impl FnOnce(&TableSnapshot, &Wanted) -> Result<Vec<Cover>>,
+    context: &ExecutionContext<'_>,
+    find: impl FnOnce(&TableSnapshot, &RowSelection) -> Result<Vec<Cover>>,
 ) -> Result<Vec<Cover>> {
-    let snapshot = table(scan, setting)?;
-    let covers = match scan.wanted(setting.constants)? {
-        Some(wanted) => find(snapshot, &wanted)?,
+    let snapshot = table(scan, context)?;
+    let covers = match scan.selection(context.constants)? {
+        Some(selection) => find(snapshot, &selection)?,
         None => Vec::new(),
     };
     let covers = match &scan.predicate {
-        Some(predicate) => narrow(snapshot, covers, predicate, setting.constants)?,
+        Some(predicate) => narrow(snapshot, covers, predicate, context.constants)?,
         None => covers,
     };
     let stats = count(snapshot, &covers)?;
-    setting.stop.expect_rows(stats.rows.kept);
-    setting.reads.add_scan(stats);
+    context.stop.expect_rows(stats.rows.kept);
+    context.reads.add_scan(stats);
     Ok(covers)
 }
 

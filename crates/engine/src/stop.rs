@@ -7,18 +7,18 @@ use crate::progress::Progress;
 /// to hear of them.
 #[derive(Clone, Copy, Default)]
 pub struct Stop<'a> {
-    asked: Option<&'a (dyn Fn() -> bool + Sync)>,
+    is_stopped: Option<&'a (dyn Fn() -> bool + Sync)>,
     progress: Option<&'a Progress>,
 }
 
 impl<'a> Stop<'a> {
     /// A plan that runs to its end.
-    pub const NEVER: Stop<'static> = Stop { asked: None, progress: None };
+    pub const NEVER: Stop<'static> = Stop { is_stopped: None, progress: None };
 
-    /// Stops once `asked` is true. It is called often, so it should cost no more than a look at a clock.
+    /// Stops once `is_stopped` is true. It is called often, so it should cost no more than a look at a clock.
     #[must_use]
-    pub fn when(asked: &'a (dyn Fn() -> bool + Sync)) -> Stop<'a> {
-        Stop { asked: Some(asked), progress: None }
+    pub fn when(is_stopped: &'a (dyn Fn() -> bool + Sync)) -> Stop<'a> {
+        Stop { is_stopped: Some(is_stopped), progress: None }
     }
 
     /// This stop, with progress reports to `progress`.
@@ -30,7 +30,7 @@ impl<'a> Stop<'a> {
     /// Whether to stop.
     #[must_use]
     pub fn is_due(&self) -> bool {
-        self.asked.is_some_and(|asked| asked())
+        self.is_stopped.is_some_and(|is_stopped| is_stopped())
     }
 
     /// # Errors
@@ -56,6 +56,6 @@ impl<'a> Stop<'a> {
 
 impl std::fmt::Debug for Stop<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.asked.is_some() { "Stop::when" } else { "Stop::NEVER" })
+        f.write_str(if self.is_stopped.is_some() { "Stop::when" } else { "Stop::NEVER" })
     }
 }

@@ -14,17 +14,17 @@ use crate::error::{Error, Result};
 use crate::frame::Frame;
 use crate::late::FrameColumn;
 use crate::row_count::RowCount;
-use crate::run::{Setting, in_blocks, over_frames};
+use crate::run::{ExecutionContext, in_blocks, over_frames};
 
 /// Bytes of a value of a type, more or less.
 const VALUE_BYTES: usize = 16;
 
 /// The rows of some frames with the values of the lists of some columns in their places.
-pub(crate) fn unnest(input: Vec<Frame>, columns: &[usize], setting: &Setting<'_>) -> Result<Vec<Frame>> {
+pub(crate) fn unnest(input: Vec<Frame>, columns: &[usize], context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
     let bytes = |data_type: &DataType| item(data_type).unwrap_or(data_type).primitive_width().unwrap_or(VALUE_BYTES);
     let row_bytes = input.first().map_or(0, |frame| frame.types().map(bytes).sum());
-    let rows = RowCount::new(row_bytes, setting.memory_bytes / 2);
-    over_frames(in_blocks(input), setting, |frame| unnested(&frame, columns, &rows))
+    let rows = RowCount::new(row_bytes, context.memory_bytes / 2);
+    over_frames(in_blocks(input), context, |frame| unnested(&frame, columns, &rows))
 }
 
 /// The type of a list's values.

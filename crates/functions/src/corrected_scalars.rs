@@ -45,34 +45,34 @@ pub(super) fn parts() -> ScalarUDF {
 }
 
 /// What a call gives; none if that is what DataFusion's function gives.
-type Answer = fn(&ScalarFunctionArgs) -> Result<Option<ArrayRef>>;
+type Correction = fn(&ScalarFunctionArgs) -> Result<Option<ArrayRef>>;
 
-fn corrected(inner: Arc<ScalarUDF>, answer: Answer) -> ScalarUDF {
-    ScalarUDF::from(Corrected { inner, answer })
+fn corrected(inner: Arc<ScalarUDF>, answer: Correction) -> ScalarUDF {
+    ScalarUDF::from(CorrectedScalar { inner, answer })
 }
 
 /// A function of DataFusion's with other answers for some arguments.
 #[derive(Debug)]
-struct Corrected {
+struct CorrectedScalar {
     inner: Arc<ScalarUDF>,
-    answer: Answer,
+    answer: Correction,
 }
 
-impl PartialEq for Corrected {
-    fn eq(&self, other: &Corrected) -> bool {
+impl PartialEq for CorrectedScalar {
+    fn eq(&self, other: &CorrectedScalar) -> bool {
         self.inner == other.inner
     }
 }
 
-impl Eq for Corrected {}
+impl Eq for CorrectedScalar {}
 
-impl std::hash::Hash for Corrected {
+impl std::hash::Hash for CorrectedScalar {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.inner.hash(state);
     }
 }
 
-impl ScalarUDFImpl for Corrected {
+impl ScalarUDFImpl for CorrectedScalar {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -218,9 +218,9 @@ fn rounded(args: &ScalarFunctionArgs) -> Result<Option<ArrayRef>> {
     }
     let numbers = values(args, 0)?;
     let places = match args.args.get(1) {
-        None => return Ok(Some(rounded_to(&numbers, Places::new(0)))),
+        None => return Ok(Some(rounded_to(&numbers, RoundingPlaces::new(0)))),
         Some(ColumnarValue::Scalar(ScalarValue::Int32(Some(places)))) => {
-            return Ok(Some(rounded_to(&numbers, Places::new(*places))));
+            return Ok(Some(rounded_to(&numbers, RoundingPlaces::new(*places))));
         }
         Some(places) if places.data_type() == DataType::Int32 => values(args, 1)?,
         Some(_) => return Ok(None),
@@ -229,13 +229,13 @@ fn rounded(args: &ScalarFunctionArgs) -> Result<Option<ArrayRef>> {
     Ok(Some(match numbers.as_primitive_opt::<Float32Type>() {
         #[expect(clippy::cast_possible_truncation, reason = "it is rounded to a float of its type")]
         Some(numbers) => {
-            let to_places = |number: f32, places| Places::new(places).of(f64::from(number)) as f32;
+            let to_places = |number: f32, places| RoundingPlaces::new(places).of(f64::from(number)) as f32;
             let rounded: Float32Array = arrow::compute::binary(numbers, places, to_places)?;
             Arc::new(rounded)
         }
         None => {
             let numbers = numbers.as_primitive::<Float64Type>();
-            let to_places = |number: f64, places| Places::new(places).of(number);
+            let to_places = |number: f64, places| RoundingPlaces::new(places).of(number);
             let rounded: Float64Array = arrow::compute::binary(numbers, places, to_places)?;
             Arc::new(rounded)
         }
@@ -243,7 +243,7 @@ fn rounded(args: &ScalarFunctionArgs) -> Result<Option<ArrayRef>> {
 }
 
 /// All numbers to the same places.
-fn rounded_to(numbers: &ArrayRef, places: Places) -> ArrayRef {
+fn rounded_to(numbers: &ArrayRef, places: RoundingPlaces) -> ArrayRef {
     match numbers.as_primitive_opt::<Float32Type>() {
         #[expect(clippy::cast_possible_truncation, reason = "it is rounded to a float of its type")]
         Some(numbers) => {
@@ -259,14 +259,14 @@ fn rounded_to(numbers: &ArrayRef, places: Places) -> ArrayRef {
 
 /// So many places behind the point, or before it if below zero.
 #[derive(Debug, Clone, Copy)]
-struct Places {
+struct RoundingPlaces {
     factor: f64,
     are_before: bool,
 }
 
-impl Places {
-    fn new(places: i32) -> Places {
-        Places { factor: 10f64.powi(places.saturating_abs()), are_before: places < 0 }
+impl RoundingPlaces {
+    fn new(places: i32) -> RoundingPlaces {
+        RoundingPlaces { factor: 10f64.powi(places.saturating_abs()), are_before: places < 0 }
     }
 
     /// A number rounded to these places.
@@ -338,8 +338,8 @@ mod tests {
             (f64::NEG_INFINITY, -2, f64::NEG_INFINITY),
         ];
         for (number, places, expected) in cases {
-            assert_eq!(Places::new(places).of(number), expected, "{number} to {places}");
+            assert_eq!(RoundingPlaces::new(places).of(number), expected, "{number} to {places}");
         }
-        assert!(Places::new(2).of(f64::NAN).is_nan() && Places::new(-2).of(f64::NAN).is_nan());
+        assert!(RoundingPlaces::new(2).of(f64::NAN).is_nan() && RoundingPlaces::new(-2).of(f64::NAN).is_nan());
     }
 }

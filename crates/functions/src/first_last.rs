@@ -60,7 +60,7 @@ impl RowPick {
             return not_impl_err!("{}(DISTINCT …)", self.name);
         }
         Ok(Request {
-            pick: Pick { last: self.picks_last(), ignore_nulls: args.ignore_nulls },
+            pick: PickRule { last: self.picks_last(), ignore_nulls: args.ignore_nulls },
             of: args.return_field.data_type().clone(),
             key_types: args.order_bys.iter().map(|order| order.expr.data_type(args.schema)).collect::<Result<_>>()?,
             key_options: args.order_bys.iter().map(|order| order.options).collect(),
@@ -72,7 +72,7 @@ impl RowPick {
             return not_impl_err!("{}(DISTINCT …)", self.name);
         }
         Ok(FramePick {
-            pick: Pick { last: self.picks_last(), ignore_nulls: args.ignore_nulls },
+            pick: PickRule { last: self.picks_last(), ignore_nulls: args.ignore_nulls },
             null: ScalarValue::try_new_null(args.return_field.data_type())?,
             sliding,
             kept: VecDeque::new(),
@@ -162,7 +162,7 @@ impl AggregateUDFImpl for RowPick {
 
 /// One call of `first` or `last` with an `ORDER BY`.
 struct Request {
-    pick: Pick,
+    pick: PickRule,
     of: DataType,
     key_types: Vec<DataType>,
     key_options: Vec<SortOptions>,
@@ -181,12 +181,12 @@ impl Request {
 
 /// Which of two rows wins.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pick {
+pub(super) struct PickRule {
     pub last: bool,
     pub ignore_nulls: bool,
 }
 
-impl Pick {
+impl PickRule {
     /// Whether a row that compares so with the one held, and arrived after it, takes its place.
     pub(super) fn replaces(self, later: Ordering) -> bool {
         if self.last { later.is_ge() } else { later.is_lt() }
@@ -198,7 +198,7 @@ impl Pick {
 /// Holds the rows that can still be the answer with their positions; `added` and `removed` count rows of the frame.
 #[derive(Debug)]
 struct FramePick {
-    pick: Pick,
+    pick: PickRule,
     null: ScalarValue,
     /// Whether rows leave at the front; if not, `first` needs no successor.
     sliding: bool,

@@ -21,9 +21,9 @@ use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use splay_store::canonical;
 
 use crate::frame_blocks::{Blocks, ROWS_MIN};
-use crate::frame_lists::{FrameLists, Gathered};
-use crate::frame_ranks::{Ranked, picked};
-use crate::frame_rows::{Bound, Exclusion, Frames};
+use crate::frame_lists::{FrameLists, ListResult};
+use crate::frame_ranks::{RankStatistic, picked};
+use crate::frame_rows::{Exclusion, FrameEdge, Frames};
 use crate::over_frames::OverFrames;
 use crate::percentile::{constant, constant_share};
 
@@ -86,7 +86,7 @@ impl FrameEvaluator {
     }
 
     /// The values of the first or last rows of frames by the order of the call; `None` for other aggregates.
-    fn picked(&self, visible: &Visible, frames: &Frames, rows: usize) -> Result<Option<ArrayRef>> {
+    fn picked(&self, visible: &VisibleRows, frames: &Frames, rows: usize) -> Result<Option<ArrayRef>> {
         let function = &self.function;
         let picks_last = match function.aggregate.name() {
             "first" => false,
@@ -107,12 +107,12 @@ impl FrameEvaluator {
     }
 
     /// What is made of all rows of a frame, if the result is that.
-    fn gathered(&self) -> Option<Gathered> {
+    fn gathered(&self) -> Option<ListResult> {
         let gathered = match (self.function.aggregate.name(), self.result.data_type()) {
-            ("array_agg", DataType::List(item)) => Gathered::List(Arc::clone(item)),
+            ("array_agg", DataType::List(item)) => ListResult::List(Arc::clone(item)),
             ("string_agg", _) => match constant(self.exprs.get(1)?)? {
                 ScalarValue::Utf8(Some(separator)) | ScalarValue::LargeUtf8(Some(separator)) => {
-                    Gathered::Text(separator)
+                    ListResult::Text(separator)
                 }
                 _ => return None,
             },
@@ -139,18 +139,19 @@ impl FrameEvaluator {
     }
 
     /// The states of blocks of the partition.
-    fn blocks(&self, visible: &Visible, rows: usize) -> Result<Blocks> {
-        let take_in =
-            |rows: Range<usize>, state: &mut dyn Accumulator| visible.take_in(rows, &mut Seen::default(), state);
+    fn blocks(&self, visible: &VisibleRows, rows: usize) -> Result<Blocks> {
+        let take_in = |rows: Range<usize>, state: &mut dyn Accumulator| {
+            visible.take_in(rows, &mut AccumulatedRows::default(), state)
+        };
         Blocks::new(rows, || self.accumulator(), take_in)
     }
 
     /// Lists or texts of all rows of each frame.
-    fn lists(&self, gathered: Gathered, visible: &Visible, frames: &Frames, rows: usize) -> Result<ArrayRef> {
+    fn lists(&self, gathered: ListResult, visible: &VisibleRows, frames: &Frames, rows: usize) -> Result<ArrayRef> {
         let Some(values) = visible.arguments.first() else { return exec_err!("a list of nothing") };
-        let are_left_out = self.function.ignores_nulls || matches!(gathered, Gathered::Text(_));
+        let are_left_out = self.function.ignores_nulls || matches!(gathered, ListResult::Text(_));
         let nulls = values.logical_nulls().filter(|_| are_left_out);
-        let (mut lists, mut seen, mut steps, mut bytes) = (FrameLists::default(), Seen::default(), 0, 0);
+        let (mut lists, mut seen, mut steps, mut bytes) = (FrameLists::default(), AccumulatedRows::default(), 0, 0);
         for row in 0..rows {
             let parts = frames.rows(row, self.function.exclusion);
             self.count_steps(&mut steps, &parts)?;
@@ -163,17 +164,17 @@ impl FrameEvaluator {
     }
 
     /// What is asked of the ranks of a frame's values, if these tell the result.
-    fn ranked(&self) -> Option<Ranked> {
+    fn ranked(&self) -> Option<RankStatistic> {
         let function = &self.function;
         let share = || self.exprs.get(1).and_then(constant_share);
         let ranked = match (function.aggregate.name(), self.fields.len()) {
             _ if function.exclusion != Exclusion::Nothing => return None,
-            ("count", 1) if function.is_distinct => return Some(Ranked::CountDistinct),
+            ("count", 1) if function.is_distinct => return Some(RankStatistic::CountDistinct),
             _ if function.is_distinct => return None,
-            ("median", 1) => Ranked::Median,
-            ("mode", 1) => Ranked::Mode,
-            ("percentile_cont", 2) => Ranked::Continuous(share()?),
-            ("quantile_disc", 2) => Ranked::Discrete(share()?),
+            ("median", 1) => RankStatistic::Median,
+            ("mode", 1) => RankStatistic::Mode,
+            ("percentile_cont", 2) => RankStatistic::Continuous(share()?),
+            ("quantile_disc", 2) => RankStatistic::Discrete(share()?),
             _ => return None,
         };
         (self.fields[0].data_type() == self.result.data_type()).then_some(ranked)
@@ -183,9 +184,9 @@ impl FrameEvaluator {
         let function = &self.function;
         let [_, _, keys, offsets] = function.places();
         let mut given = offsets.map(|place| Arc::clone(&values[place]));
-        let mut bound = |side: usize| -> Result<Bound> {
+        let mut bound = |side: usize| -> Result<FrameEdge> {
             let offset = if function.offsets[side] { given.next() } else { None };
-            Bound::new(&function.bounds[side], offset, rows)
+            FrameEdge::new(&function.bounds[side], offset, rows)
         };
         let bounds = [bound(0)?, bound(1)?];
         let keys: Vec<ArrayRef> = keys.map(|place| Arc::clone(&values[place])).collect();
@@ -210,7 +211,7 @@ pub(super) fn by_value(columns: &[ArrayRef], options: Option<&[SortOptions]>) ->
 }
 
 /// The rows of a partition that an aggregate may see, and in which order.
-struct Visible {
+struct VisibleRows {
     arguments: Vec<ArrayRef>,
     passes: Option<arrow::array::BooleanArray>,
     /// A number for each row, the same for the same arguments.
@@ -219,8 +220,8 @@ struct Visible {
     order: Option<Vec<u32>>,
 }
 
-impl Visible {
-    fn new(function: &OverFrames, values: &[ArrayRef]) -> Result<Visible> {
+impl VisibleRows {
+    fn new(function: &OverFrames, values: &[ArrayRef]) -> Result<VisibleRows> {
         let [filter, order, _, _] = function.places();
         let arguments = values[..function.arguments].to_vec();
         let distinct = match function.is_distinct && !arguments.is_empty() {
@@ -248,7 +249,7 @@ impl Visible {
                 Some(places)
             }
         };
-        Ok(Visible {
+        Ok(VisibleRows {
             arguments,
             passes: values[filter].first().map(|filter| filter.as_boolean().clone()),
             distinct,
@@ -262,7 +263,7 @@ impl Visible {
     }
 
     /// Those of some rows that the aggregate sees, in their order.
-    fn seen(&self, rows: impl Iterator<Item = usize>, seen: &mut Seen) -> Vec<u32> {
+    fn seen(&self, rows: impl Iterator<Item = usize>, seen: &mut AccumulatedRows) -> Vec<u32> {
         let mut rows: Vec<u32> =
             rows.filter(|row| self.passes(*row)).filter_map(|row| u32::try_from(row).ok()).collect();
         if let Some(places) = &self.order {
@@ -275,7 +276,12 @@ impl Visible {
     }
 
     /// Has an accumulator take in rows.
-    fn take_in(&self, rows: impl Iterator<Item = usize>, seen: &mut Seen, state: &mut dyn Accumulator) -> Result<()> {
+    fn take_in(
+        &self,
+        rows: impl Iterator<Item = usize>,
+        seen: &mut AccumulatedRows,
+        state: &mut dyn Accumulator,
+    ) -> Result<()> {
         let rows = UInt32Array::from(self.seen(rows, seen));
         let arguments = self.arguments.iter().map(|array| take(array, &rows, None)).collect::<Result<Vec<_>, _>>()?;
         if rows.is_empty() { Ok(()) } else { state.update_batch(&arguments) }
@@ -284,13 +290,13 @@ impl Visible {
 
 /// Values that an accumulator has taken in.
 #[derive(Default)]
-struct Seen {
+struct AccumulatedRows {
     /// For each value the number of the frame that it was last seen in.
     last: Vec<u32>,
     frame: u32,
 }
 
-impl Seen {
+impl AccumulatedRows {
     fn begin(&mut self) {
         self.frame += 1;
     }
@@ -350,7 +356,7 @@ impl PartitionEvaluator for FrameEvaluator {
             });
             return ranked.over(of, passes, rows);
         }
-        let visible = Visible::new(&self.function, values)?;
+        let visible = VisibleRows::new(&self.function, values)?;
         if let Some(picked) = self.picked(&visible, &frames, num_rows)? {
             return Ok(picked);
         }
@@ -360,7 +366,7 @@ impl PartitionEvaluator for FrameEvaluator {
         let may_grow = visible.order.is_none() && goes_on(self.function.aggregate.name());
         let mut blocks = None;
         let has_blocks = self.has_small_states()? && visible.order.is_none() && visible.distinct.is_none();
-        let (mut seen, mut steps, mut bytes) = (Seen::default(), 0u64, 0usize);
+        let (mut seen, mut steps, mut bytes) = (AccumulatedRows::default(), 0u64, 0usize);
         let mut state = self.accumulator()?;
         let mut before: Option<([Range<usize>; 3], ScalarValue)> = None;
         let mut results = Vec::with_capacity(num_rows);

@@ -14,20 +14,20 @@ const NUMBER_BYTES: usize = size_of::<u32>();
 
 /// What is made of the rows of a frame.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Gathered {
+pub(super) enum ListResult {
     /// A list with such items.
     List(FieldRef),
     /// One text, with another one between the values.
     Text(String),
 }
 
-impl Gathered {
+impl ListResult {
     /// Whether it is made of values of a type as a result of a type.
     pub fn gives(&self, values: &DataType, result: &DataType) -> bool {
         let is_text = |of: &DataType| matches!(of, DataType::Utf8 | DataType::LargeUtf8);
         match (self, result) {
-            (Gathered::List(item), DataType::List(of)) => item == of && item.data_type() == values,
-            (Gathered::Text(_), of) => is_text(of) && is_text(values),
+            (ListResult::List(item), DataType::List(of)) => item == of && item.data_type() == values,
+            (ListResult::Text(_), of) => is_text(of) && is_text(values),
             _ => false,
         }
     }
@@ -42,29 +42,29 @@ pub(super) struct FrameLists {
 
 impl FrameLists {
     /// Adds a frame with these rows, and says how many bytes its result takes.
-    pub fn add(&mut self, gathered: &Gathered, values: &ArrayRef, rows: impl Iterator<Item = u32>) -> usize {
+    pub fn add(&mut self, gathered: &ListResult, values: &ArrayRef, rows: impl Iterator<Item = u32>) -> usize {
         let before = self.rows.len();
         self.rows.extend(rows);
         let own = &self.rows[before..];
         self.lengths.push(own.len());
         let bytes = |row: &u32| bytes_of(values, *row as usize);
         let between = match gathered {
-            Gathered::List(_) => 0,
-            Gathered::Text(separator) => separator.len() * own.len(),
+            ListResult::List(_) => 0,
+            ListResult::Text(separator) => separator.len() * own.len(),
         };
         own.iter().map(bytes).sum::<usize>() + own.len() * NUMBER_BYTES + between
     }
 
     /// The results, null of frames without rows.
-    pub fn finish(self, gathered: Gathered, values: &ArrayRef, result: &DataType) -> Result<ArrayRef> {
+    pub fn finish(self, gathered: ListResult, values: &ArrayRef, result: &DataType) -> Result<ArrayRef> {
         let FrameLists { rows, lengths } = self;
         match gathered {
-            Gathered::List(item) => {
+            ListResult::List(item) => {
                 let values = take(values, &UInt32Array::from(rows), None)?;
                 let nulls: NullBuffer = lengths.iter().map(|length| *length > 0).collect();
                 Ok(Arc::new(ListArray::try_new(item, OffsetBuffer::from_lengths(lengths), values, Some(nulls))?))
             }
-            Gathered::Text(separator) => Ok(match (values.data_type(), result) {
+            ListResult::Text(separator) => Ok(match (values.data_type(), result) {
                 (DataType::Utf8, DataType::Utf8) => texts::<i32, i32>(&rows, &lengths, values, &separator),
                 (DataType::Utf8, _) => texts::<i32, i64>(&rows, &lengths, values, &separator),
                 (_, DataType::Utf8) => texts::<i64, i32>(&rows, &lengths, values, &separator),
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn frames_without_rows_are_null() {
         let values: ArrayRef = Arc::new(Int64Array::from(vec![Some(4), None, Some(6)]));
-        let list = Gathered::List(Arc::new(Field::new_list_field(DataType::Int64, true)));
+        let list = ListResult::List(Arc::new(Field::new_list_field(DataType::Int64, true)));
         let mut lists = FrameLists::default();
         assert_eq!(lists.add(&list, &values, [2, 1].into_iter()), 24);
         assert_eq!(lists.add(&list, &values, std::iter::empty()), 0);
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn separators_stand_between_texts() {
         let values: ArrayRef = Arc::new(StringArray::from(vec!["a", "", "c"]));
-        let text = Gathered::Text(", ".to_owned());
+        let text = ListResult::Text(", ".to_owned());
         let mut texts = FrameLists::default();
         assert_eq!(texts.add(&text, &values, 0..3), 2 + 3 * NUMBER_BYTES + 6);
         texts.add(&text, &values, std::iter::empty());

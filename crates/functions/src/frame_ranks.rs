@@ -20,7 +20,7 @@ use crate::percentile::on_line;
 
 /// What is asked of a frame.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Ranked {
+pub(super) enum RankStatistic {
     /// The mean of the middle two values, or the middle one.
     Median,
     /// The value at a share of the way from the least to the greatest, between two of them on the line.
@@ -33,12 +33,12 @@ pub(super) enum Ranked {
     CountDistinct,
 }
 
-impl Ranked {
+impl RankStatistic {
     /// Whether it is computed so of values of a type.
     pub fn takes(self, data_type: &DataType) -> bool {
         match self {
-            Ranked::Median => data_type.is_floating() || data_type.is_decimal(),
-            Ranked::Continuous(_) => data_type.is_floating(),
+            RankStatistic::Median => data_type.is_floating() || data_type.is_decimal(),
+            RankStatistic::Continuous(_) => data_type.is_floating(),
             _ => !data_type.is_nested() && !data_type.is_null(),
         }
     }
@@ -50,30 +50,30 @@ impl Ranked {
         passes: Option<&BooleanArray>,
         frames: impl Iterator<Item = Range<usize>>,
     ) -> Result<ArrayRef> {
-        let ranks = Ranks::of(values, passes)?;
+        let ranks = ValueRanks::of(values, passes)?;
         match self {
-            Ranked::CountDistinct => {
-                let mut frame = Frame::new(&ranks);
+            RankStatistic::CountDistinct => {
+                let mut frame = RankFrequencies::new(&ranks);
                 let count = |rows| i64::try_from(frame.moved(rows).different).unwrap_or(i64::MAX);
                 Ok(Arc::new(frames.map(count).collect::<Int64Array>()))
             }
-            Ranked::Median => downcast_primitive_array!(
+            RankStatistic::Median => downcast_primitive_array!(
                 values => Ok(between(&ranks, values, frames, 0.5, |low, high, _| middle(low, high))),
                 other => exec_err!("a median of {other}"),
             ),
-            Ranked::Continuous(share) => match values.data_type() {
+            RankStatistic::Continuous(share) => match values.data_type() {
                 DataType::Float16 => Ok(between(&ranks, values.as_primitive::<Float16Type>(), frames, share, on_line)),
                 DataType::Float32 => Ok(between(&ranks, values.as_primitive::<Float32Type>(), frames, share, on_line)),
                 DataType::Float64 => Ok(between(&ranks, values.as_primitive::<Float64Type>(), frames, share, on_line)),
                 other => exec_err!("a percentile of {other}"),
             },
-            Ranked::Discrete(_) | Ranked::Mode => {
-                let mut frame = Frame::new(&ranks);
+            RankStatistic::Discrete(_) | RankStatistic::Mode => {
+                let mut frame = RankFrequencies::new(&ranks);
                 let row = |rows| {
                     let frame = frame.moved(rows);
                     let rank = match self {
                         _ if frame.rows == 0 => return None,
-                        Ranked::Discrete(share) => frame.rank_at(place(frame.rows, share)),
+                        RankStatistic::Discrete(share) => frame.rank_at(place(frame.rows, share)),
                         _ => frame.most_frequent(),
                     };
                     Some(ranks.firsts[rank])
@@ -92,12 +92,12 @@ pub(super) fn picked(
     picks_last: bool,
     frames: impl Iterator<Item = Range<usize>>,
 ) -> Result<ArrayRef> {
-    let mut ranks = Ranks { of_rows: Vec::with_capacity(places.len()), firsts: vec![0; places.len()] };
+    let mut ranks = ValueRanks { of_rows: Vec::with_capacity(places.len()), firsts: vec![0; places.len()] };
     for (row, place) in (0u32..).zip(places) {
         ranks.firsts[*place as usize] = row;
         ranks.of_rows.push(counts(row as usize).then_some(*place));
     }
-    let mut frame = Frame::new(&ranks);
+    let mut frame = RankFrequencies::new(&ranks);
     let row = |rows| {
         let frame = frame.moved(rows);
         let last = frame.rows.checked_sub(1)?;
@@ -109,13 +109,13 @@ pub(super) fn picked(
 /// For each frame the value at a share of the way from its least to its greatest, where `join` gives what lies between two values, so far from the
 /// first to the second.
 fn between<T: ArrowPrimitiveType>(
-    ranks: &Ranks,
+    ranks: &ValueRanks,
     values: &PrimitiveArray<T>,
     frames: impl Iterator<Item = Range<usize>>,
     share: f64,
     join: impl Fn(T::Native, T::Native, f64) -> T::Native,
 ) -> ArrayRef {
-    let mut frame = Frame::new(ranks);
+    let mut frame = RankFrequencies::new(ranks);
     let value = |rank: usize| values.value(ranks.firsts[rank] as usize);
     let result = |rows| {
         let frame = frame.moved(rows);
@@ -158,19 +158,19 @@ pub(super) fn place(rows: usize, share: f64) -> usize {
 }
 
 /// The order of the values of some rows.
-struct Ranks {
+struct ValueRanks {
     /// The rank of each row's value; `None` of rows that don't count.
     of_rows: Vec<Option<u32>>,
     /// A row with the value of each rank.
     firsts: Vec<u32>,
 }
 
-impl Ranks {
-    fn of(values: &ArrayRef, passes: Option<&BooleanArray>) -> Result<Ranks> {
+impl ValueRanks {
+    fn of(values: &ArrayRef, passes: Option<&BooleanArray>) -> Result<ValueRanks> {
         let values = canonical(values).unwrap_or_else(|| Arc::clone(values));
         let order = sort_to_indices(&values, Some(SortOptions { descending: false, nulls_first: false }), None)?;
         let in_order = take(&values, &order, None)?;
-        let mut ranks = Ranks { of_rows: vec![None; values.len()], firsts: Vec::new() };
+        let mut ranks = ValueRanks { of_rows: vec![None; values.len()], firsts: Vec::new() };
         if values.is_empty() {
             return Ok(ranks);
         }
@@ -190,8 +190,8 @@ impl Ranks {
 }
 
 /// How often each rank is in a range of rows.
-struct Frame<'a> {
-    ranks: &'a Ranks,
+struct RankFrequencies<'a> {
+    ranks: &'a ValueRanks,
     range: Range<usize>,
     /// Rows that count.
     rows: usize,
@@ -204,15 +204,15 @@ struct Frame<'a> {
     greatest: Vec<u32>,
 }
 
-impl<'a> Frame<'a> {
-    fn new(ranks: &'a Ranks) -> Frame<'a> {
+impl<'a> RankFrequencies<'a> {
+    fn new(ranks: &'a ValueRanks) -> RankFrequencies<'a> {
         let leaves = ranks.firsts.len().max(1).next_power_of_two();
         let nodes = || vec![0; 2 * leaves];
-        Frame { ranks, range: 0..0, rows: 0, different: 0, leaves, sums: nodes(), greatest: nodes() }
+        RankFrequencies { ranks, range: 0..0, rows: 0, different: 0, leaves, sums: nodes(), greatest: nodes() }
     }
 
     /// The frame over another range: rows that are in both stay.
-    fn moved(&mut self, to: Range<usize>) -> &Frame<'a> {
+    fn moved(&mut self, to: Range<usize>) -> &RankFrequencies<'a> {
         let to = if to.is_empty() { self.range.end..self.range.end } else { to };
         let from = std::mem::replace(&mut self.range, to.clone());
         let overlaps = from.start < to.end && to.start < from.end;
@@ -283,27 +283,27 @@ mod tests {
     }
 
     /// What is asked of a frame, by sorting its values.
-    fn naive(ranked: Ranked, values: &[Option<f64>], rows: Range<usize>) -> Option<f64> {
+    fn naive(ranked: RankStatistic, values: &[Option<f64>], rows: Range<usize>) -> Option<f64> {
         let mut sorted: Vec<f64> = values[rows].iter().flatten().copied().collect();
         sorted.sort_by(f64::total_cmp);
         let last = sorted.len().checked_sub(1);
         match ranked {
-            Ranked::CountDistinct => {
+            RankStatistic::CountDistinct => {
                 sorted.dedup_by(|one, other| same(*one, *other));
                 Some(sorted.len() as f64)
             }
-            Ranked::Median => {
+            RankStatistic::Median => {
                 let last = last?;
                 Some(if last % 2 == 0 { sorted[last / 2] } else { (sorted[last / 2] + sorted[last / 2 + 1]) / 2.0 })
             }
-            Ranked::Continuous(share) => {
+            RankStatistic::Continuous(share) => {
                 let (place, weight) = parts(last? as f64 * share);
                 let high = *sorted.get(place + 1).unwrap_or(&sorted[place]);
                 let is_one = weight == 0.0 || same(sorted[place], high);
                 Some(if is_one { sorted[place] } else { sorted[place] * (1.0 - weight) + high * weight })
             }
-            Ranked::Discrete(share) => last.map(|last| sorted[place(last + 1, share)]),
-            Ranked::Mode => {
+            RankStatistic::Discrete(share) => last.map(|last| sorted[place(last + 1, share)]),
+            RankStatistic::Mode => {
                 let often = |value: f64| sorted.iter().filter(|other| same(value, **other)).count();
                 sorted.iter().rev().copied().max_by_key(|value| often(*value))
             }
@@ -330,7 +330,7 @@ mod tests {
             };
             let frames: Vec<Range<usize>> = bounds.iter().map(within).collect();
             for ranked in
-                [Ranked::Median, Ranked::Continuous(share), Ranked::Discrete(share), Ranked::Mode, Ranked::CountDistinct]
+                [RankStatistic::Median, RankStatistic::Continuous(share), RankStatistic::Discrete(share), RankStatistic::Mode, RankStatistic::CountDistinct]
             {
                 let found = ranked.over(&array, None, frames.iter().cloned()).unwrap();
                 let found = arrow::compute::cast(&found, &DataType::Float64).unwrap();
@@ -349,27 +349,27 @@ mod tests {
     fn rows_that_do_not_pass_count_for_nothing() {
         let values: ArrayRef = Arc::new(Int64Array::from(vec![Some(3), Some(3), None, Some(1)]));
         let passes = BooleanArray::from(vec![Some(true), None, Some(true), Some(true)]);
-        let counts = Ranked::CountDistinct.over(&values, Some(&passes), (0..4).map(|end| 0..end + 1)).unwrap();
+        let counts = RankStatistic::CountDistinct.over(&values, Some(&passes), (0..4).map(|end| 0..end + 1)).unwrap();
         assert_eq!(counts.as_primitive::<arrow::datatypes::Int64Type>().values(), &[1, 1, 1, 2]);
-        let modes = Ranked::Mode.over(&values, Some(&passes), [1..3, 0..4].into_iter()).unwrap();
+        let modes = RankStatistic::Mode.over(&values, Some(&passes), [1..3, 0..4].into_iter()).unwrap();
         assert_eq!(modes.as_primitive::<arrow::datatypes::Int64Type>().iter().collect::<Vec<_>>(), [None, Some(1)]);
     }
     #[test]
     fn medians_and_quantiles_keep_the_type_of_their_values() {
         let singles: ArrayRef = Arc::new(Float32Array::from(vec![Some(1.5), None, Some(0.25), Some(8.0)]));
-        let medians = Ranked::Median.over(&singles, None, [0..1, 0..3, 0..4, 1..2].into_iter()).unwrap();
+        let medians = RankStatistic::Median.over(&singles, None, [0..1, 0..3, 0..4, 1..2].into_iter()).unwrap();
         let medians = medians.as_primitive::<Float32Type>();
         assert_eq!(medians.iter().collect::<Vec<_>>(), [Some(1.5), Some(0.875), Some(1.5), None]);
-        let quarters = Ranked::Continuous(0.25).over(&singles, None, std::iter::once(0..4)).unwrap();
+        let quarters = RankStatistic::Continuous(0.25).over(&singles, None, std::iter::once(0..4)).unwrap();
         assert_eq!(quarters.as_primitive::<Float32Type>().values(), &[0.875]);
 
         let greatest = 10i128.pow(38) - 1;
         let decimals = Decimal128Array::from(vec![Some(-300), Some(-1), None, Some(greatest), Some(greatest)]);
         let decimals: ArrayRef = Arc::new(decimals.with_precision_and_scale(38, 2).unwrap());
-        let medians = Ranked::Median.over(&decimals, None, [0..3, 1..4, 3..5].into_iter()).unwrap();
+        let medians = RankStatistic::Median.over(&decimals, None, [0..3, 1..4, 3..5].into_iter()).unwrap();
         assert_eq!(medians.data_type(), decimals.data_type());
         let medians = medians.as_primitive::<Decimal128Type>();
         assert_eq!(medians.values(), &[-150, (greatest - 1) / 2, greatest]);
-        assert!(!Ranked::Continuous(0.5).takes(decimals.data_type()));
+        assert!(!RankStatistic::Continuous(0.5).takes(decimals.data_type()));
     }
 }

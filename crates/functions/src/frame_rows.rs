@@ -45,7 +45,7 @@ pub(super) enum Exclusion {
 
 /// One end of a frame.
 #[derive(Debug)]
-pub(super) enum Bound {
+pub(super) enum FrameEdge {
     First,
     Last,
     CurrentRow,
@@ -56,10 +56,10 @@ pub(super) enum Bound {
     },
 }
 
-impl Bound {
+impl FrameEdge {
     /// A bound of the statement, with the offset of each row in the place of its own.
-    pub fn new(bound: &WindowFrameBound, given: Option<ArrayRef>, rows: usize) -> Result<Bound> {
-        let offset = |value: &ScalarValue, is_before| -> Result<Bound> {
+    pub fn new(bound: &WindowFrameBound, given: Option<ArrayRef>, rows: usize) -> Result<FrameEdge> {
+        let offset = |value: &ScalarValue, is_before| -> Result<FrameEdge> {
             let mut offsets = match &given {
                 Some(offsets) => Arc::clone(offsets),
                 None => value.to_array_of_size(rows)?,
@@ -67,12 +67,12 @@ impl Bound {
             if offsets.data_type().is_integer() {
                 offsets = cast(&offsets, &DataType::Int64)?;
             }
-            Ok(Bound::Offset { offsets, is_before })
+            Ok(FrameEdge::Offset { offsets, is_before })
         };
         match bound {
-            WindowFrameBound::CurrentRow => Ok(Bound::CurrentRow),
-            WindowFrameBound::Preceding(value) if value.is_null() && given.is_none() => Ok(Bound::First),
-            WindowFrameBound::Following(value) if value.is_null() && given.is_none() => Ok(Bound::Last),
+            WindowFrameBound::CurrentRow => Ok(FrameEdge::CurrentRow),
+            WindowFrameBound::Preceding(value) if value.is_null() && given.is_none() => Ok(FrameEdge::First),
+            WindowFrameBound::Following(value) if value.is_null() && given.is_none() => Ok(FrameEdge::Last),
             WindowFrameBound::Preceding(value) => offset(value, true),
             WindowFrameBound::Following(value) => offset(value, false),
         }
@@ -90,7 +90,7 @@ enum Keys {
 #[derive(Debug)]
 pub(super) struct Frames {
     units: Units,
-    bounds: [Bound; 2],
+    bounds: [FrameEdge; 2],
     /// The number of each row's group of peers, and where each group begins, with the end behind them.
     group_of: Vec<usize>,
     groups: Vec<usize>,
@@ -107,7 +107,7 @@ struct Distances {
 impl Frames {
     pub fn new(
         units: Units,
-        bounds: [Bound; 2],
+        bounds: [FrameEdge; 2],
         keys: &[ArrayRef],
         options: &[SortOptions],
         rows: usize,
@@ -128,7 +128,7 @@ impl Frames {
             group_of.push(groups.len() - 1);
         }
         groups.push(rows);
-        let has_offset = bounds.iter().any(|bound| matches!(bound, Bound::Offset { .. }));
+        let has_offset = bounds.iter().any(|bound| matches!(bound, FrameEdge::Offset { .. }));
         let distances = match (units, keys, has_offset) {
             (Units::Range, [key], true) => Some(Distances::new(key, &bounds, options)?),
             (Units::Range, _, true) => return exec_err!("RANGE with an offset needs one key to order by"),
@@ -166,14 +166,14 @@ impl Frames {
     fn place(&self, side: usize, row: usize) -> usize {
         let is_end = side == 1;
         match &self.bounds[side] {
-            Bound::First => 0,
-            Bound::Last => self.group_of.len(),
-            Bound::CurrentRow => match (self.units, is_end) {
+            FrameEdge::First => 0,
+            FrameEdge::Last => self.group_of.len(),
+            FrameEdge::CurrentRow => match (self.units, is_end) {
                 (Units::Rows, _) => row + usize::from(is_end),
                 (_, false) => self.peers(row).start,
                 (_, true) => self.peers(row).end,
             },
-            Bound::Offset { offsets, is_before } => {
+            FrameEdge::Offset { offsets, is_before } => {
                 if let Some(distances) = &self.distances {
                     return distances.place(side, row, *is_before, self.peers(row));
                 }
@@ -201,8 +201,8 @@ fn tidied([before, behind]: [Range<usize>; 2], between: Range<usize>) -> [Range<
     parts
 }
 
-fn check_offsets(bound: &Bound, units: Units) -> Result<()> {
-    let Bound::Offset { offsets, .. } = bound else { return Ok(()) };
+fn check_offsets(bound: &FrameEdge, units: Units) -> Result<()> {
+    let FrameEdge::Offset { offsets, .. } = bound else { return Ok(()) };
     if offsets.null_count() > 0 {
         return exec_err!("an offset of a frame is null");
     }
@@ -233,11 +233,11 @@ fn days(offsets: &ArrayRef, key: &DataType) -> Result<ArrayRef> {
 }
 
 impl Distances {
-    fn new(key: &ArrayRef, bounds: &[Bound; 2], options: &[SortOptions]) -> Result<Distances> {
+    fn new(key: &ArrayRef, bounds: &[FrameEdge; 2], options: &[SortOptions]) -> Result<Distances> {
         let keys = Keys::of_keys(key)?;
         let mut offsets = [None, None];
         for (bound, into) in bounds.iter().zip(&mut offsets) {
-            if let Bound::Offset { offsets, .. } = bound {
+            if let FrameEdge::Offset { offsets, .. } = bound {
                 let offsets = days(offsets, key.data_type())?;
                 let measured = keys.measured(&offsets, key.data_type().is_temporal())?;
                 if measured.is_negative() {

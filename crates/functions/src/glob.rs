@@ -104,11 +104,11 @@ enum Pattern {
     Starts(String),
     Ends(String),
     Contains(String),
-    General(Vec<Token>),
+    General(Vec<GlobToken>),
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Token {
+enum GlobToken {
     Char(char),
     AnyChar,
     AnyRun,
@@ -123,7 +123,7 @@ impl Pattern {
         let literal: Option<String> = middle
             .iter()
             .map(|token| match token {
-                Token::Char(c) => Some(*c),
+                GlobToken::Char(c) => Some(*c),
                 _ => None,
             })
             .collect();
@@ -147,29 +147,29 @@ impl Pattern {
     }
 }
 
-fn strip<'a>(tokens: &'a [Token], first: Option<&Token>) -> (bool, &'a [Token]) {
+fn strip<'a>(tokens: &'a [GlobToken], first: Option<&GlobToken>) -> (bool, &'a [GlobToken]) {
     match first {
-        Some(Token::AnyRun) => (true, &tokens[1..]),
+        Some(GlobToken::AnyRun) => (true, &tokens[1..]),
         _ => (false, tokens),
     }
 }
 
-fn strip_end(tokens: &[Token]) -> (bool, &[Token]) {
+fn strip_end(tokens: &[GlobToken]) -> (bool, &[GlobToken]) {
     match tokens.split_last() {
-        Some((Token::AnyRun, rest)) => (true, rest),
+        Some((GlobToken::AnyRun, rest)) => (true, rest),
         _ => (false, tokens),
     }
 }
 
-fn tokenize(pattern: &str) -> Result<Vec<Token>> {
+fn tokenize(pattern: &str) -> Result<Vec<GlobToken>> {
     let mut chars = pattern.chars().peekable();
     let mut tokens = Vec::new();
     while let Some(c) = chars.next() {
         let token = match c {
-            '?' => Token::AnyChar,
+            '?' => GlobToken::AnyChar,
             // Two stars in a row mean what one does.
-            '*' if tokens.last() == Some(&Token::AnyRun) => continue,
-            '*' => Token::AnyRun,
+            '*' if tokens.last() == Some(&GlobToken::AnyRun) => continue,
+            '*' => GlobToken::AnyRun,
             '[' => {
                 let mut set = Vec::new();
                 let negated = chars.next_if_eq(&'^').is_some();
@@ -180,9 +180,9 @@ fn tokenize(pattern: &str) -> Result<Vec<Token>> {
                         None => return exec_err!("the pattern '{pattern}' has a [ without its ]"),
                     }
                 }
-                Token::Set { negated, ranges: ranges(&set) }
+                GlobToken::Set { negated, ranges: ranges(&set) }
             }
-            c => Token::Char(c),
+            c => GlobToken::Char(c),
         };
         tokens.push(token);
     }
@@ -209,11 +209,11 @@ fn ranges(set: &[char]) -> Vec<(char, char)> {
 }
 
 /// Greedy match with one place to come back to: linear for patterns with one run, never exponential.
-fn matches_tokens(tokens: &[Token], text: &str) -> bool {
+fn matches_tokens(tokens: &[GlobToken], text: &str) -> bool {
     let (mut position, mut rest) = (0, text.chars());
     let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
     loop {
-        if tokens.get(position) == Some(&Token::AnyRun) {
+        if tokens.get(position) == Some(&GlobToken::AnyRun) {
             position += 1;
             retry = Some((position, rest.clone()));
             continue;
@@ -239,7 +239,7 @@ fn matches_tokens(tokens: &[Token], text: &str) -> bool {
     }
 }
 
-impl Token {
+impl GlobToken {
     fn accepts(&self, c: char) -> bool {
         match self {
             Self::Char(expected) => *expected == c,

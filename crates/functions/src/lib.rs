@@ -12,7 +12,7 @@
 //! | trading calendars | `in_session`, `session_date`, `next_trading_day`, … and the tables `trading_days`, `trading_sessions`, `special_days`, `calendars` | `sessions/` over `splay_calendar` |
 //! | time-weighted | `twap` | `twap.rs` |
 //! | places | `bin`, `binr` | `bin.rs` |
-//! | other rows by computed offsets, lines through nulls | `lag`, `lead`, `fill` | `shifted.rs` |
+//! | other rows by computed offsets, lines through nulls | `lag`, `lead`, `fill` | `row_offsets.rs` |
 //! | windows beyond DataFusion's | aggregates with `DISTINCT`, `ORDER BY`, `EXCLUDE` | `over_frames.rs` over `frame_rows.rs` |
 //! | dates of times in a zone | `local_date` | `local_date.rs` |
 //! | times as numbers | `epoch_ms`, `epoch_us`, `epoch_ns`, `date_diff` | `boundaries.rs` |
@@ -20,9 +20,9 @@
 //! | text | `glob`, `regexp_extract_all`, `printf`, `format`, `md5`, `sha256`, `len`, `text[n]` | `glob.rs`, `regexp_extract_all.rs`, `printf.rs`, `md5.rs`, `sha256.rs`, `len.rs`, `characters.rs` |
 //! | bits | `hex`, `to_binary`, `bit_count` | `bits.rs` |
 //! | intervals by numbers | `*`, `/`, `-` and `abs` of spans of time | `span_arithmetic.rs` |
-//! | all values of a group | `mode`, `mad`, `quantile_disc` (`quantile`), `histogram`, `skewness`, `kurtosis`, `entropy`, `product`, `geomean` | `of_values.rs` over `shape.rs` |
+//! | all values of a group | `mode`, `mad`, `quantile_disc` (`quantile`), `histogram`, `skewness`, `kurtosis`, `entropy`, `product`, `geomean` | `value_aggregates.rs` over `shape.rs` |
 //! | the only row of a query as a value | none by name | `only_row.rs` |
-//! | DataFusion's with other answers | `min`, `max`, `sum`, `avg`, `corr`, `bit_xor`, `percentile_cont`, and over moving frames `var`, `stddev`, `covar`, `corr`, `regr` of each kind | `corrected.rs`, `of_structs.rs`, `percentile.rs`, `moving_floats.rs` over `frame_fold.rs` |
+//! | DataFusion's with other answers | `min`, `max`, `sum`, `avg`, `corr`, `bit_xor`, `percentile_cont`, and over moving frames `var`, `stddev`, `covar`, `corr`, `regr` of each kind | `corrected_aggregates.rs`, `struct_functions.rs`, `percentile.rs`, `moving_floats.rs` over `frame_fold.rs` |
 //! | DataFusion's scalar functions with other answers | `date_part`, `round`, `to_timestamp` | `corrected_scalars.rs` |
 //! | sums of dates and intervals | none by name | `date_times.rs` |
 //! | instants of a zone's clock, and sums of them and days | none by name | `local_times.rs` |
@@ -36,7 +36,7 @@ mod bits;
 mod boundaries;
 mod buckets;
 mod characters;
-mod corrected;
+mod corrected_aggregates;
 mod corrected_scalars;
 mod date_times;
 mod first_last;
@@ -58,8 +58,6 @@ mod moving;
 mod moving_floats;
 mod named_cast;
 mod neighbours;
-mod of_structs;
-mod of_values;
 mod only_row;
 mod order_keys;
 mod over_frames;
@@ -67,17 +65,19 @@ mod percentile;
 mod pick_groups;
 mod printf;
 mod regexp_extract_all;
+mod row_offsets;
 mod row_order;
 mod sessions;
 mod sha256;
 mod shape;
-mod shifted;
 mod span_arithmetic;
 mod spans;
 mod spread;
 mod strptime;
+mod struct_functions;
 mod time_bucket;
 mod twap;
+mod value_aggregates;
 pub mod walk;
 mod weighted;
 mod xbar;
@@ -102,7 +102,7 @@ pub use local_times::{as_instants, clock_changes, instants_of, is_of_instants, m
 pub use named_cast::CAST;
 pub use only_row::only_row;
 pub use over_frames::{FramePlanner, MARKER as FRAME_MARKER};
-pub use row_order::{Ordered, RowOrder, RowOrderRule, carry_order, is_ordered};
+pub use row_order::{OrderedPlan, RowOrder, RowOrderRule, carry_order, is_ordered};
 pub use sessions::{
     CalendarSource, OwnCalendars, calendars, own_calendar, special_days, trading_days, trading_sessions,
     with_own_calendars,
@@ -117,7 +117,7 @@ pub fn scalar() -> Vec<ScalarUDF> {
         ScalarUDF::from(time_bucket::TimeBucket::new()),
         ScalarUDF::from(xbar::Xbar::new()),
         ScalarUDF::from(glob::Glob::new()),
-        ScalarUDF::from(over_frames::Marker::new()),
+        ScalarUDF::from(over_frames::FrameMarker::new()),
         ScalarUDF::from(named_cast::NamedCast::new()),
         ScalarUDF::from(boundaries::DateDiff::new()),
         ScalarUDF::from(bin::Bin::last_at_or_below()),
@@ -129,8 +129,8 @@ pub fn scalar() -> Vec<ScalarUDF> {
     functions.extend(bits::Bits::all().map(ScalarUDF::from));
     functions.push(ScalarUDF::from(span_arithmetic::Abs::new()));
     functions.push(ScalarUDF::from(regexp_extract_all::RegexpExtractAll::new()));
-    functions.extend(printf::Formatted::all().map(ScalarUDF::from));
-    functions.extend(spans::Span::all().into_iter().map(ScalarUDF::from));
+    functions.extend(printf::FormatFunction::all().map(ScalarUDF::from));
+    functions.extend(spans::SpanFunction::all().into_iter().map(ScalarUDF::from));
     functions.extend(strptime::Strptime::all().map(ScalarUDF::from));
     functions.extend(boundaries::Epoch::all().map(ScalarUDF::from));
     functions.extend(gap_fill::functions());
@@ -140,19 +140,19 @@ pub fn scalar() -> Vec<ScalarUDF> {
 }
 
 /// The aggregates: `first`, `last`, `vwap`, `wavg`, `wsum`, `twap`, `med`, and those that are names of
-/// DataFusion's (`spread.rs`), and DataFusion's with other answers (`corrected.rs`).
+/// DataFusion's (`spread.rs`), and DataFusion's with other answers (`corrected_aggregates.rs`).
 pub fn aggregates() -> Vec<AggregateUDF> {
     let mut functions = vec![
         AggregateUDF::from(first_last::RowPick::first()),
         AggregateUDF::from(first_last::RowPick::last()),
-        AggregateUDF::from(weighted::Weighted::vwap()),
-        AggregateUDF::from(weighted::Weighted::wavg()),
-        AggregateUDF::from(weighted::Weighted::wsum()),
+        AggregateUDF::from(weighted::WeightedAggregate::vwap()),
+        AggregateUDF::from(weighted::WeightedAggregate::wavg()),
+        AggregateUDF::from(weighted::WeightedAggregate::wsum()),
         AggregateUDF::from(twap::Twap::new()),
     ];
     functions.extend(spread::aggregates());
-    functions.extend(corrected::aggregates());
-    functions.extend(of_values::aggregates());
+    functions.extend(corrected_aggregates::aggregates());
+    functions.extend(value_aggregates::aggregates());
     functions.push(array_agg_udaf().as_ref().clone().with_aliases(["list"]));
     functions
 }
@@ -162,7 +162,7 @@ pub fn aggregates() -> Vec<AggregateUDF> {
 pub fn window() -> Vec<WindowUDF> {
     let mut functions = neighbours::functions();
     functions.extend(moving::functions());
-    functions.push(WindowUDF::from(shifted::Shifted::new(shifted::Kind::Fill)));
+    functions.push(WindowUDF::from(row_offsets::OffsetFunction::new(row_offsets::Kind::Fill)));
     functions.push(lag_udwf().as_ref().clone().with_aliases(["prev", "xprev"]));
     functions.push(lead_udwf().as_ref().clone().with_aliases(["next"]));
     functions

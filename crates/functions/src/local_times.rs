@@ -104,7 +104,7 @@ pub fn instants_of(times: Expr, from: &DataType, to: &DataType) -> Option<Expr> 
     let kind = Kind::Instants(to.clone());
     let name = format!("at_time_zone_{label}");
     let signature = Signature::exact(vec![from.clone()], Volatility::Immutable);
-    Some(ScalarUDF::from(OnClock { name, zone, kind, signature }).call(vec![times]))
+    Some(ScalarUDF::from(ClockFunction { name, zone, kind, signature }).call(vec![times]))
 }
 
 /// An expression that moves instants of a type by intervals on the clock of its zone; none if that doesn't change, or doesn't matter.
@@ -119,13 +119,13 @@ pub fn moved_on_clock(instants: &Expr, of: &DataType, by: &Expr, before: bool) -
     let kind = Kind::Moved { of: of.clone(), before };
     let name = format!("{}_interval_in_{label}", if before { "subtract" } else { "add" });
     let signature = Signature::exact(vec![of.clone(), INTERVAL], Volatility::Immutable);
-    Some(ScalarUDF::from(OnClock { name, zone, kind, signature }).call(vec![instants.clone(), by.clone()]))
+    Some(ScalarUDF::from(ClockFunction { name, zone, kind, signature }).call(vec![instants.clone(), by.clone()]))
 }
 
 /// Whether a function gives the instants of times on a clock, and nothing else.
 #[must_use]
 pub fn is_of_instants(function: &ScalarUDF) -> bool {
-    let function = function.inner().downcast_ref::<OnClock>();
+    let function = function.inner().downcast_ref::<ClockFunction>();
     function.is_some_and(|function| matches!(function.kind, Kind::Instants(_)))
 }
 
@@ -138,28 +138,28 @@ enum Kind {
 
 /// A function of the clock of a zone.
 #[derive(Debug)]
-struct OnClock {
+struct ClockFunction {
     name: String,
     zone: Tz,
     kind: Kind,
     signature: Signature,
 }
 
-impl PartialEq for OnClock {
-    fn eq(&self, other: &OnClock) -> bool {
+impl PartialEq for ClockFunction {
+    fn eq(&self, other: &ClockFunction) -> bool {
         self.name == other.name && self.kind == other.kind
     }
 }
 
-impl Eq for OnClock {}
+impl Eq for ClockFunction {}
 
-impl Hash for OnClock {
+impl Hash for ClockFunction {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (&self.name, &self.kind).hash(state);
     }
 }
 
-impl ScalarUDFImpl for OnClock {
+impl ScalarUDFImpl for ClockFunction {
     fn name(&self) -> &str {
         &self.name
     }
@@ -189,7 +189,7 @@ impl ScalarUDFImpl for OnClock {
     }
 }
 
-impl OnClock {
+impl ClockFunction {
     fn moved(&self, times: &ArrayRef, by: &ArrayRef, of: &DataType, before: bool) -> Result<ArrayRef> {
         let options = CastOptions { safe: false, ..CastOptions::default() };
         let DataType::Timestamp(_, label) = of else { return exec_err!("{of} has no zone") };

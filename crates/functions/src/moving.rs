@@ -30,7 +30,7 @@ pub(super) fn functions() -> Vec<WindowUDF> {
     Kind::ALL
         .into_iter()
         .map(|(name, kind)| {
-            WindowUDF::from(Moving { name, kind, signature: Signature::user_defined(Volatility::Immutable) })
+            WindowUDF::from(MovingFunction { name, kind, signature: Signature::user_defined(Volatility::Immutable) })
         })
         .collect()
 }
@@ -107,13 +107,13 @@ impl Kind {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Moving {
+struct MovingFunction {
     name: &'static str,
     kind: Kind,
     signature: Signature,
 }
 
-impl WindowUDFImpl for Moving {
+impl WindowUDFImpl for MovingFunction {
     fn name(&self) -> &str {
         self.name
     }
@@ -165,7 +165,7 @@ impl WindowUDFImpl for Moving {
     }
 }
 
-impl Moving {
+impl MovingFunction {
     fn window_rows(&self, n: i64) -> Result<usize> {
         let least = if self.kind == Kind::Wilder { 1 } else { 0 };
         match usize::try_from(n) {

@@ -21,10 +21,10 @@ pub(super) fn frame(name: &str, args: &AccumulatorArgs<'_>) -> Option<Box<dyn Ac
     if let Some(total) = Total::named(name) {
         return Some(Box::new(FrameFold::new(total, result)));
     }
-    if let Some(spread) = Spread::named(name) {
+    if let Some(spread) = SpreadRule::named(name) {
         return Some(Box::new(FrameFold::new(spread, result)));
     }
-    Relation::named(name).map(|relation| Box::new(FrameFold::new(relation, result)) as Box<dyn Accumulator>)
+    PairFunction::named(name).map(|relation| Box::new(FrameFold::new(relation, result)) as Box<dyn Accumulator>)
 }
 
 fn floats(values: &ArrayRef) -> Result<Float64Array> {
@@ -77,13 +77,13 @@ impl FoldRule for Total {
 
 /// Variances and deviations.
 #[derive(Debug)]
-struct Spread {
+struct SpreadRule {
     is_of_sample: bool,
     is_root: bool,
 }
 
-impl Spread {
-    fn named(name: &str) -> Option<Spread> {
+impl SpreadRule {
+    fn named(name: &str) -> Option<SpreadRule> {
         let (is_of_sample, is_root) = match name {
             "var" | "var_samp" => (true, false),
             "var_pop" => (false, false),
@@ -91,7 +91,7 @@ impl Spread {
             "stddev_pop" => (false, true),
             _ => return None,
         };
-        Some(Spread { is_of_sample, is_root })
+        Some(SpreadRule { is_of_sample, is_root })
     }
 }
 
@@ -101,7 +101,7 @@ impl Fold for Moments {
     }
 }
 
-impl FoldRule for Spread {
+impl FoldRule for SpreadRule {
     type Fold = Moments;
 
     fn fold_each(&self, values: &[ArrayRef], each: impl FnMut(Moments)) -> Result<()> {
@@ -115,7 +115,7 @@ impl FoldRule for Spread {
 
 /// What comes of two columns, of which a row counts where neither is null. Of a regression the first is `y`.
 #[derive(Debug)]
-pub(super) enum Relation {
+pub(super) enum PairFunction {
     Covariance { is_of_sample: bool },
     Correlation,
     Slope,
@@ -129,21 +129,21 @@ pub(super) enum Relation {
     Products,
 }
 
-impl Relation {
-    fn named(name: &str) -> Option<Relation> {
+impl PairFunction {
+    fn named(name: &str) -> Option<PairFunction> {
         Some(match name {
-            "covar_samp" => Relation::Covariance { is_of_sample: true },
-            "covar_pop" => Relation::Covariance { is_of_sample: false },
-            "corr" => Relation::Correlation,
-            "regr_slope" => Relation::Slope,
-            "regr_intercept" => Relation::Intercept,
-            "regr_r2" => Relation::R2,
-            "regr_count" => Relation::Count,
-            "regr_avgx" => Relation::MeanOfX,
-            "regr_avgy" => Relation::MeanOfY,
-            "regr_sxx" => Relation::SquaresOfX,
-            "regr_syy" => Relation::SquaresOfY,
-            "regr_sxy" => Relation::Products,
+            "covar_samp" => PairFunction::Covariance { is_of_sample: true },
+            "covar_pop" => PairFunction::Covariance { is_of_sample: false },
+            "corr" => PairFunction::Correlation,
+            "regr_slope" => PairFunction::Slope,
+            "regr_intercept" => PairFunction::Intercept,
+            "regr_r2" => PairFunction::R2,
+            "regr_count" => PairFunction::Count,
+            "regr_avgx" => PairFunction::MeanOfX,
+            "regr_avgy" => PairFunction::MeanOfY,
+            "regr_sxx" => PairFunction::SquaresOfX,
+            "regr_syy" => PairFunction::SquaresOfY,
+            "regr_sxy" => PairFunction::Products,
             _ => return None,
         })
     }
@@ -165,7 +165,7 @@ impl StoredFold<6> for Pair {
     }
 }
 
-impl FoldRule for Relation {
+impl FoldRule for PairFunction {
     type Fold = Pair;
 
     fn fold_each(&self, values: &[ArrayRef], each: impl FnMut(Pair)) -> Result<()> {
@@ -182,19 +182,19 @@ impl FoldRule for Relation {
         let slope = || (x.count() > 1.0 && x.squares() != 0.0).then(|| products / x.squares());
         let any = |value: f64| (x.count() > 0.0).then_some(value);
         match self {
-            Relation::Covariance { is_of_sample } => pair.covariance(*is_of_sample),
-            Relation::Correlation => pair.correlation(),
-            Relation::Slope => slope(),
-            Relation::Intercept => slope().map(|slope| y.mean() - slope * x.mean()),
-            Relation::R2 => {
+            PairFunction::Covariance { is_of_sample } => pair.covariance(*is_of_sample),
+            PairFunction::Correlation => pair.correlation(),
+            PairFunction::Slope => slope(),
+            PairFunction::Intercept => slope().map(|slope| y.mean() - slope * x.mean()),
+            PairFunction::R2 => {
                 slope().filter(|_| y.squares() != 0.0).map(|_| products * products / (x.squares() * y.squares()))
             }
-            Relation::Count => Some(x.count()),
-            Relation::MeanOfX => any(x.mean()),
-            Relation::MeanOfY => any(y.mean()),
-            Relation::SquaresOfX => any(x.squares()),
-            Relation::SquaresOfY => any(y.squares()),
-            Relation::Products => any(products),
+            PairFunction::Count => Some(x.count()),
+            PairFunction::MeanOfX => any(x.mean()),
+            PairFunction::MeanOfY => any(y.mean()),
+            PairFunction::SquaresOfX => any(x.squares()),
+            PairFunction::SquaresOfY => any(y.squares()),
+            PairFunction::Products => any(products),
         }
     }
 }

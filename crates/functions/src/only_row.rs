@@ -11,7 +11,7 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::format_state_name;
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Expr, Signature, Volatility};
 
-static ONLY_ROW: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| Arc::new(AggregateUDF::from(OnlyRow::new())));
+static ONLY_ROW: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| Arc::new(AggregateUDF::from(OnlyRowAggregate::new())));
 
 /// The value of the only row.
 pub fn only_row(value: Expr) -> Expr {
@@ -27,17 +27,17 @@ pub fn only_row(value: Expr) -> Expr {
 
 /// The aggregate, which no statement names.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct OnlyRow {
+struct OnlyRowAggregate {
     signature: Signature,
 }
 
-impl OnlyRow {
-    fn new() -> OnlyRow {
-        OnlyRow { signature: Signature::any(1, Volatility::Immutable) }
+impl OnlyRowAggregate {
+    fn new() -> OnlyRowAggregate {
+        OnlyRowAggregate { signature: Signature::any(1, Volatility::Immutable) }
     }
 }
 
-impl AggregateUDFImpl for OnlyRow {
+impl AggregateUDFImpl for OnlyRowAggregate {
     fn name(&self) -> &'static str {
         "__only_row"
     }

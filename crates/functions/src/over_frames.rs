@@ -32,24 +32,24 @@ use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use crate::first_last::RowPick;
 use crate::frame_evaluator::FrameEvaluator;
 use crate::frame_rows::{Exclusion, Units};
-use crate::shifted::{self, Shifted};
+use crate::row_offsets::{self, OffsetFunction};
 
 /// Says among the keys of a partition what else there is to a window.
 pub const MARKER: &str = "__frame";
 
 /// The function that [`MARKER`] names. It is planned and never run.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Marker {
+pub(super) struct FrameMarker {
     signature: Signature,
 }
 
-impl Marker {
-    pub(super) fn new() -> Marker {
-        Marker { signature: Signature::variadic_any(Volatility::Immutable) }
+impl FrameMarker {
+    pub(super) fn new() -> FrameMarker {
+        FrameMarker { signature: Signature::variadic_any(Volatility::Immutable) }
     }
 }
 
-impl ScalarUDFImpl for Marker {
+impl ScalarUDFImpl for FrameMarker {
     fn name(&self) -> &str {
         MARKER
     }
@@ -68,7 +68,7 @@ impl ScalarUDFImpl for Marker {
 }
 
 /// What a marker says.
-struct Said {
+struct MarkerArguments {
     exclusion: Exclusion,
     /// Offsets in the place of those of the frame, where these are null.
     offsets: [Expr; 2],
@@ -76,8 +76,8 @@ struct Said {
     order: Vec<(Expr, SortOptions)>,
 }
 
-impl Said {
-    fn of(args: Vec<Expr>) -> Result<Said> {
+impl MarkerArguments {
+    fn of(args: Vec<Expr>) -> Result<MarkerArguments> {
         let mut args = args.into_iter();
         let (Some(exclusion), Some(start), Some(end)) = (args.next(), args.next(), args.next()) else {
             return plan_err!("{MARKER} isn't a function");
@@ -99,12 +99,12 @@ impl Said {
             };
             order.push((key, options));
         }
-        Ok(Said { exclusion, offsets: [start, end], order })
+        Ok(MarkerArguments { exclusion, offsets: [start, end], order })
     }
 
-    fn nothing() -> Said {
+    fn nothing() -> MarkerArguments {
         let null = || Expr::Literal(ScalarValue::Null, None);
-        Said { exclusion: Exclusion::Nothing, offsets: [null(), null()], order: Vec::new() }
+        MarkerArguments { exclusion: Exclusion::Nothing, offsets: [null(), null()], order: Vec::new() }
     }
 }
 
@@ -130,7 +130,7 @@ impl ExprPlanner for FramePlanner {
         for key in std::mem::take(&mut window.partition_by) {
             match key {
                 Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == MARKER => {
-                    said = Some(Said::of(args)?);
+                    said = Some(MarkerArguments::of(args)?);
                 }
                 key => keys.push(key),
             }
@@ -167,7 +167,7 @@ impl ExprPlanner for FramePlanner {
                 || (slides(&window.window_frame) && cannot_slide(aggregate.name()))
                 || (moves(&window.window_frame, &window.order_by) && is_ranked(aggregate.name())) =>
             {
-                Said::nothing()
+                MarkerArguments::nothing()
             }
             None => return Ok(PlannerResult::Original(window)),
         };
@@ -175,9 +175,14 @@ impl ExprPlanner for FramePlanner {
     }
 }
 
-fn planned(window: RawWindowExpr, aggregate: Arc<AggregateUDF>, is_distinct: bool, said: Said) -> Result<Expr> {
+fn planned(
+    window: RawWindowExpr,
+    aggregate: Arc<AggregateUDF>,
+    is_distinct: bool,
+    said: MarkerArguments,
+) -> Result<Expr> {
     let RawWindowExpr { mut args, partition_by, order_by, window_frame, filter, null_treatment, .. } = window;
-    let Said { exclusion, offsets, order } = said;
+    let MarkerArguments { exclusion, offsets, order } = said;
     if aggregate.name() == "count" && is_of_rows(&args) {
         if is_distinct {
             return plan_err!("count(DISTINCT *) OVER: say of which column");
@@ -219,12 +224,12 @@ fn planned(window: RawWindowExpr, aggregate: Arc<AggregateUDF>, is_distinct: boo
 }
 
 /// `lag` and `lead` with an offset of each row, and `fill` with the key of its window.
-fn shifted(window: &RawWindowExpr, name: &str, said: Option<&Said>) -> Result<Option<Expr>> {
+fn shifted(window: &RawWindowExpr, name: &str, said: Option<&MarkerArguments>) -> Result<Option<Expr>> {
     let is_computed = window.args.get(1).is_some_and(|offset| !offset.column_refs().is_empty());
     let kind = match name {
-        "lag" if is_computed => shifted::Kind::Lag,
-        "lead" if is_computed => shifted::Kind::Lead,
-        shifted::FILL => shifted::Kind::Fill,
+        "lag" if is_computed => row_offsets::Kind::Lag,
+        "lead" if is_computed => row_offsets::Kind::Lead,
+        row_offsets::FILL => row_offsets::Kind::Fill,
         _ => return Ok(None),
     };
     let is_more =
@@ -233,7 +238,7 @@ fn shifted(window: &RawWindowExpr, name: &str, said: Option<&Said>) -> Result<Op
         return plan_err!("{name} takes no DISTINCT, FILTER, IGNORE NULLS or ORDER BY of its own here");
     }
     let mut args = window.args.clone();
-    if kind == shifted::Kind::Fill {
+    if kind == row_offsets::Kind::Fill {
         let [key] = window.order_by.as_slice() else {
             return plan_err!("fill needs an ORDER BY of one key in its window");
         };
@@ -249,7 +254,7 @@ fn shifted(window: &RawWindowExpr, name: &str, said: Option<&Said>) -> Result<Op
         null_treatment: None,
         distinct: false,
     };
-    let fun = WindowFunctionDefinition::WindowUDF(Arc::new(WindowUDF::from(Shifted::new(kind))));
+    let fun = WindowFunctionDefinition::WindowUDF(Arc::new(WindowUDF::from(OffsetFunction::new(kind))));
     Ok(Some(Expr::WindowFunction(Box::new(WindowFunction { fun, params }))))
 }
 

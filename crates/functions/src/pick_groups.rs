@@ -13,12 +13,12 @@ use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{Accumulator, EmitTo, GroupsAccumulator};
 
-use crate::first_last::Pick;
+use crate::first_last::PickRule;
 use crate::order_keys::OrderKeys;
 
 /// The row held for one group.
 #[derive(Debug, Clone)]
-struct Held<K> {
+struct GroupPick<K> {
     key: K,
     value: ScalarValue,
 }
@@ -26,10 +26,10 @@ struct Held<K> {
 /// All groups at once. Each batch is first reduced to one row per group, so values are copied once per group and batch.
 #[derive(Debug)]
 pub(super) struct PickGroups<O: OrderKeys> {
-    pick: Pick,
+    pick: PickRule,
     of: DataType,
     keys: O,
-    held: Vec<Option<Held<O::Key>>>,
+    held: Vec<Option<GroupPick<O::Key>>>,
     /// Bytes of keys and values on the heap.
     heap_size: usize,
     /// The best row of each group in the current batch, `usize::MAX` for none; kept to be used again.
@@ -37,7 +37,7 @@ pub(super) struct PickGroups<O: OrderKeys> {
 }
 
 impl<O: OrderKeys> PickGroups<O> {
-    pub(super) fn new(pick: Pick, of: DataType, keys: O) -> Self {
+    pub(super) fn new(pick: PickRule, of: DataType, keys: O) -> Self {
         Self { pick, of, keys, held: Vec::new(), heap_size: 0, best: Vec::new() }
     }
 
@@ -77,11 +77,11 @@ impl<O: OrderKeys> PickGroups<O> {
         let mut value = ScalarValue::try_from_array(values, row)?;
         value.compact();
         self.heap_size += O::heap_size(&key) + value.size();
-        self.held[group] = Some(Held { key, value });
+        self.held[group] = Some(GroupPick { key, value });
         Ok(())
     }
 
-    fn take(&mut self, emit_to: EmitTo) -> Vec<Option<Held<O::Key>>> {
+    fn take(&mut self, emit_to: EmitTo) -> Vec<Option<GroupPick<O::Key>>> {
         let taken = emit_to.take_needed(&mut self.held);
         self.best.truncate(self.held.len());
         let sizes = taken.iter().flatten().map(|held| O::heap_size(&held.key) + held.value.size());
@@ -89,7 +89,7 @@ impl<O: OrderKeys> PickGroups<O> {
         taken
     }
 
-    fn values(&self, taken: &[Option<Held<O::Key>>]) -> Result<ArrayRef> {
+    fn values(&self, taken: &[Option<GroupPick<O::Key>>]) -> Result<ArrayRef> {
         if taken.is_empty() {
             return Ok(new_empty_array(&self.of));
         }
@@ -157,7 +157,7 @@ impl<O: OrderKeys> GroupsAccumulator for PickGroups<O> {
 
     fn size(&self) -> usize {
         size_of_val(self)
-            + self.held.capacity() * size_of::<Option<Held<O::Key>>>()
+            + self.held.capacity() * size_of::<Option<GroupPick<O::Key>>>()
             + self.best.capacity() * size_of::<usize>()
             + self.heap_size
     }

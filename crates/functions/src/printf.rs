@@ -24,20 +24,21 @@ const WIDTH_MAX: usize = 256;
 
 /// The scalar functions `printf` and `format`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Formatted {
+pub(super) struct FormatFunction {
     name: &'static str,
     signature: Signature,
 }
 
-impl Formatted {
-    pub(super) fn all() -> [Formatted; 2] {
-        ["printf", "format"].map(|name| Formatted { name, signature: Signature::user_defined(Volatility::Immutable) })
+impl FormatFunction {
+    pub(super) fn all() -> [FormatFunction; 2] {
+        ["printf", "format"]
+            .map(|name| FormatFunction { name, signature: Signature::user_defined(Volatility::Immutable) })
     }
 }
 
 /// Text, or a value by a specification.
 #[derive(Debug, PartialEq)]
-enum Piece {
+enum FormatPart {
     Text(String),
     Value(usize, Spec),
 }
@@ -73,7 +74,7 @@ impl Default for Spec {
     }
 }
 
-impl ScalarUDFImpl for Formatted {
+impl ScalarUDFImpl for FormatFunction {
     fn name(&self) -> &str {
         self.name
     }
@@ -111,7 +112,7 @@ impl ScalarUDFImpl for Formatted {
         let rows = if is_scalar { 1 } else { rows };
         let values = values.iter().map(|value| value.to_array(rows)).collect::<Result<Vec<ArrayRef>>>()?;
         for piece in &pieces {
-            if let Piece::Value(number, _) = piece
+            if let FormatPart::Value(number, _) = piece
                 && *number >= values.len()
             {
                 return exec_err!("{}: the format '{format}' asks for more values than there are", self.name);
@@ -125,8 +126,8 @@ impl ScalarUDFImpl for Formatted {
             }
             for piece in &pieces {
                 let piece = match piece {
-                    Piece::Text(text) => written.write_str(text),
-                    Piece::Value(number, spec) => written.write_str(&value_of(&values[*number], row, spec)?),
+                    FormatPart::Text(text) => written.write_str(text),
+                    FormatPart::Value(number, spec) => written.write_str(&value_of(&values[*number], row, spec)?),
                 };
                 if piece.is_err() {
                     return exec_err!("{} can't be written", self.name);
@@ -308,7 +309,7 @@ fn precision(characters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Resul
     }
 }
 
-fn pieces_of_c(format: &str) -> Result<Vec<Piece>> {
+fn pieces_of_c(format: &str) -> Result<Vec<FormatPart>> {
     let (mut pieces, mut plain) = (Vec::new(), String::new());
     let mut next = 0;
     let mut characters = format.chars().peekable();
@@ -342,15 +343,15 @@ fn pieces_of_c(format: &str) -> Result<Vec<Piece>> {
         if spec.kind == Some('s') && spec.align.is_none() {
             spec.align = Some('>');
         }
-        pieces.push(Piece::Text(std::mem::take(&mut plain)));
-        pieces.push(Piece::Value(next, spec));
+        pieces.push(FormatPart::Text(std::mem::take(&mut plain)));
+        pieces.push(FormatPart::Value(next, spec));
         next += 1;
     }
-    pieces.push(Piece::Text(plain));
+    pieces.push(FormatPart::Text(plain));
     Ok(pieces)
 }
 
-fn pieces_of_python(format: &str) -> Result<Vec<Piece>> {
+fn pieces_of_python(format: &str) -> Result<Vec<FormatPart>> {
     let (mut pieces, mut plain) = (Vec::new(), String::new());
     let mut next = 0;
     let mut characters = format.chars().peekable();
@@ -373,14 +374,14 @@ fn pieces_of_python(format: &str) -> Result<Vec<Piece>> {
                 if characters.next() != Some('}') {
                     return exec_err!("the format '{format}' has braces that aren't understood: write {{{{ for a {{");
                 }
-                pieces.push(Piece::Text(std::mem::take(&mut plain)));
-                pieces.push(Piece::Value(place, spec));
+                pieces.push(FormatPart::Text(std::mem::take(&mut plain)));
+                pieces.push(FormatPart::Value(place, spec));
             }
             '}' => return exec_err!("the format '{format}' has a }} without a {{: write }}}}"),
             other => plain.push(other),
         }
     }
-    pieces.push(Piece::Text(plain));
+    pieces.push(FormatPart::Text(plain));
     Ok(pieces)
 }
 

@@ -75,7 +75,7 @@ impl RowOrderRule {
         if !aggregate.aggr_expr.iter().any(has_ordered_call) {
             return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
         }
-        let Some((input, order)) = Carrier::new(&*self.tables).carry(&aggregate.input)? else {
+        let Some((input, order)) = OrderCarrier::new(&*self.tables).carry(&aggregate.input)? else {
             return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
         };
         let aggr_expr = aggregate.aggr_expr.into_iter().map(|call| add_order(call, &order)).collect::<Result<_>>()?;
@@ -124,7 +124,7 @@ fn add_order(expr: Expr, order: &[SortExpr]) -> Result<Expr> {
 }
 
 /// A plan whose rows carry the order that they have.
-pub struct Ordered {
+pub struct OrderedPlan {
     /// The plan with the columns of the order behind its own.
     pub plan: LogicalPlan,
     /// Keys over the output of `plan`.
@@ -137,16 +137,16 @@ pub struct Ordered {
 ///
 /// # Errors
 /// If the table cannot be asked.
-pub fn carry_order(tables: &dyn RowOrder, plan: &LogicalPlan) -> Result<Ordered> {
-    let mut carrier = Carrier::new(tables);
+pub fn carry_order(tables: &dyn RowOrder, plan: &LogicalPlan) -> Result<OrderedPlan> {
+    let mut carrier = OrderCarrier::new(tables);
     Ok(match carrier.carry(plan)? {
-        Some((plan, order)) => Ordered { plan, order, is_complete: carrier.is_numbered },
-        None => Ordered { plan: plan.clone(), order: Vec::new(), is_complete: false },
+        Some((plan, order)) => OrderedPlan { plan, order, is_complete: carrier.is_numbered },
+        None => OrderedPlan { plan: plan.clone(), order: Vec::new(), is_complete: false },
     })
 }
 
 /// Carries the row order of a scan up to the input of an aggregate.
-struct Carrier<'a> {
+struct OrderCarrier<'a> {
     tables: &'a dyn RowOrder,
     /// How many columns projections have been given, so that each gets a name of its own.
     columns: usize,
@@ -154,9 +154,9 @@ struct Carrier<'a> {
     is_numbered: bool,
 }
 
-impl<'a> Carrier<'a> {
-    fn new(tables: &'a dyn RowOrder) -> Carrier<'a> {
-        Carrier { tables, columns: 0, is_numbered: false }
+impl<'a> OrderCarrier<'a> {
+    fn new(tables: &'a dyn RowOrder) -> OrderCarrier<'a> {
+        OrderCarrier { tables, columns: 0, is_numbered: false }
     }
 
     /// The same plan with the columns of the row order, and the sort keys over its output.

@@ -7,7 +7,7 @@
 
 /// A function of all values, which are numbers. There is at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Shape {
+pub(super) enum ShapeStatistic {
     Skewness,
     Kurtosis,
     KurtosisPop,
@@ -15,32 +15,32 @@ pub(super) enum Shape {
     GeometricMean,
 }
 
-impl Shape {
+impl ShapeStatistic {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Shape::Skewness => "skewness",
-            Shape::Kurtosis => "kurtosis",
-            Shape::KurtosisPop => "kurtosis_pop",
-            Shape::Product => "product",
-            Shape::GeometricMean => "geomean",
+            ShapeStatistic::Skewness => "skewness",
+            ShapeStatistic::Kurtosis => "kurtosis",
+            ShapeStatistic::KurtosisPop => "kurtosis_pop",
+            ShapeStatistic::Product => "product",
+            ShapeStatistic::GeometricMean => "geomean",
         }
     }
 
     pub(super) fn of(self, values: &[f64]) -> Option<f64> {
         let n = values.len() as f64;
         match self {
-            Shape::Product => Some(values.iter().product()),
-            Shape::GeometricMean => Some((values.iter().map(|value| value.ln()).sum::<f64>() / n).exp()),
-            Shape::Skewness => {
+            ShapeStatistic::Product => Some(values.iter().product()),
+            ShapeStatistic::GeometricMean => Some((values.iter().map(|value| value.ln()).sum::<f64>() / n).exp()),
+            ShapeStatistic::Skewness => {
                 let [second, third, _] = moments(values);
                 let bias = (n * (n - 1.0)).sqrt() / (n - 2.0);
                 (values.len() > 2 && differs(second)).then(|| bias * third / second.powf(1.5))
             }
-            Shape::KurtosisPop => {
+            ShapeStatistic::KurtosisPop => {
                 let [second, _, fourth] = moments(values);
                 (values.len() > 1 && differs(second)).then(|| fourth / (second * second) - 3.0)
             }
-            Shape::Kurtosis => {
+            ShapeStatistic::Kurtosis => {
                 let [second, _, fourth] = moments(values);
                 let inner = (n + 1.0) * fourth / (second * second) - 3.0 * (n - 1.0);
                 (values.len() > 3 && differs(second)).then(|| (n - 1.0) * inner / ((n - 2.0) * (n - 3.0)))
@@ -83,11 +83,11 @@ mod tests {
 
     #[test]
     fn values_that_are_the_same_have_no_shape() {
-        for shape in [Shape::Skewness, Shape::Kurtosis, Shape::KurtosisPop] {
+        for shape in [ShapeStatistic::Skewness, ShapeStatistic::Kurtosis, ShapeStatistic::KurtosisPop] {
             assert_eq!(shape.of(&[1.5; 5]), None);
             assert_eq!(shape.of(&[1.5]), None);
         }
-        assert!(Shape::Kurtosis.of(&[1.0, 2.0, f64::NAN, 3.0]).is_some_and(f64::is_nan));
+        assert!(ShapeStatistic::Kurtosis.of(&[1.0, 2.0, f64::NAN, 3.0]).is_some_and(f64::is_nan));
         assert!((entropy([2, 2].into_iter()) - 1.0).abs() < 1e-12);
     }
 }

@@ -190,7 +190,7 @@ impl ScalarUDFImpl for SpanArithmetic {
 
 impl SpanArithmetic {
     fn of(&self, spans: &ArrayRef, numbers: &ArrayRef) -> Result<ArrayRef> {
-        let number = Numbers::of(numbers, self.kind)?;
+        let number = NumberColumn::of(numbers, self.kind)?;
         if spans.data_type() == &DURATION {
             let values = spans.as_primitive::<DurationNanosecondType>().iter().enumerate();
             let values = values.map(|(row, span)| match (span, number.at(row)?) {
@@ -209,31 +209,31 @@ impl SpanArithmetic {
 }
 
 /// The numbers of a column, and what is done by them.
-enum Numbers<'a> {
+enum NumberColumn<'a> {
     Whole(&'a Int64Array, Kind),
     Floats(&'a Float64Array, Kind),
 }
 
-impl Numbers<'_> {
-    fn of(numbers: &ArrayRef, kind: Kind) -> Result<Numbers<'_>> {
+impl NumberColumn<'_> {
+    fn of(numbers: &ArrayRef, kind: Kind) -> Result<NumberColumn<'_>> {
         match numbers.data_type() {
-            DataType::Int64 => Ok(Numbers::Whole(numbers.as_primitive::<Int64Type>(), kind)),
-            DataType::Float64 => Ok(Numbers::Floats(numbers.as_primitive::<Float64Type>(), kind)),
+            DataType::Int64 => Ok(NumberColumn::Whole(numbers.as_primitive::<Int64Type>(), kind)),
+            DataType::Float64 => Ok(NumberColumn::Floats(numbers.as_primitive::<Float64Type>(), kind)),
             other => exec_err!("a span of time by a {other}"),
         }
     }
 
-    fn at(&self, row: usize) -> Result<Option<By>> {
+    fn at(&self, row: usize) -> Result<Option<SpanFactor>> {
         use arrow::array::Array;
         Ok(match self {
-            Numbers::Whole(numbers, _) if numbers.is_null(row) => None,
-            Numbers::Floats(numbers, _) if numbers.is_null(row) => None,
-            Numbers::Whole(numbers, Kind::Times) => Some(By::Times(i128::from(numbers.value(row)))),
-            Numbers::Whole(numbers, Kind::Over) if numbers.value(row) == 0 => return by_zero(),
-            Numbers::Whole(numbers, Kind::Over) => Some(By::Over(i128::from(numbers.value(row)))),
-            Numbers::Floats(numbers, Kind::Times) => Some(By::Factor(numbers.value(row))),
-            Numbers::Floats(numbers, Kind::Over) if numbers.value(row) == 0.0 => return by_zero(),
-            Numbers::Floats(numbers, Kind::Over) => Some(By::Part(numbers.value(row))),
+            NumberColumn::Whole(numbers, _) if numbers.is_null(row) => None,
+            NumberColumn::Floats(numbers, _) if numbers.is_null(row) => None,
+            NumberColumn::Whole(numbers, Kind::Times) => Some(SpanFactor::Times(i128::from(numbers.value(row)))),
+            NumberColumn::Whole(numbers, Kind::Over) if numbers.value(row) == 0 => return by_zero(),
+            NumberColumn::Whole(numbers, Kind::Over) => Some(SpanFactor::Over(i128::from(numbers.value(row)))),
+            NumberColumn::Floats(numbers, Kind::Times) => Some(SpanFactor::Factor(numbers.value(row))),
+            NumberColumn::Floats(numbers, Kind::Over) if numbers.value(row) == 0.0 => return by_zero(),
+            NumberColumn::Floats(numbers, Kind::Over) => Some(SpanFactor::Part(numbers.value(row))),
         })
     }
 }
@@ -244,20 +244,20 @@ fn by_zero<T>() -> Result<T> {
 
 /// What is done to a span.
 #[derive(Debug, Clone, Copy)]
-enum By {
+enum SpanFactor {
     Times(i128),
     Over(i128),
     Factor(f64),
     Part(f64),
 }
 
-impl By {
+impl SpanFactor {
     fn nanoseconds(self, span: i64) -> Result<i64> {
         let whole = i128::from(span);
         fit(match self {
-            By::Times(number) => whole * number,
-            By::Over(number) => whole / number,
-            By::Factor(_) | By::Part(_) => rounded(self.float(whole))?,
+            SpanFactor::Times(number) => whole * number,
+            SpanFactor::Over(number) => whole / number,
+            SpanFactor::Factor(_) | SpanFactor::Part(_) => rounded(self.float(whole))?,
         })
     }
 
@@ -265,12 +265,12 @@ impl By {
         let (months, days) = (i128::from(span.months), i128::from(span.days));
         let nanoseconds = i128::from(span.nanoseconds);
         let [months, days, nanoseconds] = match self {
-            By::Times(number) => [months * number, days * number, nanoseconds * number],
-            By::Over(number) => {
+            SpanFactor::Times(number) => [months * number, days * number, nanoseconds * number],
+            SpanFactor::Over(number) => {
                 let days = days + DAYS_OF_MONTH * (months % number);
                 [months / number, days / number, (nanoseconds + DAY_NS * (days % number)) / number]
             }
-            By::Factor(_) | By::Part(_) => {
+            SpanFactor::Factor(_) | SpanFactor::Part(_) => {
                 let all_months = self.float(months);
                 let all_days = self.float(days) + all_months.fract() * 30.0;
                 // The part of a day to the microsecond: floats have no exact tenth of a month.
@@ -285,10 +285,10 @@ impl By {
     #[expect(clippy::cast_precision_loss, reason = "a span by a float is a float")]
     fn float(self, whole: i128) -> f64 {
         match self {
-            By::Times(number) => (whole * number) as f64,
-            By::Over(number) => (whole / number) as f64,
-            By::Factor(factor) => whole as f64 * factor,
-            By::Part(part) => whole as f64 / part,
+            SpanFactor::Times(number) => (whole * number) as f64,
+            SpanFactor::Over(number) => (whole / number) as f64,
+            SpanFactor::Factor(factor) => whole as f64 * factor,
+            SpanFactor::Part(part) => whole as f64 / part,
         }
     }
 }
@@ -391,18 +391,18 @@ mod tests {
     #[test]
     fn what_a_part_of_a_month_leaves_goes_to_days_and_time() {
         let half_a_day = 43_200_000_000_000;
-        assert_eq!(By::Over(2).interval(interval(1, 3, 0)).unwrap(), interval(0, 16, half_a_day));
-        assert_eq!(By::Factor(1.5).interval(interval(1, 0, 0)).unwrap(), interval(1, 15, 0));
-        assert_eq!(By::Factor(1.1).interval(interval(1, 0, 0)).unwrap(), interval(1, 3, 0));
-        assert_eq!(By::Times(-2).interval(interval(1, 1, 1)).unwrap(), interval(-2, -2, -2));
-        assert_eq!(By::Over(7).interval(interval(0, 1, 0)).unwrap(), interval(0, 0, 12_342_857_142_857));
+        assert_eq!(SpanFactor::Over(2).interval(interval(1, 3, 0)).unwrap(), interval(0, 16, half_a_day));
+        assert_eq!(SpanFactor::Factor(1.5).interval(interval(1, 0, 0)).unwrap(), interval(1, 15, 0));
+        assert_eq!(SpanFactor::Factor(1.1).interval(interval(1, 0, 0)).unwrap(), interval(1, 3, 0));
+        assert_eq!(SpanFactor::Times(-2).interval(interval(1, 1, 1)).unwrap(), interval(-2, -2, -2));
+        assert_eq!(SpanFactor::Over(7).interval(interval(0, 1, 0)).unwrap(), interval(0, 0, 12_342_857_142_857));
     }
 
     #[test]
     fn what_does_not_fit_is_an_error() {
-        assert!(By::Times(2).nanoseconds(i64::MAX).is_err());
-        assert!(By::Factor(f64::NAN).nanoseconds(1).is_err());
-        assert!(By::Times(3).interval(interval(i32::MAX, 0, 0)).is_err());
-        assert_eq!(By::Over(-2).nanoseconds(5).unwrap(), -2);
+        assert!(SpanFactor::Times(2).nanoseconds(i64::MAX).is_err());
+        assert!(SpanFactor::Factor(f64::NAN).nanoseconds(1).is_err());
+        assert!(SpanFactor::Times(3).interval(interval(i32::MAX, 0, 0)).is_err());
+        assert_eq!(SpanFactor::Over(-2).nanoseconds(5).unwrap(), -2);
     }
 }

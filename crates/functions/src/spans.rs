@@ -37,15 +37,15 @@ enum Kind {
 
 /// The scalar functions of this file.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Span {
+pub(super) struct SpanFunction {
     name: &'static str,
     aliases: Vec<String>,
     kind: Kind,
     signature: Signature,
 }
 
-impl Span {
-    pub(super) fn all() -> Vec<Span> {
+impl SpanFunction {
+    pub(super) fn all() -> Vec<SpanFunction> {
         let kinds = [
             ("to_millennia", Kind::Months(12_000)),
             ("to_centuries", Kind::Months(1_200)),
@@ -64,7 +64,7 @@ impl Span {
             ("date_sub", Kind::DateSub),
             ("make_timestamp", Kind::MakeTimestamp),
         ];
-        let span = |(name, kind): (&'static str, Kind)| Span {
+        let span = |(name, kind): (&'static str, Kind)| SpanFunction {
             name,
             aliases: if kind == Kind::DateSub { vec!["datesub".to_owned()] } else { Vec::new() },
             kind,
@@ -78,7 +78,7 @@ fn is_time(given: &DataType) -> bool {
     matches!(given, DataType::Timestamp(_, _) | DataType::Date32 | DataType::Date64 | DataType::Null) || is_text(given)
 }
 
-impl ScalarUDFImpl for Span {
+impl ScalarUDFImpl for SpanFunction {
     fn name(&self) -> &str {
         self.name
     }

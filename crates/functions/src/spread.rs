@@ -26,7 +26,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF, Signature, Volatility,
 };
 
-use crate::corrected::corrected;
+use crate::corrected_aggregates::corrected;
 
 /// `dev`, `sdev`, `svar`, `med`, `cor`, `cov` and `scov`.
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
@@ -36,7 +36,7 @@ pub(super) fn aggregates() -> Vec<AggregateUDF> {
         named(stddev_pop_udaf(), "dev"),
         named(stddev_udaf(), "sdev"),
         named(var_samp_udaf(), "svar"),
-        AggregateUDF::from(Med::new()),
+        AggregateUDF::from(FloatMedian::new()),
         named(corr_udaf(), "cor"),
         named(covar_pop_udaf(), "cov"),
         named(covar_samp_udaf(), "scov"),
@@ -45,18 +45,18 @@ pub(super) fn aggregates() -> Vec<AggregateUDF> {
 
 /// DataFusion's median, over `Float64`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Med {
+struct FloatMedian {
     signature: Signature,
     median: Arc<AggregateUDF>,
 }
 
-impl Med {
+impl FloatMedian {
     fn new() -> Self {
         Self { signature: Signature::user_defined(Volatility::Immutable), median: median_udaf() }
     }
 }
 
-impl AggregateUDFImpl for Med {
+impl AggregateUDFImpl for FloatMedian {
     fn name(&self) -> &str {
         "med"
     }

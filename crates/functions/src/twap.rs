@@ -108,7 +108,7 @@ impl AggregateUDFImpl for Twap {
 
 /// One row of a group.
 #[derive(Debug, Clone)]
-struct Standing<K> {
+struct PriceRow<K> {
     time: i64,
     key: K,
     price: f64,
@@ -118,7 +118,7 @@ struct Standing<K> {
 #[derive(Debug)]
 struct TwapAccumulator<O: OrderKeys> {
     keys: O,
-    rows: Vec<Standing<O::Key>>,
+    rows: Vec<PriceRow<O::Key>>,
     /// Σ price · time stood of the first `added` rows, which are in order.
     area: f64,
     added: usize,
@@ -133,12 +133,12 @@ impl<O: OrderKeys> TwapAccumulator<O> {
 
     fn push(&mut self, time: i64, key: O::Key, price: f64) {
         self.heap_size += O::heap_size(&key);
-        self.rows.push(Standing { time, key, price });
+        self.rows.push(PriceRow { time, key, price });
     }
 
     /// Sorts if need be, and adds up what isn't yet.
     fn add_up(&mut self) {
-        let place = |row: &Standing<O::Key>| (row.time, row.key.clone());
+        let place = |row: &PriceRow<O::Key>| (row.time, row.key.clone());
         let from = self.added.saturating_sub(1);
         if !self.rows[from..].is_sorted_by_key(place) {
             // Stable: rows without a difference in their keys stay as they came.
@@ -186,7 +186,7 @@ impl<O: OrderKeys> Accumulator for TwapAccumulator<O> {
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.rows.capacity() * size_of::<Standing<O::Key>>() + self.heap_size
+        size_of_val(self) + self.rows.capacity() * size_of::<PriceRow<O::Key>>() + self.heap_size
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {

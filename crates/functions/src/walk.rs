@@ -8,7 +8,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
 type Visit<'a, 'n, N> = &'a mut dyn FnMut(&'n N) -> Result<TreeNodeRecursion>;
-type Rewrite<'a, N> = &'a mut dyn FnMut(N) -> Result<Transformed<N>>;
+type NodeRewrite<'a, N> = &'a mut dyn FnMut(N) -> Result<Transformed<N>>;
 
 /// The walks of [`TreeNode`].
 #[expect(missing_docs, reason = "they are those of the same names")]
@@ -59,17 +59,17 @@ fn apply_children<'n, N: TreeNode>(node: &'n N, visit: Visit<'_, 'n, N>) -> Resu
 }
 
 #[inline(never)]
-fn map_children<N: TreeNode>(node: N, rewrite: Rewrite<'_, N>) -> Result<Transformed<N>> {
+fn map_children<N: TreeNode>(node: N, rewrite: NodeRewrite<'_, N>) -> Result<Transformed<N>> {
     TreeNode::map_children(node, rewrite)
 }
 
 #[inline(never)]
-fn transform_down<N: TreeNode>(node: N, rewrite: Rewrite<'_, N>) -> Result<Transformed<N>> {
+fn transform_down<N: TreeNode>(node: N, rewrite: NodeRewrite<'_, N>) -> Result<Transformed<N>> {
     TreeNode::transform_down(node, rewrite)
 }
 
 #[inline(never)]
-fn transform_up<N: TreeNode>(node: N, rewrite: Rewrite<'_, N>) -> Result<Transformed<N>> {
+fn transform_up<N: TreeNode>(node: N, rewrite: NodeRewrite<'_, N>) -> Result<Transformed<N>> {
     TreeNode::transform_up(node, rewrite)
 }
 
@@ -132,16 +132,16 @@ fn walk_expressions(
 }
 
 #[inline(never)]
-fn rewrite_steps_up(plan: LogicalPlan, rewrite: Rewrite<'_, LogicalPlan>) -> Result<Transformed<LogicalPlan>> {
+fn rewrite_steps_up(plan: LogicalPlan, rewrite: NodeRewrite<'_, LogicalPlan>) -> Result<Transformed<LogicalPlan>> {
     plan.transform_up_with_subqueries(rewrite)
 }
 
 #[inline(never)]
-fn rewrite_steps_down(plan: LogicalPlan, rewrite: Rewrite<'_, LogicalPlan>) -> Result<Transformed<LogicalPlan>> {
+fn rewrite_steps_down(plan: LogicalPlan, rewrite: NodeRewrite<'_, LogicalPlan>) -> Result<Transformed<LogicalPlan>> {
     plan.transform_down_with_subqueries(rewrite)
 }
 
 #[inline(never)]
-fn rewrite_expressions(plan: LogicalPlan, rewrite: Rewrite<'_, Expr>) -> Result<Transformed<LogicalPlan>> {
+fn rewrite_expressions(plan: LogicalPlan, rewrite: NodeRewrite<'_, Expr>) -> Result<Transformed<LogicalPlan>> {
     plan.map_expressions(rewrite)
 }

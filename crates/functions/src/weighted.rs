@@ -23,7 +23,7 @@ use crate::frame_fold::FrameFold;
 
 /// One of the weighted aggregates.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Weighted {
+pub(super) struct WeightedAggregate {
     name: &'static str,
     /// Which of the two arguments is the weight.
     weight: usize,
@@ -31,7 +31,7 @@ pub(super) struct Weighted {
     signature: Signature,
 }
 
-impl Weighted {
+impl WeightedAggregate {
     pub(super) fn vwap() -> Self {
         Self::new("vwap", 1, true)
     }
@@ -60,7 +60,7 @@ impl Weighted {
     }
 }
 
-impl AggregateUDFImpl for Weighted {
+impl AggregateUDFImpl for WeightedAggregate {
     fn name(&self) -> &str {
         self.name
     }

@@ -28,7 +28,7 @@ pub(crate) fn raw(file: &InputFile) -> Result<Box<dyn Read + Send>> {
     })
 }
 
-struct Tap {
+struct HashingReader {
     inner: Box<dyn Read + Send>,
     count: Arc<AtomicU64>,
     hasher: Option<SharedHasher>,
@@ -37,7 +37,7 @@ struct Tap {
 /// A hasher and how many bytes it has seen.
 type SharedHasher = Arc<Mutex<(blake3::Hasher, u64)>>;
 
-impl Read for Tap {
+impl Read for HashingReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(buffer)?;
         self.count.fetch_add(n as u64, Ordering::Relaxed);
@@ -91,7 +91,8 @@ impl Stream {
     /// Opens a file. `count` is raised by the on-disk bytes as they are read.
     pub fn open(file: &InputFile, count: Arc<AtomicU64>) -> Result<Stream> {
         let hasher = known_digest(file).is_none().then(|| Arc::new(Mutex::new((new_hasher(file), 0))));
-        let tap = Tap { inner: raw(file)?, count: Arc::clone(&count), hasher: hasher.as_ref().map(Arc::clone) };
+        let tap =
+            HashingReader { inner: raw(file)?, count: Arc::clone(&count), hasher: hasher.as_ref().map(Arc::clone) };
         let mut reader: Box<dyn Read + Send> = Box::new(tap);
         let wrong = Error::io("read", &file.path);
         if let Some(member) = &file.member {

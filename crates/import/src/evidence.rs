@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use splay_store::ColumnType;
 
 use crate::csv::number_form::NumberForm;
-use crate::csv::times::{self, Count, Foreign, Spelling};
+use crate::csv::times::{self, DayFirstDate, EpochUnit, Spelling};
 use crate::csv::{numbers, same_name};
 use crate::few_texts::{SAMPLE_ROWS, are_symbols};
 use crate::sniff::{NULL_TOKENS, SYMBOL_NAMES, TIME_NAMES};
@@ -16,7 +16,7 @@ const LEVELS_MAX: i32 = 1024;
 
 /// How values are written, as far as the caller says it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Writing {
+pub(crate) struct ValueFormats {
     /// Patterns of `strftime` for instants, dates and times of day.
     pub formats: Vec<String>,
     pub numbers: Option<NumberForm>,
@@ -32,7 +32,7 @@ pub(crate) struct Evidence {
     float: bool,
     date: bool,
     timestamp: bool,
-    epoch: Option<Count>,
+    epoch: Option<EpochUnit>,
     epoch_possible: bool,
     bytes_max: usize,
     distinct: HashSet<Vec<u8>>,
@@ -49,7 +49,7 @@ pub(crate) struct Evidence {
     /// Whether all are numbers with points and commas, by form.
     separated: [bool; 2],
     /// How dates are written that are in none of the usual forms.
-    foreign: Option<Foreign>,
+    foreign: Option<DayFirstDate>,
     is_foreign: bool,
     example: Vec<u8>,
 }
@@ -84,13 +84,13 @@ impl Default for Evidence {
 
 impl Evidence {
     /// A list or an object as it is written, with the length of a list of numbers.
-    pub fn add_nested(&mut self, text: &[u8], numbers: Option<usize>, writing: &Writing) {
+    pub fn add_nested(&mut self, text: &[u8], numbers: Option<usize>, writing: &ValueFormats) {
         self.nested += 1;
         self.levels = self.levels.zip(numbers).map(|(most, items)| most.max(items));
         self.add(text, true, writing);
     }
 
-    pub fn add(&mut self, text: &[u8], quoted: bool, writing: &Writing) {
+    pub fn add(&mut self, text: &[u8], quoted: bool, writing: &ValueFormats) {
         let token = !quoted && NULL_TOKENS.iter().any(|t| t.as_bytes() == text);
         if text.is_empty() {
             return;
@@ -126,7 +126,7 @@ impl Evidence {
         self.timestamp = self.timestamp && times::written(text).is_some();
         if self.epoch_possible {
             let point = memchr::memchr(b'.', text).unwrap_or(text.len());
-            let unit = numbers::integer(&text[..point]).and_then(Count::guess);
+            let unit = numbers::integer(&text[..point]).and_then(EpochUnit::guess);
             let epoch = unit.filter(|unit| times::count(text, *unit).is_some());
             self.epoch_possible = epoch.is_some() && (self.epoch.is_none() || self.epoch == epoch);
             self.epoch = epoch;
@@ -134,7 +134,7 @@ impl Evidence {
     }
 
     /// The type, and how times are written.
-    pub fn column_type(&self, name: &str, rows: usize, writing: &Writing) -> (ColumnType, Spelling) {
+    pub fn column_type(&self, name: &str, rows: usize, writing: &ValueFormats) -> (ColumnType, Spelling) {
         let time_name = TIME_NAMES.iter().any(|n| same_name(n, name)) || is_timelike(name);
         let symbol_name = SYMBOL_NAMES.iter().any(|n| same_name(n, name));
         let plain = |column_type| (column_type, Spelling::Written);
@@ -186,7 +186,7 @@ impl Evidence {
         plain(if are_symbols { ColumnType::Symbol } else { ColumnType::Text })
     }
 
-    fn add_written(&mut self, text: &[u8], writing: &Writing) {
+    fn add_written(&mut self, text: &[u8], writing: &ValueFormats) {
         if self.example.is_empty() {
             self.example = text.to_vec();
         }
@@ -203,7 +203,7 @@ impl Evidence {
             self.separated[1] = false;
         }
         if self.is_foreign {
-            let merged = Foreign::of(text).and_then(|new| match self.foreign.take() {
+            let merged = DayFirstDate::of(text).and_then(|new| match self.foreign.take() {
                 None => Some(new),
                 Some(before) => before.joined(&new),
             });
@@ -222,7 +222,7 @@ impl Evidence {
         self.is_formatted() && !self.by_format[0] && self.by_format[1]
     }
 
-    fn formatted(&self, writing: &Writing) -> (ColumnType, Spelling) {
+    fn formatted(&self, writing: &ValueFormats) -> (ColumnType, Spelling) {
         match self.by_format {
             [true, ..] => (ColumnType::Timestamp, Spelling::Patterns(writing.formats.clone())),
             [_, true, _] => (ColumnType::Date, Spelling::Written),
@@ -231,7 +231,7 @@ impl Evidence {
     }
 
     /// What would read the values of a column that is taken as text.
-    pub fn hint(&self, name: &str, writing: &Writing) -> Option<String> {
+    pub fn hint(&self, name: &str, writing: &ValueFormats) -> Option<String> {
         let is_text = self.values > 0 && !self.float && !self.timestamp && !self.date && !self.is_formatted();
         if !is_text || self.nested > 0 {
             return None;

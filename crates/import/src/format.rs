@@ -176,7 +176,7 @@ pub(crate) fn batches(file: &InputFile, kind: Kind) -> Result<Batches> {
 
 /// Batches whose decoder may panic.
 pub(crate) fn guarded_batches(file: &InputFile, batches: Batches) -> Batches {
-    Box::new(Guarded { file: file.clone(), batches: Some(batches) })
+    Box::new(GuardedBatches { file: file.clone(), batches: Some(batches) })
 }
 
 /// Runs a decoder of somebody else's. A panic on damaged bytes becomes an error.
@@ -185,12 +185,12 @@ pub(crate) fn guarded<T>(file: &InputFile, decode: impl FnOnce() -> Result<T>) -
         .unwrap_or_else(|_| Err(Error::damaged(&file.name, "the decoder gave up: the file is damaged")))
 }
 
-struct Guarded {
+struct GuardedBatches {
     file: InputFile,
     batches: Option<Batches>,
 }
 
-impl Iterator for Guarded {
+impl Iterator for GuardedBatches {
     type Item = Result<(RecordBatch, f64)>;
 
     fn next(&mut self) -> Option<Self::Item> {

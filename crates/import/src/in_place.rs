@@ -21,7 +21,7 @@ use crate::csv::Source;
 use crate::error::{Error, Result};
 use crate::format::{Kind, batches, detect, guarded, guarded_batches, natural_columns};
 use crate::input::InputFile;
-use crate::plan::{Import, ImportSettings, OnError, Reading, text_columns};
+use crate::plan::{Import, ImportSettings, OnError, ReaderKind, text_columns};
 use crate::report::Block;
 
 /// Bytes of a file for each row, where nothing else is known.
@@ -32,12 +32,12 @@ const ROW_BYTES: u64 = 32;
 pub struct FilesInPlace {
     files: Vec<InputFile>,
     schema: SchemaRef,
-    form: Form,
+    form: FilesForm,
     threads: usize,
 }
 
 #[derive(Debug)]
-enum Form {
+enum FilesForm {
     /// Each file with its metadata.
     Parquet(Vec<ArrowReaderMetadata>),
     Arrow,
@@ -50,7 +50,7 @@ enum Form {
 
 /// A part of the files that is read for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct FileSlice {
     file: usize,
     /// Row groups, of a Parquet file.
     groups: Option<Vec<usize>>,
@@ -68,14 +68,14 @@ pub struct GroupStatistics {
 }
 
 /// How a reading ended before its end.
-enum Ended {
+enum EarlyEnd {
     Failed(Error),
     Left,
 }
 
-impl From<Error> for Ended {
-    fn from(error: Error) -> Ended {
-        Ended::Failed(error)
+impl From<Error> for EarlyEnd {
+    fn from(error: Error) -> EarlyEnd {
+        EarlyEnd::Failed(error)
     }
 }
 
@@ -93,22 +93,22 @@ impl FilesInPlace {
         let (schema, form) = match kind {
             Kind::Parquet => {
                 let metadata = files.iter().map(|file| metadata(file)).collect::<Result<Vec<_>>>()?;
-                (Arc::clone(metadata[0].schema()), Form::Parquet(metadata))
+                (Arc::clone(metadata[0].schema()), FilesForm::Parquet(metadata))
             }
-            Kind::Arrow => (guarded(first, || columnar::schema(first, kind))?, Form::Arrow),
+            Kind::Arrow => (guarded(first, || columnar::schema(first, kind))?, FilesForm::Arrow),
             Kind::Dbn => {
                 let (columns, time) = natural_columns(first, kind, &|_| None)?;
                 let spec = TableSpec::new("files", columns, time.unwrap_or_default(), None);
-                (spec.arrow(), Form::Parsed { spec, source: None })
+                (spec.arrow(), FilesForm::Parsed { spec, source: None })
             }
             Kind::Text(_) | Kind::Json => {
                 let (spec, source) = text_columns(&files, kind, settings)?;
-                (spec.arrow(), Form::Parsed { spec, source: Some(source) })
+                (spec.arrow(), FilesForm::Parsed { spec, source: Some(source) })
             }
         };
         let schema = Arc::new(Schema::new(schema.fields().clone()));
         let found = FilesInPlace { files, schema, form, threads: settings.threads.max(1) };
-        if let Form::Parquet(metadata) = &found.form {
+        if let FilesForm::Parquet(metadata) = &found.form {
             for (file, metadata) in found.files.iter().zip(metadata) {
                 found.places(file, metadata.schema(), None)?;
             }
@@ -130,7 +130,7 @@ impl FilesInPlace {
     /// Rows of all files, where their metadata says it.
     #[must_use]
     pub fn rows(&self) -> Option<u64> {
-        let Form::Parquet(metadata) = &self.form else { return None };
+        let FilesForm::Parquet(metadata) = &self.form else { return None };
         let rows = metadata.iter().map(|file| file.metadata().file_metadata().num_rows());
         Some(rows.map(|rows| u64::try_from(rows).unwrap_or(0)).sum())
     }
@@ -146,7 +146,7 @@ impl FilesInPlace {
     /// where they say nothing.
     #[must_use]
     pub fn statistics(&self, column: &str) -> Option<GroupStatistics> {
-        let Form::Parquet(files) = &self.form else { return None };
+        let FilesForm::Parquet(files) = &self.form else { return None };
         let (mut mins, mut maxes, mut nulls) = (Vec::new(), Vec::new(), Vec::new());
         for file in files {
             let metadata = file.metadata();
@@ -167,22 +167,22 @@ impl FilesInPlace {
     #[must_use]
     pub fn groups(&self) -> usize {
         match &self.form {
-            Form::Parquet(files) => files.iter().map(|file| file.metadata().num_row_groups()).sum(),
-            Form::Arrow | Form::Parsed { .. } => self.files.len(),
+            FilesForm::Parquet(files) => files.iter().map(|file| file.metadata().num_row_groups()).sum(),
+            FilesForm::Arrow | FilesForm::Parsed { .. } => self.files.len(),
         }
     }
 
     /// The row groups (or files) for which `is_wanted` holds, in at most `count` parts.
     #[must_use]
-    pub fn parts(&self, count: usize, is_wanted: impl Fn(usize) -> bool) -> Vec<Vec<Part>> {
+    pub fn parts(&self, count: usize, is_wanted: impl Fn(usize) -> bool) -> Vec<Vec<FileSlice>> {
         let all: Vec<(usize, Option<usize>)> = match &self.form {
-            Form::Parquet(files) => {
+            FilesForm::Parquet(files) => {
                 let groups = |(file, metadata): (usize, &ArrowReaderMetadata)| {
                     (0..metadata.metadata().num_row_groups()).map(move |group| (file, Some(group)))
                 };
                 files.iter().enumerate().flat_map(groups).collect()
             }
-            Form::Arrow | Form::Parsed { .. } => (0..self.files.len()).map(|file| (file, None)).collect(),
+            FilesForm::Arrow | FilesForm::Parsed { .. } => (0..self.files.len()).map(|file| (file, None)).collect(),
         };
         let wanted: Vec<_> = all.into_iter().enumerate().filter(|(at, _)| is_wanted(*at)).map(|(_, one)| one).collect();
         split(wanted.len(), count).map(|range| join(&wanted[range])).collect()
@@ -192,18 +192,18 @@ impl FilesInPlace {
     ///
     /// # Errors
     /// What is wrong with the file, or with the place of a value in it.
-    pub fn read(&self, part: &Part, columns: &[usize], sink: &mut dyn FnMut(RecordBatch) -> bool) -> Result<()> {
+    pub fn read(&self, part: &FileSlice, columns: &[usize], sink: &mut dyn FnMut(RecordBatch) -> bool) -> Result<()> {
         let schema = Arc::new(self.schema.project(columns).map_err(|error| self.misfit(part.file, error.to_string()))?);
         match &self.form {
-            Form::Parquet(metadata) => self.read_parquet(part, &metadata[part.file], &schema, sink),
-            Form::Arrow => self.read_arrow(&self.files[part.file], &schema, sink),
-            Form::Parsed { spec, source } => self.read_parsed(part.file, spec, source.as_ref(), &schema, sink),
+            FilesForm::Parquet(metadata) => self.read_parquet(part, &metadata[part.file], &schema, sink),
+            FilesForm::Arrow => self.read_arrow(&self.files[part.file], &schema, sink),
+            FilesForm::Parsed { spec, source } => self.read_parsed(part.file, spec, source.as_ref(), &schema, sink),
         }
     }
 
     fn read_parquet(
         &self,
-        part: &Part,
+        part: &FileSlice,
         metadata: &ArrowReaderMetadata,
         schema: &SchemaRef,
         sink: &mut dyn FnMut(RecordBatch) -> bool,
@@ -256,19 +256,19 @@ impl FilesInPlace {
                     rule.plan = rule.plan.take().filter(|plan| is_wanted(&plan.name));
                 }
                 spec.columns.retain(|column| is_wanted(&column.name));
-                Reading::Text(source)
+                ReaderKind::Text(source)
             }
-            None => Reading::Binary(Kind::Dbn),
+            None => ReaderKind::Binary(Kind::Dbn),
         };
         let files = vec![self.files[file].clone()];
         let import = Import::of(spec, files, reading, (OnError::Stop, self.threads));
         let ended = import.run(&mut |block: Block| {
             let batch = self.by_name(&self.files[file], &block.batch, schema)?;
-            if sink(batch) { Ok(()) } else { Err(Ended::Left) }
+            if sink(batch) { Ok(()) } else { Err(EarlyEnd::Left) }
         });
         match ended {
-            Ok(_) | Err(Ended::Left) => Ok(()),
-            Err(Ended::Failed(error)) => Err(error),
+            Ok(_) | Err(EarlyEnd::Left) => Ok(()),
+            Err(EarlyEnd::Failed(error)) => Err(error),
         }
     }
 
@@ -320,12 +320,12 @@ fn split(length: usize, count: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Row groups of one file behind each other are one part.
-fn join(of: &[(usize, Option<usize>)]) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
+fn join(of: &[(usize, Option<usize>)]) -> Vec<FileSlice> {
+    let mut parts: Vec<FileSlice> = Vec::new();
     for (file, group) in of {
         match (parts.last_mut(), group) {
-            (Some(Part { file: last, groups: Some(groups) }), Some(group)) if last == file => groups.push(*group),
-            (_, group) => parts.push(Part { file: *file, groups: group.map(|group| vec![group]) }),
+            (Some(FileSlice { file: last, groups: Some(groups) }), Some(group)) if last == file => groups.push(*group),
+            (_, group) => parts.push(FileSlice { file: *file, groups: group.map(|group| vec![group]) }),
         }
     }
     parts

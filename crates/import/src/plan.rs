@@ -13,12 +13,12 @@ use crate::csv::times::{Spelling, Zone};
 use crate::csv::{DateSource, Rule, Source, same_name};
 use crate::decompress::Stream;
 use crate::error::{Error, Result};
-use crate::evidence::Writing;
+use crate::evidence::ValueFormats;
 use crate::few_texts::SAMPLE_ROWS;
 use crate::format::{Kind, detect};
 use crate::input::InputFile;
 use crate::json;
-use crate::recipe::{Others, Recipe};
+use crate::recipe::{OtherColumns, Recipe};
 use crate::roles;
 use crate::sniff::{self, SAMPLE_BYTES, Sample};
 
@@ -83,7 +83,7 @@ pub struct Import {
     /// The table as rows come for it.
     pub(crate) rows: TableSpec,
     pub(crate) files: Vec<InputFile>,
-    pub(crate) reading: Reading,
+    pub(crate) reading: ReaderKind,
     pub(crate) on_error: OnError,
     pub(crate) threads: usize,
     pub(crate) block_bytes: usize,
@@ -94,25 +94,25 @@ pub struct Import {
 }
 
 /// Why reading ended before the last row.
-enum Looked {
+enum SampleEnd {
     Enough,
     Failed,
 }
 
-impl From<Error> for Looked {
-    fn from(_: Error) -> Looked {
-        Looked::Failed
+impl From<Error> for SampleEnd {
+    fn from(_: Error) -> SampleEnd {
+        SampleEnd::Failed
     }
 }
 
-impl From<splay_store::Error> for Looked {
-    fn from(_: splay_store::Error) -> Looked {
-        Looked::Failed
+impl From<splay_store::Error> for SampleEnd {
+    fn from(_: splay_store::Error) -> SampleEnd {
+        SampleEnd::Failed
     }
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Reading {
+pub(crate) enum ReaderKind {
     Text(Source),
     Binary(Kind),
 }
@@ -144,9 +144,9 @@ pub fn plan(
     let (spec, reading) = match kind {
         Kind::Text(_) | Kind::Json => {
             let (spec, source) = plan_text(table, &files, kind, &settings, existing, &mut notes)?;
-            (spec, Reading::Text(source))
+            (spec, ReaderKind::Text(source))
         }
-        kind => (plan_binary(table, first, kind, &settings, existing)?, Reading::Binary(kind)),
+        kind => (plan_binary(table, first, kind, &settings, existing)?, ReaderKind::Binary(kind)),
     };
     spec.validate()?;
     if let Some(start) = settings.day_start.filter(|start| *start != spec.day_start) {
@@ -172,7 +172,7 @@ impl Import {
     pub(crate) fn of(
         spec: TableSpec,
         files: Vec<InputFile>,
-        reading: Reading,
+        reading: ReaderKind,
         (on_error, threads): (OnError, usize),
     ) -> Import {
         let rows = spec.as_read();
@@ -198,7 +198,7 @@ impl Import {
         let looked = trial.run_as_read(&mut |block| {
             let (times, dates) = (block.batch.column(spec.time_position()), block.batch.column(place));
             agree = Some(spec.are_dates(times.as_ref(), dates.as_ref())?);
-            Err(Looked::Enough)
+            Err(SampleEnd::Enough)
         });
         // What is wrong with the files is told when they are read.
         if !agree.unwrap_or(looked.is_ok()) {
@@ -514,7 +514,7 @@ fn text_source(
     existing: Option<&TableSpec>,
     notes: &mut Vec<String>,
 ) -> Result<Source> {
-    let writing = Writing { formats: settings.date_formats.clone(), numbers: settings.numbers };
+    let writing = ValueFormats { formats: settings.date_formats.clone(), numbers: settings.numbers };
     if let Some(recipe) = &settings.recipe {
         let mut source = recipe.source.clone();
         source.header = settings.header.unwrap_or(source.header);
@@ -528,7 +528,7 @@ fn text_source(
                 reason: format!("a recipe says itself how values are written, by {key}"),
             });
         }
-        if recipe.others == Others::Sniff {
+        if recipe.others == OtherColumns::Sniff {
             let (sample, _) = take_sample(files, kind, Some(source.header), &writing)?;
             let known = |name: &str| source.rules.iter().any(|r| r.names.iter().any(|n| same_name(n, name)));
             let mut others: Vec<Rule> =
@@ -593,7 +593,12 @@ fn later_rule(name: &str, column_type: &ColumnType) -> Rule {
 }
 
 /// The first rows of the first files, and whether they begin with a header.
-fn take_sample(files: &[InputFile], kind: Kind, header: Option<bool>, writing: &Writing) -> Result<(Sample, bool)> {
+fn take_sample(
+    files: &[InputFile],
+    kind: Kind,
+    header: Option<bool>,
+    writing: &ValueFormats,
+) -> Result<(Sample, bool)> {
     let mut sample = Sample::new(writing.clone());
     let mut has_header = header;
     for (index, file) in files.iter().take(SAMPLE_FILES_MAX).enumerate() {

@@ -14,24 +14,24 @@ use std::sync::{Arc, Mutex};
 use arrow::array::RecordBatch;
 use splay_store::TableSpec;
 
-use crate::csv::blocks::{Blocks, Cut, TextBlock};
-use crate::csv::parse::{self, Fault, Layout, Parsed};
+use crate::csv::blocks::{BlockBoundary, Blocks, TextBlock};
+use crate::csv::parse::{self, Fault, ParsedBlock, RecordLayout};
 use crate::csv::{Source, TrailerRule, fields};
 use crate::decompress::Stream;
 use crate::error::{Error, Result, excerpt};
 use crate::fit::Fitter;
 use crate::format::{Kind, batches};
 use crate::input::digest;
-use crate::json::{self, parse::Form};
-use crate::plan::{Import, OnError, Reading};
+use crate::json::{self, parse::JsonForm};
+use crate::plan::{Import, OnError, ReaderKind};
 use crate::report::{Block, FileReport, ImportReport, Quarantine};
 
 /// A block for a parser and where its result goes.
 struct Job {
-    layout: Arc<Layout>,
+    layout: Arc<RecordLayout>,
     block: TextBlock,
-    cut: Cut,
-    reply: SyncSender<Result<Parsed, String>>,
+    cut: BlockBoundary,
+    reply: SyncSender<Result<ParsedBlock, String>>,
 }
 
 /// What the caller's thread receives, in input order.
@@ -41,7 +41,7 @@ enum Item {
         lines: u64,
     },
     Text {
-        reply: Receiver<Result<Parsed, String>>,
+        reply: Receiver<Result<ParsedBlock, String>>,
         bytes_read: u64,
     },
     Batch {
@@ -107,8 +107,8 @@ impl Import {
         let mut bytes_before = 0;
         for file in 0..self.files.len() {
             let outcome = match &self.reading {
-                Reading::Text(source) => self.read_text(file, source, &count, jobs, queue),
-                Reading::Binary(kind) => self.read_binary(file, *kind, bytes_before, queue),
+                ReaderKind::Text(source) => self.read_text(file, source, &count, jobs, queue),
+                ReaderKind::Binary(kind) => self.read_binary(file, *kind, bytes_before, queue),
             };
             bytes_before += self.files[file].bytes;
             match outcome {
@@ -133,7 +133,8 @@ impl Import {
     ) -> Result<bool> {
         let input = &self.files[file];
         let mut stream = Stream::open(input, Arc::clone(count))?;
-        let mut blocks = Blocks::new(&mut stream, &input.name, Cut::Records(source.delimiter), self.block_bytes)?;
+        let mut blocks =
+            Blocks::new(&mut stream, &input.name, BlockBoundary::Records(source.delimiter), self.block_bytes)?;
         let mut lines = 0;
         let mut is_empty = false;
         let layout = if source.json {
@@ -212,10 +213,10 @@ fn parse_jobs(work: &Mutex<Receiver<Job>>, stop: bool) {
         let block = &job.block;
         let text = &block.bytes[..block.len];
         let parsed = match job.cut {
-            Cut::Records(_) => parse::parse(&job.layout, &block.bytes, block.len, stop),
-            Cut::Lines => json::parse::parse(&job.layout, text, Form::Lines, stop),
-            Cut::Objects => {
-                let form = Form::Array { first: block.first, last: block.last };
+            BlockBoundary::Records(_) => parse::parse(&job.layout, &block.bytes, block.len, stop),
+            BlockBoundary::Lines => json::parse::parse(&job.layout, text, JsonForm::Lines, stop),
+            BlockBoundary::Objects => {
+                let form = JsonForm::Array { first: block.first, last: block.last };
                 json::parse::parse(&job.layout, text, form, stop)
             }
         };
@@ -245,8 +246,8 @@ impl<'a> Collector<'a> {
             OnError::Quarantine { path } => Some(Quarantine::new(path)),
         };
         let trailer_rule = match &import.reading {
-            Reading::Text(source) => source.trailer.as_ref(),
-            Reading::Binary(_) => None,
+            ReaderKind::Text(source) => source.trailer.as_ref(),
+            ReaderKind::Binary(_) => None,
         };
         let report = ImportReport::default();
         Collector {
@@ -307,7 +308,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Takes the counts and faults of a block; gives its batches.
-    fn take(&mut self, parsed: Parsed) -> Result<Vec<RecordBatch>> {
+    fn take(&mut self, parsed: ParsedBlock) -> Result<Vec<RecordBatch>> {
         self.set_aside(parsed.faults)?;
         if parsed.beyond_trailer || (self.trailer.is_some() && parsed.rows > 0) {
             return Err(self.cut_short("rows follow the line that should be the last"));
@@ -363,8 +364,8 @@ impl<'a> Collector<'a> {
         };
         let Some(place) = rule.rows_field else { return Ok(()) };
         let delimiter = match &self.import.reading {
-            Reading::Text(source) => source.delimiter,
-            Reading::Binary(_) => b',',
+            ReaderKind::Text(source) => source.delimiter,
+            ReaderKind::Binary(_) => b',',
         };
         let counted = fields::record(trailer, 0, delimiter).ok().and_then(|(fields, _)| {
             let text = fields.get(place)?.text.trim_ascii().to_vec();

@@ -10,7 +10,7 @@ use splay_store::ColumnType;
 use crate::csv::columns::ColumnPlan;
 use crate::csv::times::{self, Spelling, Zone};
 use crate::csv::{Rule, fields, numbers, same_name};
-use crate::evidence::{Evidence, Writing};
+use crate::evidence::{Evidence, ValueFormats};
 use crate::few_texts::SAMPLE_ROWS;
 
 /// Bytes of a file that are looked at.
@@ -46,7 +46,7 @@ pub(crate) struct Sample {
     columns: Vec<Evidence>,
     pub rows: usize,
     /// How dates and numbers are written, as far as the caller says it.
-    pub writing: Writing,
+    pub writing: ValueFormats,
 }
 
 /// The delimiter that splits the first lines most evenly.
@@ -62,7 +62,7 @@ pub(crate) fn delimiter(sample: &[u8]) -> u8 {
 }
 
 impl Sample {
-    pub fn new(writing: Writing) -> Sample {
+    pub fn new(writing: ValueFormats) -> Sample {
         Sample { writing, ..Sample::default() }
     }
 

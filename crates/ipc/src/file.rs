@@ -21,17 +21,18 @@ const FOOTER: Error = Error::Damaged("its Arrow footer is damaged; the file may 
 
 /// Where a message is.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct MessageLocation {
     offset: u64,
     header_bytes: u64,
     body_bytes: u64,
 }
 
-impl Place {
-    fn new(block: &ipc::Block, end: u64) -> Result<Place> {
+impl MessageLocation {
+    fn new(block: &ipc::Block, end: u64) -> Result<MessageLocation> {
         let number = |number| u64::try_from(number).map_err(|_| FOOTER);
         let header_bytes = u64::try_from(block.metaDataLength()).map_err(|_| FOOTER)?;
-        let place = Place { offset: number(block.offset())?, header_bytes, body_bytes: number(block.bodyLength())? };
+        let place =
+            MessageLocation { offset: number(block.offset())?, header_bytes, body_bytes: number(block.bodyLength())? };
         let place_end = place.offset.checked_add(place.header_bytes).and_then(|sum| sum.checked_add(place.body_bytes));
         if place_end.is_some_and(|place_end| place_end <= end) { Ok(place) } else { Err(FOOTER) }
     }
@@ -43,7 +44,7 @@ pub struct FileReader<R> {
     source: R,
     messages: Messages,
     schema: SchemaRef,
-    batches: Vec<Place>,
+    batches: Vec<MessageLocation>,
     next: usize,
 }
 
@@ -64,7 +65,7 @@ impl<R: Read + Seek> FileReader<R> {
         let footer = read_exact(&mut source, footer_bytes)?;
         let footer = root_as_footer(&footer).map_err(|_| FOOTER)?;
         let schema = Arc::new(fb_to_schema(footer.schema().ok_or(FOOTER)?));
-        let place = |block| Place::new(block, footer_start);
+        let place = |block| MessageLocation::new(block, footer_start);
         let dictionaries: Vec<_> = footer.dictionaries().into_iter().flatten().map(place).collect::<Result<_>>()?;
         let batches = footer.recordBatches().into_iter().flatten().map(place).collect::<Result<_>>()?;
         let messages = Messages::new(SchemaRef::clone(&schema));
@@ -94,7 +95,7 @@ impl<R: Read + Seek> FileReader<R> {
         self.read(place)?.ok_or(Error::Damaged("a message of rows without rows"))
     }
 
-    fn read(&mut self, place: Place) -> Result<Option<RecordBatch>> {
+    fn read(&mut self, place: MessageLocation) -> Result<Option<RecordBatch>> {
         self.source.seek(SeekFrom::Start(place.offset))?;
         let header = read_exact(&mut self.source, place.header_bytes)?;
         let body = read_exact(&mut self.source, place.body_bytes)?;

@@ -24,5 +24,5 @@ mod writers;
 
 pub use error::{Error, Result};
 pub use simulator::{
-    CryptoSettings, FileFormat, TaqSettings, Written, generate_crypto, generate_taq, generate_write_day,
+    CryptoSettings, FileFormat, TaqSettings, WrittenFile, generate_crypto, generate_taq, generate_write_day,
 };

@@ -20,7 +20,7 @@ mod random;
 mod run;
 
 pub use bytes::Bytes;
-pub use memory::{Counting, Memory, bounded, peak};
+pub use memory::{CountingAllocator, Memory, bounded, peak};
 pub use mutate::Mutator;
 pub use random::Random;
 pub use run::Run;

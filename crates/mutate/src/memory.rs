@@ -14,7 +14,7 @@ thread_local! {
 
 /// The system's allocator, counted.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Counting;
+pub struct CountingAllocator;
 
 fn count(bytes: isize) {
     // A thread that ends has no count any more; what it frees then is of no interest.
@@ -30,7 +30,7 @@ fn signed(bytes: usize) -> isize {
 }
 
 // SAFETY: every call is handed to the system's allocator as it came; counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(signed(layout.size()));
         // SAFETY: as the caller promised.
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[global_allocator]
-    static ALLOCATOR: Counting = Counting;
+    static ALLOCATOR: CountingAllocator = CountingAllocator;
 
     #[test]
     fn a_peak_is_what_was_held_at_once() {

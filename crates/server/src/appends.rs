@@ -28,9 +28,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// An ack that is yet to come.
 #[derive(Debug)]
-pub(crate) struct Awaited(oneshot::Receiver<Result<Ack, IngestError>>);
+pub(crate) struct AckReceiver(oneshot::Receiver<Result<Ack, IngestError>>);
 
-impl Awaited {
+impl AckReceiver {
     pub(crate) async fn ack(self) -> Outcome<Ack> {
         match self.0.await {
             Ok(ack) => Ok(ack?),
@@ -76,7 +76,7 @@ impl Appends {
     ///
     /// # Errors
     /// What refused them at once.
-    pub(crate) async fn submit(&self, append: Append) -> Outcome<Awaited> {
+    pub(crate) async fn submit(&self, append: Append) -> Outcome<AckReceiver> {
         self.submit_made(move |_| Ok(vec![append])).await
     }
 
@@ -88,7 +88,7 @@ impl Appends {
     pub(crate) async fn submit_made(
         &self,
         make: impl FnOnce(&dyn Ingest) -> Outcome<Vec<Append>> + Send + 'static,
-    ) -> Outcome<Awaited> {
+    ) -> Outcome<AckReceiver> {
         let start = Instant::now();
         let closed = |_| Problem::new(Code::Closed, "the server is stopping");
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(closed)?;
@@ -108,7 +108,7 @@ impl Appends {
         }
     }
 
-    fn hand_over(&self, rows: Vec<Append>, start: Instant) -> Outcome<Awaited> {
+    fn hand_over(&self, rows: Vec<Append>, start: Instant) -> Outcome<AckReceiver> {
         let (sender, receiver) = oneshot::channel();
         let (appends, metrics, way) = (self.clone(), Arc::clone(&self.metrics), self.way);
         let class = rows.last().and_then(|append| append.ack).map_or("default", class);
@@ -129,7 +129,7 @@ impl Appends {
             self.note(&problem);
             problem
         })?;
-        Ok(Awaited(receiver))
+        Ok(AckReceiver(receiver))
     }
 
     /// Hands over rows and waits for the ack.

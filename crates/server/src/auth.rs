@@ -24,11 +24,11 @@ const PROTOCOL_TOKEN: &str = "splay.bearer.";
 /// The tokens that are accepted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tokens {
-    tokens: Vec<Known>,
+    tokens: Vec<TokenEntry>,
 }
 
 #[derive(Debug, Clone)]
-struct Known {
+struct TokenEntry {
     name: Arc<str>,
     digest: blake3::Hash,
     roles: Arc<[Role]>,
@@ -61,7 +61,7 @@ impl Tokens {
                 setting: format!("token {:?}", token.name),
                 reason: "blake3 is not a digest of 64 hexadecimal digits; `splay token` makes one".to_owned(),
             })?;
-            Ok(Known { name: Arc::from(token.name), digest, roles: Arc::from(token.roles) })
+            Ok(TokenEntry { name: Arc::from(token.name), digest, roles: Arc::from(token.roles) })
         };
         Ok(Tokens { tokens: tokens.into_iter().map(entry).collect::<Result<_>>()? })
     }
@@ -76,7 +76,7 @@ impl Tokens {
         self.find(token).map(|entry| (Arc::clone(&entry.name), Arc::clone(&entry.roles)))
     }
 
-    fn find(&self, token: &str) -> Option<&Known> {
+    fn find(&self, token: &str) -> Option<&TokenEntry> {
         let digest = blake3::hash(token.as_bytes());
         // Not `find`, which would stop at the first.
         self.tokens.iter().fold(None, |found, entry| if entry.digest == digest { Some(entry) } else { found })

@@ -21,16 +21,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use lru::LruCache;
 use splay_sql::Session;
-use splay_store::{Access, Allowed, Database, Quota, Rights};
+use splay_store::{Access, Database, Quota, Rights, RoleLimit};
 
 pub(crate) use self::caller::{Caller, TableReader};
-use self::caller::{Identity, Proof, User, UserRights};
+use self::caller::{Credential, Identity, User, UserRights};
 use self::passwords::Passwords;
 use crate::audit::Peer;
 use crate::auth::{Credentials, Tokens, credentials};
 use crate::error::Result;
 use crate::http::on_thread;
-use crate::oidc::{Person, SignedInBrowser, Vouched, Vouching, has_form};
+use crate::oidc::{IdentityProvider, ProviderUser, SignedInBrowser, VerifiedIdentity, has_form};
 use crate::problem::{Code, Outcome, Problem};
 use crate::quotas::Quotas;
 use crate::settings::{Auth, Role};
@@ -54,7 +54,7 @@ struct State {
     /// Whether only this machine reaches the server.
     is_local: bool,
     /// The provider that vouches for people, if there is one.
-    vouching: Option<Vouching>,
+    vouching: Option<IdentityProvider>,
     passwords: Passwords,
     rights: Mutex<RightsCache>,
     sessions: Mutex<LruCache<SessionKey, Session>>,
@@ -93,7 +93,7 @@ impl Callers {
         auth: &Auth,
         database: Database,
         is_local: bool,
-        vouching: Option<Vouching>,
+        vouching: Option<IdentityProvider>,
         quotas: Quotas,
     ) -> Result<Callers> {
         let sessions = Mutex::new(LruCache::new(NonZeroUsize::new(SESSIONS_MAX).unwrap_or(NonZeroUsize::MIN)));
@@ -205,7 +205,7 @@ impl Callers {
         }
         if access.has_users() && self.0.passwords.is_right(access, user, password, now()).await? {
             let mark = access.role(user).and_then(|role| role.password.as_ref());
-            let caller = mark.and_then(|known| self.user(access, user, Proof::Password(Arc::from(known.mark()))));
+            let caller = mark.and_then(|known| self.user(access, user, Credential::Password(Arc::from(known.mark()))));
             return caller.ok_or_else(|| Problem::new(Code::Unauthorized, "there is no such user any more"));
         }
         tracing::warn!("a request with an unknown token or a wrong password was refused");
@@ -236,11 +236,11 @@ impl Callers {
             return Some(Caller::new(Identity::Token { name, roles }));
         }
         if let Some((user, mark)) = self.0.passwords.login(token) {
-            return self.user(access, &user, Proof::Password(mark));
+            return self.user(access, &user, Credential::Password(mark));
         }
         let (role, known) = access.user_of_token(token, now())?;
         let is_his = beside.is_none_or(|name| name.is_empty() || name.eq_ignore_ascii_case(&role.name));
-        if is_his { self.user(access, &role.name, Proof::Token(Arc::from(known.blake3.as_str()))) } else { None }
+        if is_his { self.user(access, &role.name, Credential::Token(Arc::from(known.blake3.as_str()))) } else { None }
     }
 
     /// Who those are that show nothing.
@@ -258,7 +258,7 @@ impl Callers {
         let text =
             "a token is needed: Authorization: Bearer TOKEN, or a user's name and password: Authorization: Basic";
         match &self.0.anonymous {
-            Some(name) if access.has_users() => self.user(access, name, Proof::Nothing).ok_or_else(|| {
+            Some(name) if access.has_users() => self.user(access, name, Credential::Nothing).ok_or_else(|| {
                 tracing::error!(
                     role = name,
                     "auth.anonymous names a role that isn't there, has ended or is a superuser"
@@ -270,7 +270,7 @@ impl Callers {
     }
 
     /// The provider that vouches for people, if there is one.
-    pub(crate) fn vouching(&self) -> Option<&Vouching> {
+    pub(crate) fn vouching(&self) -> Option<&IdentityProvider> {
         self.0.vouching.as_ref()
     }
 
@@ -309,12 +309,12 @@ impl Callers {
         Peer::current().note_sign_out(user);
     }
 
-    fn of_vouched(&self, access: &Arc<Access>, vouched: Vouched) -> Outcome<Caller> {
+    fn of_vouched(&self, access: &Arc<Access>, vouched: VerifiedIdentity) -> Outcome<Caller> {
         if !self.0.vouching.as_ref().is_some_and(|vouching| vouching.counts(&vouched, now_seconds())) {
             return unauthorized("the sign-in has ended: sign in again");
         }
         let (name, roles) = (Arc::clone(&vouched.person.name), vouched.person.roles.len());
-        self.user(access, &name, Proof::Provider(vouched)).ok_or_else(|| {
+        self.user(access, &name, Credential::Provider(vouched)).ok_or_else(|| {
             let text = format!(
                 "{name:?} is no user of this database who may log in, and has {roles} roles of it by the provider's groups"
             );
@@ -323,7 +323,7 @@ impl Callers {
     }
 
     /// The rights of somebody whom the provider vouches for: those of the user of his name, or of his roles if nothing has his name.
-    fn vouched_rights(&self, access: &Arc<Access>, person: &Person) -> Option<UserRights> {
+    fn vouched_rights(&self, access: &Arc<Access>, person: &ProviderUser) -> Option<UserRights> {
         if let Some(role) = access.role(&person.name) {
             // Names of the provider differ by case. One that differs by that from a user's isn't his.
             return (*role.name == *person.name && role.may_log_in(now())).then(|| self.rights(access, &role.name))?;
@@ -336,8 +336,8 @@ impl Callers {
     }
 
     /// A user with his rights, if what he has shown counts now.
-    fn user(&self, access: &Arc<Access>, name: &str, proof: Proof) -> Option<Caller> {
-        if let Proof::Provider(vouched) = &proof {
+    fn user(&self, access: &Arc<Access>, name: &str, proof: Credential) -> Option<Caller> {
+        if let Credential::Provider(vouched) = &proof {
             let counts = self.0.vouching.as_ref()?.counts(vouched, now_seconds());
             let known = self.vouched_rights(access, &vouched.person).filter(|_| counts)?;
             let allowance = self.0.quotas.of(name, &known.quotas);
@@ -345,12 +345,12 @@ impl Callers {
         }
         let (role, now) = (access.role(name)?, now());
         let counts = match &proof {
-            Proof::Provider(_) => false,
-            Proof::Nothing => !role.superuser && role.valid_until.is_none_or(|until| now < until),
-            Proof::Password(mark) => {
+            Credential::Provider(_) => false,
+            Credential::Nothing => !role.superuser && role.valid_until.is_none_or(|until| now < until),
+            Credential::Password(mark) => {
                 role.may_log_in(now) && role.password.as_ref().is_some_and(|known| known.mark() == &**mark)
             }
-            Proof::Token(digest) => {
+            Credential::Token(digest) => {
                 let is_it = |token: &&splay_store::AccessToken| {
                     token.blake3 == **digest && token.user.eq_ignore_ascii_case(name)
                 };
@@ -376,7 +376,7 @@ impl Callers {
         &self,
         access: &Arc<Access>,
         key: String,
-        of: impl FnOnce() -> Option<(Rights, BTreeMap<Quota, Allowed>)>,
+        of: impl FnOnce() -> Option<(Rights, BTreeMap<Quota, RoleLimit>)>,
     ) -> Option<UserRights> {
         let mut known = self.0.rights.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, access)) || known.rights.len() >= RIGHTS_MAX {
@@ -434,7 +434,7 @@ impl Callers {
                 session
             }
         };
-        let session = session.as_user(&user.name, matches!(user.proof, Proof::Password(_)));
+        let session = session.as_user(&user.name, matches!(user.proof, Credential::Password(_)));
         let bytes = user.allowance.bound(Quota::StatementBytesMax, session.memory_bytes() as u64);
         Ok(session.with_memory_at_most(bytes))
     }
@@ -442,7 +442,9 @@ impl Callers {
     /// A token by which a user who has shown his password is known until the server ends; of who has shown a token that one.
     pub(crate) fn bearer(&self, caller: &Caller, shown: &str) -> Outcome<String> {
         match &caller.identity {
-            Identity::User(User { name, proof: Proof::Password(mark), .. }) => self.0.passwords.begin_login(name, mark),
+            Identity::User(User { name, proof: Credential::Password(mark), .. }) => {
+                self.0.passwords.begin_login(name, mark)
+            }
             _ => Ok(shown.to_owned()),
         }
     }

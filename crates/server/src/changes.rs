@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use arrow::array::RecordBatch;
-use splay_sql::{Error, InsertRows, Inserted, Result};
+use splay_sql::{Error, InsertOutcome, InsertRows, Result};
 use splay_store::TableSpec;
 
 use crate::ingest::{Append, Ingest, IngestError};
@@ -44,7 +44,7 @@ impl IntoJournal {
 }
 
 impl InsertRows for IntoJournal {
-    fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<Inserted> {
+    fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<InsertOutcome> {
         let (mut batches, mut bytes) = (Vec::new(), 0);
         for batch in rows {
             let batch = batch?;
@@ -60,7 +60,7 @@ impl InsertRows for IntoJournal {
         }
         let schema = spec.arrow();
         if batches.is_empty() {
-            return Ok(Inserted::default());
+            return Ok(InsertOutcome::default());
         }
         let refused = |error: IngestError| Error::Execution { message: error.to_string() };
         let all = arrow::compute::concat_batches(&schema, &batches)
@@ -72,7 +72,7 @@ impl InsertRows for IntoJournal {
         let submitted = self.ingest.submit(vec![Append::new(spec.name.clone(), all)], done);
         submitted.inspect_err(|_| self.allowance.give_back(count)).map_err(refused)?;
         match receiver.recv() {
-            Ok(ack) => ack.map(|ack| Inserted { commit: None, duplicates: ack.duplicate_rows }).map_err(refused),
+            Ok(ack) => ack.map(|ack| InsertOutcome { commit: None, duplicates: ack.duplicate_rows }).map_err(refused),
             Err(_) => Err(Error::Internal { message: "the rows weren't acknowledged".to_owned() }),
         }
     }

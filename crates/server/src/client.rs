@@ -49,7 +49,7 @@ impl std::fmt::Debug for Client {
 
 /// What a server answers.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct HttpAnswer {
     /// Status of HTTP.
     pub status: u16,
     /// The body, most often JSON.
@@ -100,7 +100,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Unreachable`].
-    pub async fn get(&self, path: &str) -> Result<Answer> {
+    pub async fn get(&self, path: &str) -> Result<HttpAnswer> {
         self.request(Method::GET, path, None, Body::empty()).await
     }
 
@@ -108,7 +108,7 @@ impl Client {
     ///
     /// # Errors
     /// Those of [`Client::post`].
-    pub async fn post_json(&self, path: &str, body: Bytes) -> Result<Answer> {
+    pub async fn post_json(&self, path: &str, body: Bytes) -> Result<HttpAnswer> {
         self.request(Method::POST, path, Some("application/json"), Body::from(body)).await
     }
 
@@ -116,7 +116,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Unreachable`]: the body was not taken, or perhaps it was.
-    pub async fn post(&self, path: &str, body: Bytes) -> Result<Answer> {
+    pub async fn post(&self, path: &str, body: Bytes) -> Result<HttpAnswer> {
         self.request(Method::POST, path, None, Body::from(body)).await
     }
 
@@ -126,7 +126,7 @@ impl Client {
         Connection { client: self.clone(), opened: None }
     }
 
-    async fn request(&self, method: Method, path: &str, kind: Option<&str>, body: Body) -> Result<Answer> {
+    async fn request(&self, method: Method, path: &str, kind: Option<&str>, body: Body) -> Result<HttpAnswer> {
         self.exchange(self.head(method, path, kind), body, ANSWER_BYTES_MAX, PATIENCE).await
     }
 
@@ -140,7 +140,7 @@ impl Client {
         body: Body,
         bytes_max: usize,
         patience: Duration,
-    ) -> Result<Answer> {
+    ) -> Result<HttpAnswer> {
         let asked = async {
             let request = head.body(body).map_err(|error| error.to_string())?;
             self.open().await?.send(request, bytes_max).await
@@ -171,15 +171,16 @@ impl Client {
         request
     }
 
-    async fn open(&self) -> Result<Opened, String> {
+    async fn open(&self) -> Result<OpenConnection, String> {
         let connected = TcpStream::connect((self.host.as_str(), self.port));
         let connected = tokio::time::timeout(CONNECT_PATIENCE, connected).await;
         let stream = connected.map_err(|_| "no connection".to_owned())?.map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
         match &self.tls {
-            None => Opened::over(stream).await,
+            None => OpenConnection::over(stream).await,
             Some((connector, name)) => {
-                Opened::over(connector.connect(name.clone(), stream).await.map_err(|error| error.to_string())?).await
+                OpenConnection::over(connector.connect(name.clone(), stream).await.map_err(|error| error.to_string())?)
+                    .await
             }
         }
     }
@@ -189,7 +190,7 @@ impl Client {
 #[derive(Debug)]
 pub struct Connection {
     client: Client,
-    opened: Option<Opened>,
+    opened: Option<OpenConnection>,
 }
 
 impl Connection {
@@ -197,7 +198,13 @@ impl Connection {
     ///
     /// # Errors
     /// [`Error::Unreachable`].
-    pub async fn post_json(&mut self, path: &str, body: Bytes, bytes_max: usize, patience: Duration) -> Result<Answer> {
+    pub async fn post_json(
+        &mut self,
+        path: &str,
+        body: Bytes,
+        bytes_max: usize,
+        patience: Duration,
+    ) -> Result<HttpAnswer> {
         let kept = self.opened.take();
         let client = self.client.clone();
         let request = || {
@@ -223,28 +230,28 @@ impl Connection {
 
 /// A connection with a server. It ends with this.
 #[derive(Debug)]
-struct Opened {
+struct OpenConnection {
     sender: SendRequest<Body>,
     driven: AbortHandle,
 }
 
-impl Drop for Opened {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.driven.abort();
     }
 }
 
-impl Opened {
-    async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Result<Opened, String> {
+impl OpenConnection {
+    async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Result<OpenConnection, String> {
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-        Ok(Opened { sender, driven: tokio::spawn(connection).abort_handle() })
+        Ok(OpenConnection { sender, driven: tokio::spawn(connection).abort_handle() })
     }
 
-    async fn send(&mut self, request: Request<Body>, bytes_max: usize) -> Result<Answer, String> {
+    async fn send(&mut self, request: Request<Body>, bytes_max: usize) -> Result<HttpAnswer, String> {
         let answered = self.sender.send_request(request).await.map_err(|error| error.to_string())?;
         let (head, body) = answered.into_parts();
         let body = to_bytes(Body::new(body), bytes_max).await.map_err(|error| error.to_string())?;
-        Ok(Answer { status: head.status.as_u16(), body })
+        Ok(HttpAnswer { status: head.status.as_u16(), body })
     }
 }
 

@@ -17,8 +17,10 @@ use crate::appends::Appends;
 use crate::audit::Auditor;
 use crate::auth::Tokens;
 use crate::callers::Callers;
-use crate::http::Shared;
-use crate::ingest::{Ack, AckClass, Append, Done, Figure, Ingest, IngestError, SubscribeRequest, Subscription, Update};
+use crate::http::HttpState;
+use crate::ingest::{
+    Ack, AckClass, Append, Ingest, IngestCallback, IngestError, IngestFigure, SubscribeRequest, Subscription, Update,
+};
 use crate::metrics::Metrics;
 use crate::quotas::Quotas;
 use crate::settings::{Auth, Limits, Log};
@@ -27,25 +29,25 @@ use crate::statements::Statements;
 use crate::subscriptions::Subscriptions;
 
 #[global_allocator]
-static ALLOCATOR: splay_mutate::Counting = splay_mutate::Counting;
+static ALLOCATOR: splay_mutate::CountingAllocator = splay_mutate::CountingAllocator;
 
 /// Memory that an input may take.
 pub(crate) const MEMORY: Memory = Memory { fixed: 32 << 20, each: 1 << 10 };
 
 /// What requests share.
-pub(crate) fn shared() -> Arc<Shared> {
+pub(crate) fn shared() -> Arc<HttpState> {
     shared_by(watch::channel(true).1)
 }
 
 /// The same of a server that doesn't stop.
-pub(crate) fn serving() -> Arc<Shared> {
+pub(crate) fn serving() -> Arc<HttpState> {
     // Kept open by nobody: who waits for the stop waits for ever.
     let (sender, stop) = watch::channel(false);
     std::mem::forget(sender);
     shared_by(stop)
 }
 
-fn shared_by(stop: watch::Receiver<bool>) -> Arc<Shared> {
+fn shared_by(stop: watch::Receiver<bool>) -> Arc<HttpState> {
     let limits = Limits {
         statements_max: 0,
         statements_waiting_max: 0,
@@ -56,14 +58,14 @@ fn shared_by(stop: watch::Receiver<bool>) -> Arc<Shared> {
     let database = Database::create_on(Arc::new(FaultStorage::new()), &splay_store::Settings::default());
     let database = database.unwrap_or_else(|error| panic!("{error}"));
     let session = Session::new(database.clone(), SessionSettings::default()).unwrap_or_else(|error| panic!("{error}"));
-    let ingest: Arc<dyn Ingest> = Arc::new(Nowhere);
+    let ingest: Arc<dyn Ingest> = Arc::new(NullIngest);
     let metrics = Arc::new(Metrics::new(Some(Arc::clone(&ingest)), Auditor::default()));
     let queue_bytes_max = limits.subscription_bytes_max;
     let tokens = Tokens::read(&Auth::default()).unwrap_or_else(|error| panic!("{error}"));
     let callers = Callers::new(tokens, &Auth::default(), database.clone(), true, None, Quotas::default());
     let callers = callers.unwrap_or_else(|error| panic!("{error}"));
     let sources = Sources { ingest: Some(Arc::clone(&ingest)), replay: None, database, queue_bytes_max };
-    Arc::new(Shared {
+    Arc::new(HttpState {
         statements: Statements::new(session, limits.clone(), Log::default(), Arc::clone(&metrics)),
         subscriptions: Subscriptions::new(sources, &limits, Arc::clone(&metrics), stop.clone()),
         appends: Some(Appends::new(ingest, Arc::clone(&metrics))),
@@ -83,10 +85,10 @@ pub(crate) fn runtime() -> Runtime {
 
 /// Takes rows and drops them.
 #[derive(Debug)]
-struct Nowhere;
+struct NullIngest;
 
-impl Ingest for Nowhere {
-    fn submit(&self, appends: Vec<Append>, done: Done) -> Result<(), IngestError> {
+impl Ingest for NullIngest {
+    fn submit(&self, appends: Vec<Append>, done: IngestCallback) -> Result<(), IngestError> {
         let class = appends.last().and_then(|append| append.ack).unwrap_or(AckClass::Memory);
         let rows = appends.iter().map(|append| append.rows.num_rows() as u64).sum();
         done(Ok(Ack { sequence: 1, class, rows, duplicate: false, quarantined: 0, duplicate_rows: 0 }));
@@ -98,7 +100,7 @@ impl Ingest for Nowhere {
     }
 
     fn subscribe(&self, _request: SubscribeRequest) -> Result<Box<dyn Subscription>, IngestError> {
-        Ok(Box::new(Nowhere))
+        Ok(Box::new(NullIngest))
     }
 
     fn last_of(&self, _producer: &str) -> Result<Option<u64>, IngestError> {
@@ -111,7 +113,7 @@ impl Ingest for Nowhere {
         true
     }
 
-    fn figures(&self) -> Vec<Figure> {
+    fn figures(&self) -> Vec<IngestFigure> {
         Vec::new()
     }
 
@@ -120,7 +122,7 @@ impl Ingest for Nowhere {
     }
 }
 
-impl Subscription for Nowhere {
+impl Subscription for NullIngest {
     fn next(&mut self, _timeout: Duration) -> Result<Option<Update>, IngestError> {
         Err(IngestError::Closed)
     }

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use splay_capture::{Rejected, Status};
+use splay_capture::{RefusedInput, Status};
 use splay_store::TableSpec;
 
 use crate::audit::Counts;
 use crate::callers::{Caller, Callers};
-use crate::ingest::{Append, Done, Figure, Ingest, IngestError, Producer, SubscribeRequest, Subscription};
+use crate::ingest::{
+    Append, Ingest, IngestCallback, IngestError, IngestFigure, Producer, SubscribeRequest, Subscription,
+};
 use crate::problem::Problem;
 use crate::settings::Role;
 
@@ -19,14 +21,14 @@ pub(crate) struct GuardedIngest {
     ingest: Arc<dyn Ingest>,
     callers: Callers,
     caller: Caller,
-    excess: Excess,
+    excess: ExcessRule,
     /// Whether the last rows were counted for a quota.
     is_counted: AtomicBool,
 }
 
 /// What becomes of rows beyond a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Excess {
+pub(crate) enum ExcessRule {
     /// They are refused, to be sent again.
     Refused,
     /// They are taken, and their sender waits before the next ones: for what has no answers, and for streams.
@@ -42,7 +44,7 @@ fn refused(problem: Problem) -> IngestError {
 }
 
 impl GuardedIngest {
-    pub(crate) fn new(ingest: Arc<dyn Ingest>, callers: Callers, caller: Caller, excess: Excess) -> GuardedIngest {
+    pub(crate) fn new(ingest: Arc<dyn Ingest>, callers: Callers, caller: Caller, excess: ExcessRule) -> GuardedIngest {
         let is_counted = AtomicBool::new(caller.allowance().counts_rows());
         GuardedIngest { ingest, callers, caller, excess, is_counted }
     }
@@ -67,7 +69,7 @@ impl GuardedIngest {
 }
 
 impl Ingest for GuardedIngest {
-    fn submit(&self, appends: Vec<Append>, done: Done) -> Result<(), IngestError> {
+    fn submit(&self, appends: Vec<Append>, done: IngestCallback) -> Result<(), IngestError> {
         let caller = self.caller()?;
         if caller.rights().is_some() {
             for append in &appends {
@@ -81,8 +83,8 @@ impl Ingest for GuardedIngest {
         self.is_counted.store(allowance.counts_rows(), Ordering::Relaxed);
         let rows: u64 = appends.iter().map(|append| append.rows.num_rows() as u64).sum();
         match self.excess {
-            Excess::Paced => allowance.charge_rows(rows),
-            Excess::Refused => {
+            ExcessRule::Paced => allowance.charge_rows(rows),
+            ExcessRule::Refused => {
                 allowance.take_rows(rows).map_err(|problem| self.turned_away(&appends, problem, &counts))?
             }
         }
@@ -151,11 +153,11 @@ impl Ingest for GuardedIngest {
         self.ingest.give_up(producer, through)
     }
 
-    fn rejected(&self) -> Vec<Rejected> {
+    fn rejected(&self) -> Vec<RefusedInput> {
         Vec::new()
     }
 
-    fn figures(&self) -> Vec<Figure> {
+    fn figures(&self) -> Vec<IngestFigure> {
         Vec::new()
     }
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use splay_capture::{Capture, FollowerStatus, Leader, Rejected, ReplicationStatus, Status};
+use splay_capture::{Capture, FollowerStatus, Leader, RefusedInput, ReplicationStatus, Status};
 use splay_store::TableSpec;
 
 pub use splay_capture::{
-    Ack, AckClass, Append, BarRows, Bars, BarsRequest, Clock, Error as IngestError, From, Pace, Producer, Replay,
-    ReplayRequest, ReplaySource, ReplayView, SlowPolicy, Speed, StoredBarRows, SubscribeRequest, SystemClock, Update,
-    UpdateKind,
+    Ack, AckClass, Append, BarRows, Bars, BarsRequest, Clock, Error as IngestError, Pace, Producer, Replay,
+    ReplayRequest, ReplaySource, ReplaySpeed, ReplayView, SlowPolicy, StoredBarRows, SubscribeRequest,
+    SubscriptionStart, SystemClock, Update, UpdateKind,
 };
 
 /// A running subscription.
@@ -27,7 +27,7 @@ pub trait Subscription: Send {
 
 /// A number for `/metrics`.
 #[derive(Debug, Clone)]
-pub struct Figure {
+pub struct IngestFigure {
     /// Name without prefix and suffix: `journal_bytes`.
     pub name: &'static str,
     /// What it counts.
@@ -39,12 +39,12 @@ pub struct Figure {
     /// The number.
     pub value: u64,
     /// What it is of several tables.
-    pub of_several: OfSeveral,
+    pub of_several: FigureFold,
 }
 
 /// What a figure of several tables is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OfSeveral {
+pub enum FigureFold {
     /// All of theirs together.
     Sum,
     /// The lowest of theirs.
@@ -62,7 +62,7 @@ pub enum Replication {
 }
 
 /// Called when an append is done, from any thread.
-pub type Done = Box<dyn FnOnce(Result<Ack, IngestError>) + Send>;
+pub type IngestCallback = Box<dyn FnOnce(Result<Ack, IngestError>) + Send>;
 
 /// What the server needs of capture. Calls block; the server makes them on threads that may.
 pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
@@ -71,7 +71,7 @@ pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
     ///
     /// # Errors
     /// What refused them at once; `done` is then not called.
-    fn submit(&self, appends: Vec<Append>, done: Done) -> Result<(), IngestError>;
+    fn submit(&self, appends: Vec<Append>, done: IngestCallback) -> Result<(), IngestError>;
 
     /// What the table is; none if there is none.
     ///
@@ -144,12 +144,12 @@ pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
     }
 
     /// The newest refusals, oldest first.
-    fn rejected(&self) -> Vec<Rejected> {
+    fn rejected(&self) -> Vec<RefusedInput> {
         Vec::new()
     }
 
     /// Numbers for `/metrics`.
-    fn figures(&self) -> Vec<Figure>;
+    fn figures(&self) -> Vec<IngestFigure>;
 
     /// What the database is among its copies; none if it has none.
     fn replication(&self) -> Option<Replication> {
@@ -182,8 +182,8 @@ pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
 }
 
 /// A figure of no table.
-pub(crate) fn figure(is_counter: bool, name: &'static str, help: &'static str, value: u64) -> Figure {
-    Figure { name, help, is_counter, table: None, value, of_several: OfSeveral::Sum }
+pub(crate) fn figure(is_counter: bool, name: &'static str, help: &'static str, value: u64) -> IngestFigure {
+    IngestFigure { name, help, is_counter, table: None, value, of_several: FigureFold::Sum }
 }
 
 /// Whole seconds in nanoseconds.
@@ -204,7 +204,7 @@ impl Subscription for Replay {
 }
 
 impl Ingest for Capture {
-    fn submit(&self, appends: Vec<Append>, done: Done) -> Result<(), IngestError> {
+    fn submit(&self, appends: Vec<Append>, done: IngestCallback) -> Result<(), IngestError> {
         Capture::submit_together(self, appends, done)
     }
 
@@ -260,11 +260,11 @@ impl Ingest for Capture {
         Capture::give_up(self, producer, through)
     }
 
-    fn rejected(&self) -> Vec<Rejected> {
+    fn rejected(&self) -> Vec<RefusedInput> {
         Capture::rejected(self)
     }
 
-    fn figures(&self) -> Vec<Figure> {
+    fn figures(&self) -> Vec<IngestFigure> {
         let status = Capture::status(self);
         let counter = |name, help, value| figure(true, name, help, value);
         let gauge = |name, help, value| figure(false, name, help, value);
@@ -316,12 +316,13 @@ impl Ingest for Capture {
             status.disk.free_bytes.map(|free| gauge("capture_disk_free_bytes", "Free bytes of the disk", free)),
         );
         for table in status.tables {
-            let of_table = |name, help, value| Figure { table: Some(table.table.clone()), ..gauge(name, help, value) };
+            let of_table =
+                |name, help, value| IngestFigure { table: Some(table.table.clone()), ..gauge(name, help, value) };
             figures.push(of_table("capture_live_rows", "Rows in memory", table.live_rows));
             figures.push(of_table("capture_live_bytes", "Bytes of rows in memory", table.live_bytes));
             let help = "Number of the last batch of which rows were written down";
             let written = of_table("capture_written_sequence", help, table.written_sequence);
-            figures.push(Figure { of_several: OfSeveral::Least, ..written });
+            figures.push(IngestFigure { of_several: FigureFold::Least, ..written });
         }
         figures
     }
@@ -345,7 +346,7 @@ impl Ingest for Capture {
 }
 
 /// What is counted of followers.
-fn replication_figures(status: &ReplicationStatus) -> [Figure; 6] {
+fn replication_figures(status: &ReplicationStatus) -> [IngestFigure; 6] {
     let connected = status.followers.iter().filter(|follower| follower.is_connected).count() as u64;
     [
         figure(false, "replication_epoch", "Epoch of the database; 0 if nobody ever followed it", status.epoch),

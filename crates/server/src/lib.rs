@@ -19,13 +19,14 @@
 //! ```
 
 mod appends;
-mod asks;
 mod audit;
 mod auth;
 mod callers;
+mod cancellation;
+mod capture_metrics;
 mod changes;
 pub mod client;
-mod counted;
+mod counted_bytes;
 mod error;
 mod flight;
 #[cfg(test)]
@@ -34,29 +35,28 @@ mod guarded;
 mod http;
 pub mod ingest;
 mod ipc;
+mod label_sets;
 mod line;
 mod lines;
 mod listen;
 mod machine;
-mod measured;
 mod metrics;
-mod named;
 mod oidc;
-mod opening;
-mod places;
+mod pending_appends;
 mod postgres;
 mod problem;
+mod protocol_detection;
 mod quotas;
 mod refresh;
 pub mod replica;
-mod running;
 mod server;
 pub mod settings;
 mod sources;
+mod statement_slots;
 mod statements;
+mod subscription_requests;
 mod subscriptions;
 mod tls;
-mod waiting;
 
 pub use error::{Error, Result};
 #[doc(hidden)]

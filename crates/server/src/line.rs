@@ -26,14 +26,14 @@ use tokio::sync::watch;
 use crate::appends::class;
 use crate::audit::{Auditor, Peer};
 use crate::callers::Callers;
-use crate::guarded::{Excess, GuardedIngest};
+use crate::guarded::{ExcessRule, GuardedIngest};
 use crate::ingest::{Ack, AckClass, Append, Ingest, IngestError};
-use crate::lines::Lines;
-use crate::listen::{self, Gate};
+use crate::lines::LineStream;
+use crate::listen::{self, ConnectionLimit};
 use crate::metrics::Metrics;
-use crate::opening::{Opening, opening};
+use crate::pending_appends::{PendingAppends, PendingBytes};
+use crate::protocol_detection::{DetectedProtocol, detect_protocol};
 use crate::settings::Limits;
-use crate::waiting::{Kept, Waiting};
 
 /// Bytes of one read.
 const READ_BYTES: usize = 256 << 10;
@@ -53,8 +53,8 @@ pub(crate) struct LineFront {
     pub(crate) ack: AckClass,
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) gate: Gate,
-    pub(crate) kept: Arc<Kept>,
+    pub(crate) gate: ConnectionLimit,
+    pub(crate) kept: Arc<PendingBytes>,
     pub(crate) stop: watch::Receiver<bool>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) async fn serve(listener: TcpListener, front: LineFront) {
                     return;
                 }
             };
-            let guarded = GuardedIngest::new(Arc::clone(&front.ingest), front.callers.clone(), caller, Excess::Paced);
+            let guarded = GuardedIngest::new(Arc::clone(&front.ingest), front.callers.clone(), caller, ExcessRule::Paced);
             let front = LineFront { ingest: Arc::new(guarded), ..front };
             let thread = std::thread::Builder::new().name("splay-line".to_owned());
             let spawned = thread.spawn(move || {
@@ -96,20 +96,20 @@ pub(crate) async fn serve(listener: TcpListener, front: LineFront) {
 }
 
 struct Connection {
-    lines: Lines,
-    sink: Arc<Sink>,
+    lines: LineStream,
+    sink: Arc<LineSink>,
 }
 
 /// Where a connection's rows go.
-struct Sink {
+struct LineSink {
     front: LineFront,
     client: SocketAddr,
-    waiting: Waiting,
+    waiting: PendingAppends,
 }
 
 /// Why a connection ends before its client ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
+enum ConnectionEnd {
     Server,
     Idle,
     Broken,
@@ -120,9 +120,9 @@ enum Stop {
 
 impl Connection {
     fn new(front: LineFront, client: SocketAddr) -> Connection {
-        let lines = Lines::new(Arc::clone(&front.ingest), "line", front.ack, front.limits.lines());
-        let waiting = Waiting::new(Arc::clone(&front.kept));
-        Connection { lines, sink: Arc::new(Sink { front, client, waiting }) }
+        let lines = LineStream::new(Arc::clone(&front.ingest), "line", front.ack, front.limits.lines());
+        let waiting = PendingAppends::new(Arc::clone(&front.kept));
+        Connection { lines, sink: Arc::new(LineSink { front, client, waiting }) }
     }
 
     fn run(mut self, stream: TcpStream) {
@@ -131,19 +131,19 @@ impl Connection {
         let finished = self.sink.finish();
         let outcome = match finished.and(ended) {
             _ if self.sink.waiting.has_lost() => "lost",
-            Err(Stop::Lost) => "lost",
-            Err(Stop::Broken) => "broken",
-            Err(Stop::Idle) => "idle",
-            Err(Stop::Foreign) => "foreign",
-            Ok(()) | Err(Stop::Server) => "ok",
+            Err(ConnectionEnd::Lost) => "lost",
+            Err(ConnectionEnd::Broken) => "broken",
+            Err(ConnectionEnd::Idle) => "idle",
+            Err(ConnectionEnd::Foreign) => "foreign",
+            Ok(()) | Err(ConnectionEnd::Server) => "ok",
         };
         self.sink.front.metrics.request("line", outcome);
         tracing::debug!(client = %self.sink.client, outcome, "a connection for line protocol ended");
     }
 
-    fn read(&mut self, mut stream: TcpStream) -> Result<(), Stop> {
+    fn read(&mut self, mut stream: TcpStream) -> Result<(), ConnectionEnd> {
         let set_up = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(LOOK_AROUND)));
-        set_up.map_err(|_| Stop::Broken)?;
+        set_up.map_err(|_| ConnectionEnd::Broken)?;
         let mut buffer = vec![0; READ_BYTES];
         // When its first byte came, and its last.
         let (mut begun, mut heard) = (Instant::now(), Instant::now());
@@ -162,12 +162,12 @@ impl Connection {
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Err(Stop::Broken),
+                Err(_) => return Err(ConnectionEnd::Broken),
             }
             let limits = &self.sink.front.limits;
             let is_cut = first.as_ref().is_some_and(|first| !first.is_empty());
             if heard.elapsed() > limits.idle() || (is_cut && begun.elapsed() > limits.head()) {
-                return Err(Stop::Idle);
+                return Err(ConnectionEnd::Idle);
             }
             // Nothing is read while there is no room for what was.
             while self.sink.waiting.keeps_any() && !self.sink.is_stopping() {
@@ -178,10 +178,10 @@ impl Connection {
                 heard = Instant::now();
             }
             if self.sink.waiting.has_lost() {
-                return Err(Stop::Lost);
+                return Err(ConnectionEnd::Lost);
             }
             if self.sink.is_stopping() {
-                return Err(Stop::Server);
+                return Err(ConnectionEnd::Server);
             }
         }
     }
@@ -189,33 +189,33 @@ impl Connection {
 
 impl Connection {
     /// Takes bytes, those of the first line only once they are known to be one.
-    fn take(&mut self, bytes: &[u8], first: &mut Option<Vec<u8>>) -> Result<(), Stop> {
+    fn take(&mut self, bytes: &[u8], first: &mut Option<Vec<u8>>) -> Result<(), ConnectionEnd> {
         let Some(mut held) = first.take() else { return self.push(bytes) };
         held.extend_from_slice(bytes);
-        match opening(&held, self.sink.front.limits.line_bytes_max) {
-            Opening::Lines => self.push(&held),
-            Opening::Undecided => {
+        match detect_protocol(&held, self.sink.front.limits.line_bytes_max) {
+            DetectedProtocol::Lines => self.push(&held),
+            DetectedProtocol::Undecided => {
                 *first = Some(held);
                 Ok(())
             }
-            Opening::Foreign(protocol) => {
+            DetectedProtocol::Foreign(protocol) => {
                 let client = self.sink.client;
                 tracing::warn!(%client, protocol, "a connection that doesn't speak line protocol was closed");
                 let reason =
                     format!("the connection opens with {protocol}; line protocol over HTTP goes to /api/v2/write");
                 self.sink.front.ingest.reject("line", reason, &held);
-                Err(Stop::Foreign)
+                Err(ConnectionEnd::Foreign)
             }
         }
     }
 
-    fn push(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), ConnectionEnd> {
         let sink = &self.sink;
         self.lines.push(bytes, sink.front.ingest.row_time(), |append| sink.submit(Arc::new(append)))
     }
 }
 
-impl Sink {
+impl LineSink {
     fn is_stopping(&self) -> bool {
         *self.front.stop.borrow()
     }
@@ -236,7 +236,7 @@ impl Sink {
 
     /// Waits for the acks of all that was handed over, and hands over again what found no room, until it has found some. A server that
     /// stops tries once more.
-    fn finish(self: &Arc<Sink>) -> Result<(), Stop> {
+    fn finish(self: &Arc<LineSink>) -> Result<(), ConnectionEnd> {
         let mut place = None;
         let finished = loop {
             let is_last = self.is_stopping();
@@ -264,7 +264,7 @@ impl Sink {
     }
 
     /// Hands over what found no room.
-    fn submit_again(self: &Arc<Sink>) -> Result<(), Stop> {
+    fn submit_again(self: &Arc<LineSink>) -> Result<(), ConnectionEnd> {
         let mut kept = self.waiting.take_kept().into_iter();
         if kept.len() > 0 {
             std::thread::sleep(FULL_PAUSE);
@@ -280,7 +280,7 @@ impl Sink {
         Ok(())
     }
 
-    fn submit(self: &Arc<Sink>, append: Arc<Append>) -> Result<(), Stop> {
+    fn submit(self: &Arc<LineSink>, append: Arc<Append>) -> Result<(), ConnectionEnd> {
         loop {
             self.waiting.enter(self.front.limits.appends_waiting_max);
             match self.front.ingest.submit(vec![Append::clone(&append)], Box::new(self.done(Arc::clone(&append)))) {
@@ -312,15 +312,15 @@ impl Sink {
         }
     }
 
-    fn lost(&self, append: &Append, reason: &str) -> Result<(), Stop> {
+    fn lost(&self, append: &Append, reason: &str) -> Result<(), ConnectionEnd> {
         self.waiting.lose();
         let rows = append.rows.num_rows();
         tracing::error!(client = %self.client, table = append.table, rows, reason, "rows were lost");
-        Err(Stop::Lost)
+        Err(ConnectionEnd::Lost)
     }
 
     /// What is done when an append is acknowledged.
-    fn done(self: &Arc<Sink>, append: Arc<Append>) -> impl FnOnce(Result<Ack, IngestError>) + Send + 'static {
+    fn done(self: &Arc<LineSink>, append: Arc<Append>) -> impl FnOnce(Result<Ack, IngestError>) + Send + 'static {
         let sink = Arc::clone(self);
         let (class, start) = (class(self.front.ack), Instant::now());
         move |acked| {
@@ -358,7 +358,7 @@ impl Sink {
 }
 
 /// The place of a connection whose client has gone and whose rows wait for room. There are so few of these that others find places.
-struct EndedPlace(Arc<Kept>);
+struct EndedPlace(Arc<PendingBytes>);
 
 impl EndedPlace {
     fn take(front: &LineFront) -> Option<EndedPlace> {

@@ -17,24 +17,24 @@ const BATCH_BYTES_MAX: usize = 16 << 20;
 const SHOWN_MAX: usize = 5;
 
 /// Tables that earlier parts of a message made or widened, by lower-case name: its later parts are lines for these.
-type Planned = Arc<Mutex<HashMap<String, TableSpec>>>;
+type PlannedTables = Arc<Mutex<HashMap<String, TableSpec>>>;
 
 /// Decodes one stream, and notes what it refuses.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct LineStream {
     decoder: LineDecoder,
     ingest: Arc<dyn Ingest>,
     way: &'static str,
     ack: AckClass,
-    planned: Planned,
+    planned: PlannedTables,
     shown: Vec<String>,
     /// Refused lines that were noted.
     noted: u64,
 }
 
-impl Lines {
-    pub(crate) fn new(ingest: Arc<dyn Ingest>, way: &'static str, ack: AckClass, settings: LineSettings) -> Lines {
-        let (tables, planned) = (Arc::clone(&ingest), Planned::default());
+impl LineStream {
+    pub(crate) fn new(ingest: Arc<dyn Ingest>, way: &'static str, ack: AckClass, settings: LineSettings) -> LineStream {
+        let (tables, planned) = (Arc::clone(&ingest), PlannedTables::default());
         let earlier = Arc::clone(&planned);
         let lookup = Box::new(move |table: &str| {
             let earlier = earlier.lock().unwrap_or_else(PoisonError::into_inner).get(&table.to_lowercase()).cloned();
@@ -42,7 +42,7 @@ impl Lines {
         });
         let settings = LineSettings { batch_bytes_max: BATCH_BYTES_MAX, ..settings };
         let decoder = LineDecoder::with_lookup(settings, lookup);
-        Lines { decoder, ingest, way, ack, planned, shown: Vec::new(), noted: 0 }
+        LineStream { decoder, ingest, way, ack, planned, shown: Vec::new(), noted: 0 }
     }
 
     /// Takes a whole message received at `now`, and gives its rows, which belong together. Its last line needs no line feed.

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use tower::{ServiceExt, service_fn};
 
 use crate::audit::{Auditor, Peer};
-use crate::metrics::{Counted, Metrics};
+use crate::metrics::{GaugeGuard, Metrics};
 use crate::settings::Limits;
 use crate::tls::Acceptor;
 
@@ -41,7 +41,7 @@ const WINDOW_BYTES: u32 = 4 << 20;
 
 /// Counts connections, over some listeners and for each client.
 #[derive(Debug, Clone)]
-pub(crate) struct Gate {
+pub(crate) struct ConnectionLimit {
     all: Arc<Semaphore>,
     clients: Arc<Mutex<HashMap<IpAddr, usize>>>,
     client_max: usize,
@@ -50,36 +50,36 @@ pub(crate) struct Gate {
 
 /// A connection's place. Dropping it frees the place.
 #[derive(Debug)]
-pub(crate) struct Pass {
+pub(crate) struct ConnectionPermit {
     _permit: OwnedSemaphorePermit,
-    _counted: Counted,
+    _counted: GaugeGuard,
     clients: Arc<Mutex<HashMap<IpAddr, usize>>>,
     client: IpAddr,
 }
 
-impl Gate {
+impl ConnectionLimit {
     /// Places for HTTP and Flight.
-    pub(crate) fn new(limits: &Limits, metrics: Arc<Metrics>) -> Gate {
-        Gate::of(limits.connections_max, limits.client_connections_max, metrics)
+    pub(crate) fn new(limits: &Limits, metrics: Arc<Metrics>) -> ConnectionLimit {
+        ConnectionLimit::of(limits.connections_max, limits.client_connections_max, metrics)
     }
 
     /// Places for line protocol over TCP: connections without an answer are held long, and must not keep requests out.
-    pub(crate) fn for_lines(limits: &Limits, metrics: Arc<Metrics>) -> Gate {
-        Gate::of(limits.line_connections_max, limits.line_client_connections_max, metrics)
+    pub(crate) fn for_lines(limits: &Limits, metrics: Arc<Metrics>) -> ConnectionLimit {
+        ConnectionLimit::of(limits.line_connections_max, limits.line_client_connections_max, metrics)
     }
 
     /// Places for PostgreSQL's wire protocol, whose connections clients keep.
-    pub(crate) fn for_postgres(limits: &Limits, metrics: Arc<Metrics>) -> Gate {
-        Gate::of(limits.postgres_connections_max, limits.postgres_client_connections_max, metrics)
+    pub(crate) fn for_postgres(limits: &Limits, metrics: Arc<Metrics>) -> ConnectionLimit {
+        ConnectionLimit::of(limits.postgres_connections_max, limits.postgres_client_connections_max, metrics)
     }
 
-    fn of(max: usize, client_max: usize, metrics: Arc<Metrics>) -> Gate {
+    fn of(max: usize, client_max: usize, metrics: Arc<Metrics>) -> ConnectionLimit {
         let all = Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS)));
-        Gate { all, clients: Arc::default(), client_max, metrics }
+        ConnectionLimit { all, clients: Arc::default(), client_max, metrics }
     }
 
     /// A place for a connection of `client`, if there is one.
-    pub(crate) fn enter(&self, listener: &'static str, client: IpAddr) -> Option<Pass> {
+    pub(crate) fn enter(&self, listener: &'static str, client: IpAddr) -> Option<ConnectionPermit> {
         let pass = self.try_enter(listener, client);
         if pass.is_none() {
             self.metrics.connection_refused(listener);
@@ -88,7 +88,7 @@ impl Gate {
         pass
     }
 
-    fn try_enter(&self, listener: &'static str, client: IpAddr) -> Option<Pass> {
+    fn try_enter(&self, listener: &'static str, client: IpAddr) -> Option<ConnectionPermit> {
         let permit = Arc::clone(&self.all).try_acquire_owned().ok()?;
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let connections = clients.entry(client).or_default();
@@ -97,11 +97,11 @@ impl Gate {
         }
         *connections += 1;
         let counted = self.metrics.open(listener);
-        Some(Pass { _permit: permit, _counted: counted, clients: Arc::clone(&self.clients), client })
+        Some(ConnectionPermit { _permit: permit, _counted: counted, clients: Arc::clone(&self.clients), client })
     }
 }
 
-impl Drop for Pass {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Entry::Occupied(mut connections) = clients.entry(self.client) {
@@ -132,13 +132,13 @@ impl Version {
 
 /// What a listener for HTTP needs.
 #[derive(Debug, Clone)]
-pub(crate) struct Front {
+pub(crate) struct HttpFront {
     pub(crate) name: &'static str,
     pub(crate) version: Version,
     pub(crate) router: Router,
     pub(crate) tls: Option<Acceptor>,
     pub(crate) limits: Limits,
-    pub(crate) gate: Gate,
+    pub(crate) gate: ConnectionLimit,
     pub(crate) auditor: Auditor,
     /// Turns true when the server stops.
     pub(crate) stop: watch::Receiver<bool>,
@@ -154,7 +154,7 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
 pub(crate) async fn accept<F, S>(
     listener: TcpListener,
     name: &'static str,
-    gate: Gate,
+    gate: ConnectionLimit,
     mut stop: watch::Receiver<bool>,
     grace: Duration,
     serve: S,
@@ -195,12 +195,12 @@ pub(crate) async fn accept<F, S>(
 }
 
 /// Serves HTTP on a listener until the server stops.
-pub(crate) async fn serve(listener: TcpListener, front: Front) {
+pub(crate) async fn serve(listener: TcpListener, front: HttpFront) {
     let (name, gate, stop, grace) = (front.name, front.gate.clone(), front.stop.clone(), front.limits.shutdown());
     accept(listener, name, gate, stop, grace, move |stream, client| connection(front.clone(), stream, client)).await;
 }
 
-async fn connection(front: Front, stream: TcpStream, client: SocketAddr) {
+async fn connection(front: HttpFront, stream: TcpStream, client: SocketAddr) {
     let Some(tls) = front.tls.clone() else { return speak(front, stream, client).await };
     match tokio::time::timeout(front.limits.head(), tls.accept(stream)).await {
         Ok(Ok(stream)) => speak(front, stream, client).await,
@@ -209,7 +209,7 @@ async fn connection(front: Front, stream: TcpStream, client: SocketAddr) {
     }
 }
 
-async fn speak(front: Front, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, client: SocketAddr) {
+async fn speak(front: HttpFront, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, client: SocketAddr) {
     let requested = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&requested);
     // Requests of HTTP/2 run on tasks of their own: each is given the peer.

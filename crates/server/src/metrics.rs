@@ -16,26 +16,26 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use splay_sql::StatementStats;
-use splay_store::{Kept, Quota};
+use splay_store::{Quota, SelectedCount};
 
 use crate::audit::Auditor;
-use crate::ingest::{Figure, Ingest, OfSeveral, figure};
-use crate::measured::Measured;
-use crate::named::{Named, OTHER};
+use crate::capture_metrics::CaptureMetrics;
+use crate::ingest::{FigureFold, Ingest, IngestFigure, figure};
+use crate::label_sets::{LabelSets, OTHER};
 use crate::quotas::QuotaRefusals;
 
 /// Label values.
 type Label = [(&'static str, &'static str); 1];
-type TwoLabels = [(&'static str, &'static str); 2];
+type LabelPair = [(&'static str, &'static str); 2];
 
 /// All numbers of a server.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    requests: Family<TwoLabels, Counter>,
-    statements: Family<TwoLabels, Counter>,
+    requests: Family<LabelPair, Counter>,
+    statements: Family<LabelPair, Counter>,
     statement_seconds: Family<Label, Histogram>,
-    appends: Family<TwoLabels, Counter>,
+    appends: Family<LabelPair, Counter>,
     append_seconds: Family<Label, Histogram>,
     rows_in: Family<Label, Counter>,
     bytes_in: Family<Label, Counter>,
@@ -73,14 +73,14 @@ fn latencies() -> Histogram {
 impl Metrics {
     pub(crate) fn new(ingest: Option<Arc<dyn Ingest>>, auditor: Auditor) -> Metrics {
         let mut registry = Registry::with_prefix("splay");
-        let requests = Family::<TwoLabels, Counter>::default();
+        let requests = Family::<LabelPair, Counter>::default();
         registry.register("requests", "Requests, by way in and outcome", requests.clone());
-        let statements = Family::<TwoLabels, Counter>::default();
+        let statements = Family::<LabelPair, Counter>::default();
         registry.register("statements", "Statements that ended, by way in and outcome", statements.clone());
         let statement_seconds = Family::<Label, Histogram>::new_with_constructor(latencies);
         let help = "Time from a statement's arrival to its last row sent";
         registry.register("statement_seconds", help, statement_seconds.clone());
-        let appends = Family::<TwoLabels, Counter>::default();
+        let appends = Family::<LabelPair, Counter>::default();
         registry.register("appends", "Appends that were answered, by way in and outcome", appends.clone());
         let append_seconds = Family::<Label, Histogram>::new_with_constructor(latencies);
         registry.register("append_seconds", "Time from receipt to ack, by ack class", append_seconds.clone());
@@ -129,11 +129,11 @@ impl Metrics {
         Quota::ALL.iter().for_each(|quota| drop(quota_refusals.get_or_create(&[("quota", quota.as_str())])));
         registry.register("quota_refusals", "Refusals by quotas of roles, by quota", quota_refusals.clone());
         registry.register_collector(Box::new(Process { start: Instant::now() }));
-        registry.register_collector(Box::new(Audited(auditor)));
+        registry.register_collector(Box::new(AuditMetrics(auditor)));
         if let Some(ingest) = ingest {
-            let named = Arc::new(Named::default());
-            registry.register_collector(Box::new(Measured::new(Arc::clone(&ingest), Arc::clone(&named))));
-            registry.register_collector(Box::new(Figures { ingest, named }));
+            let named = Arc::new(LabelSets::default());
+            registry.register_collector(Box::new(CaptureMetrics::new(Arc::clone(&ingest), Arc::clone(&named))));
+            registry.register_collector(Box::new(IngestMetrics { ingest, named }));
         }
         Metrics {
             registry,
@@ -184,7 +184,7 @@ impl Metrics {
         self.tick_plans_refused.inc_by(stats.tick_plans_refused);
         self.rows_scanned.inc_by(stats.rows_scanned);
         self.bytes_scanned.inc_by(stats.bytes_scanned);
-        let Kept { kept, total } = stats.selection.blocks;
+        let SelectedCount { kept, total } = stats.selection.blocks;
         self.blocks.get_or_create(&[("outcome", "read")]).inc_by(kept);
         self.blocks.get_or_create(&[("outcome", "skipped")]).inc_by(total.saturating_sub(kept));
     }
@@ -210,23 +210,23 @@ impl Metrics {
         self.connections_refused.get_or_create(&[("listener", listener)]).inc();
     }
 
-    pub(crate) fn open(&self, listener: &'static str) -> Counted {
-        Counted::new(self.connections.get_or_create(&[("listener", listener)]).clone())
+    pub(crate) fn open(&self, listener: &'static str) -> GaugeGuard {
+        GaugeGuard::new(self.connections.get_or_create(&[("listener", listener)]).clone())
     }
 }
 
 /// Counts something as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Counted(Gauge);
+pub(crate) struct GaugeGuard(Gauge);
 
-impl Counted {
-    pub(crate) fn new(gauge: Gauge) -> Counted {
+impl GaugeGuard {
+    pub(crate) fn new(gauge: Gauge) -> GaugeGuard {
         gauge.inc();
-        Counted(gauge)
+        GaugeGuard(gauge)
     }
 }
 
-impl Drop for Counted {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -260,9 +260,9 @@ fn resident_bytes() -> Option<i64> {
 
 /// The audit log; zeros without.
 #[derive(Debug)]
-struct Audited(Auditor);
+struct AuditMetrics(Auditor);
 
-impl Collector for Audited {
+impl Collector for AuditMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), FormatError> {
         let status = self.0.status().unwrap_or_default();
         let figures = [
@@ -275,7 +275,7 @@ impl Collector for Audited {
 }
 
 /// Encodes figures of one name.
-fn encode_figures(encoder: &mut DescriptorEncoder, same: &[Figure]) -> Result<(), FormatError> {
+fn encode_figures(encoder: &mut DescriptorEncoder, same: &[IngestFigure]) -> Result<(), FormatError> {
     let kind = |is_counter: bool| {
         if is_counter { ConstCounter::new(0u64).metric_type() } else { ConstGauge::new(0i64).metric_type() }
     };
@@ -295,14 +295,14 @@ fn encode_figures(encoder: &mut DescriptorEncoder, same: &[Figure]) -> Result<()
 
 /// What capture counts.
 #[derive(Debug)]
-struct Figures {
+struct IngestMetrics {
     ingest: Arc<dyn Ingest>,
-    named: Arc<Named>,
+    named: Arc<LabelSets>,
 }
 
-impl Figures {
+impl IngestMetrics {
     /// Figures of tables that have a name of their own, and one for all others.
-    fn few(&self) -> Vec<Figure> {
+    fn few(&self) -> Vec<IngestFigure> {
         let mut figures = self.ingest.figures();
         for table in figures.iter_mut().filter_map(|figure| figure.table.as_mut()) {
             if !self.named.table(table) {
@@ -315,8 +315,8 @@ impl Figures {
             let is_same = (next.name, &next.table) == (kept.name, &kept.table);
             if is_same {
                 kept.value = match kept.of_several {
-                    OfSeveral::Sum => kept.value.saturating_add(next.value),
-                    OfSeveral::Least => kept.value.min(next.value),
+                    FigureFold::Sum => kept.value.saturating_add(next.value),
+                    FigureFold::Least => kept.value.min(next.value),
                 };
             }
             is_same
@@ -325,7 +325,7 @@ impl Figures {
     }
 }
 
-impl Collector for Figures {
+impl Collector for IngestMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), FormatError> {
         let figures = self.few();
         figures.chunk_by(|one, other| one.name == other.name).try_for_each(|same| encode_figures(&mut encoder, same))

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use splay_store::{Allowed, Quota};
+use splay_store::{Quota, RoleLimit};
 
-use crate::ingest::{Done, IngestError};
+use crate::ingest::{IngestCallback, IngestError};
 use crate::problem::{Code, Outcome, Problem};
 
 /// Users whose usage is kept without anybody who uses it.
@@ -40,7 +40,7 @@ impl Quotas {
     }
 
     /// What a user may take by his quotas.
-    pub(crate) fn of(&self, user: &str, allowed: &Arc<BTreeMap<Quota, Allowed>>) -> Allowance {
+    pub(crate) fn of(&self, user: &str, allowed: &Arc<BTreeMap<Quota, RoleLimit>>) -> Allowance {
         if allowed.is_empty() {
             return Allowance::default();
         }
@@ -67,14 +67,14 @@ pub(crate) struct Allowance(Option<Arc<State>>);
 
 #[derive(Debug)]
 struct State {
-    allowed: Arc<BTreeMap<Quota, Allowed>>,
+    allowed: Arc<BTreeMap<Quota, RoleLimit>>,
     usage: Arc<Usage>,
     refusals: QuotaRefusals,
 }
 
 /// One of the things that a user does at a time. Dropped it is over.
 #[derive(Debug, Default)]
-pub(crate) struct Slot(Option<(Arc<Usage>, Quota)>);
+pub(crate) struct UsageSlot(Option<(Arc<Usage>, Quota)>);
 
 impl Usage {
     fn count(&self, quota: Quota) -> &AtomicU64 {
@@ -82,7 +82,7 @@ impl Usage {
     }
 }
 
-impl Drop for Slot {
+impl Drop for UsageSlot {
     fn drop(&mut self) {
         if let Some((usage, quota)) = self.0.take() {
             // Relaxed: the number guards no other memory.
@@ -92,7 +92,7 @@ impl Drop for Slot {
 }
 
 /// A quota as refusals name it.
-fn name(quota: Quota, allowed: &Allowed) -> String {
+fn name(quota: Quota, allowed: &RoleLimit) -> String {
     format!("{} of role {}", quota.as_str(), allowed.role)
 }
 
@@ -107,7 +107,7 @@ fn quota_of(code: Code) -> Option<Quota> {
 }
 
 impl State {
-    fn get(&self, quota: Quota) -> Option<&Allowed> {
+    fn get(&self, quota: Quota) -> Option<&RoleLimit> {
         self.allowed.get(&quota)
     }
 
@@ -117,7 +117,7 @@ impl State {
 }
 
 impl Allowance {
-    fn get(&self, quota: Quota) -> Option<(&State, &Allowed)> {
+    fn get(&self, quota: Quota) -> Option<(&State, &RoleLimit)> {
         let state = self.0.as_deref()?;
         Some((state, state.get(quota)?))
     }
@@ -131,7 +131,7 @@ impl Allowance {
     ///
     /// # Errors
     /// [`Code::Busy`].
-    pub(crate) fn statement(&self) -> Outcome<Slot> {
+    pub(crate) fn statement(&self) -> Outcome<UsageSlot> {
         self.begin(Quota::StatementsMax, "statements")
     }
 
@@ -139,15 +139,15 @@ impl Allowance {
     ///
     /// # Errors
     /// [`Code::Busy`].
-    pub(crate) fn subscription(&self) -> Outcome<Slot> {
+    pub(crate) fn subscription(&self) -> Outcome<UsageSlot> {
         self.begin(Quota::SubscriptionsMax, "subscriptions")
     }
 
-    fn begin(&self, quota: Quota, what: &str) -> Outcome<Slot> {
-        let Some((state, allowed)) = self.get(quota) else { return Ok(Slot::default()) };
+    fn begin(&self, quota: Quota, what: &str) -> Outcome<UsageSlot> {
+        let Some((state, allowed)) = self.get(quota) else { return Ok(UsageSlot::default()) };
         let more = |count: u64| (count < allowed.value).then_some(count + 1);
         if state.usage.count(quota).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok() {
-            return Ok(Slot(Some((Arc::clone(&state.usage), quota))));
+            return Ok(UsageSlot(Some((Arc::clone(&state.usage), quota))));
         }
         state.refused(quota);
         let name = name(quota, allowed);
@@ -208,7 +208,7 @@ impl Allowance {
     }
 
     /// What is to be called when rows are stored or refused, which gives them back if they aren't stored.
-    pub(crate) fn until_done(&self, rows: u64, done: Done) -> Done {
+    pub(crate) fn until_done(&self, rows: u64, done: IngestCallback) -> IngestCallback {
         if !self.counts_rows() {
             return done;
         }
@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     fn allowance(quotas: &Quotas, user: &str, allowed: &[(Quota, u64)]) -> Allowance {
-        let of = |(quota, value): &(Quota, u64)| (*quota, Allowed { value: *value, role: "desk".to_owned() });
+        let of = |(quota, value): &(Quota, u64)| (*quota, RoleLimit { value: *value, role: "desk".to_owned() });
         quotas.of(user, &Arc::new(allowed.iter().map(of).collect()))
     }
 

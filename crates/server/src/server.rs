@@ -13,12 +13,12 @@ use crate::audit::Auditor;
 use crate::auth::Tokens;
 use crate::callers::Callers;
 use crate::error::{Error, Result};
-use crate::http::Shared;
-use crate::ingest::{From, Ingest, Pace, Replay, ReplayRequest, ReplayView, SystemClock};
+use crate::http::HttpState;
+use crate::ingest::{Ingest, Pace, Replay, ReplayRequest, ReplayView, SubscriptionStart, SystemClock};
 use crate::line::{self, LineFront};
-use crate::listen::{self, Front, Gate, Version};
+use crate::listen::{self, ConnectionLimit, HttpFront, Version};
 use crate::metrics::Metrics;
-use crate::oidc::Vouching;
+use crate::oidc::IdentityProvider;
 use crate::quotas::Quotas;
 use crate::refresh;
 use crate::settings::{Address, LINE_ADDRESS, Settings};
@@ -47,12 +47,12 @@ pub struct Addresses {
 #[derive(Debug)]
 pub struct Server {
     settings: Settings,
-    shared: Arc<Shared>,
-    gate: Gate,
+    shared: Arc<HttpState>,
+    gate: ConnectionLimit,
     stop: watch::Sender<bool>,
     http: Option<(TcpListener, Option<Acceptor>)>,
     flight: Option<(TcpListener, Option<Acceptor>)>,
-    postgres: Option<(TcpListener, postgres::Front)>,
+    postgres: Option<(TcpListener, postgres::PostgresFront)>,
     line: Option<TcpListener>,
     addresses: Addresses,
 }
@@ -75,7 +75,7 @@ impl Server {
     pub async fn bind_replay(settings: Settings, database: Database, request: ReplayRequest) -> Result<Server> {
         let pace = Pace::new(Arc::new(SystemClock::default()));
         // Begun once, so that what is wrong with it is said now.
-        let view = ReplayView { tables: None, symbols: None, columns: None, from: From::Now };
+        let view = ReplayView { tables: None, symbols: None, columns: None, from: SubscriptionStart::Now };
         Replay::begin(&database, &request, &view, pace.clone())
             .map_err(|error| Error::Setting { setting: "replay".to_owned(), reason: error.to_string() })?;
         Server::bind_any(settings, database, None, Some((Arc::new(request), pace))).await
@@ -131,7 +131,8 @@ impl Server {
         let metrics = Arc::new(Metrics::new(ingest.clone(), auditor.clone()));
         let quotas = Quotas::new(metrics.quota_refusals.clone());
         let port = addresses.http.map_or(0, |address| address.port());
-        let vouching = settings.auth.oidc.as_ref().map(|oidc| Vouching::new(oidc, port, addresses.tls)).transpose()?;
+        let vouching =
+            settings.auth.oidc.as_ref().map(|oidc| IdentityProvider::new(oidc, port, addresses.tls)).transpose()?;
         let callers = Callers::new(tokens, &settings.auth, database.clone(), is_local, vouching, quotas)?;
         let sources = Sources {
             ingest: ingest.clone(),
@@ -143,7 +144,7 @@ impl Server {
             .map_err(|error| Error::Setting { setting: "session".to_owned(), reason: error.to_string() })?;
         let (stop, stopped) = watch::channel(false);
         let subscriptions = Subscriptions::new(sources, &limits, Arc::clone(&metrics), stopped.clone());
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(HttpState {
             statements: Statements::new(session, limits.clone(), settings.log.clone(), Arc::clone(&metrics)),
             subscriptions,
             appends: ingest.map(|ingest| Appends::new(ingest, Arc::clone(&metrics))),
@@ -156,12 +157,13 @@ impl Server {
         });
         let session =
             |error: splay_sql::Error| Error::Setting { setting: "session".to_owned(), reason: error.to_string() };
-        let front =
-            |listener| Ok((listener, postgres::Front::new(Arc::clone(&shared), postgres_tls).map_err(session)?));
+        let front = |listener| {
+            Ok((listener, postgres::PostgresFront::new(Arc::clone(&shared), postgres_tls).map_err(session)?))
+        };
         let postgres = postgres.map(front).transpose()?;
         auditor.note_server("start", started(&settings, &addresses));
         Ok(Server {
-            gate: Gate::new(&limits, metrics),
+            gate: ConnectionLimit::new(&limits, metrics),
             settings,
             shared,
             stop,
@@ -183,7 +185,7 @@ impl Server {
     /// [`shutdown_seconds_max`](crate::settings::Limits::shutdown_seconds_max), and capture is closed.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let Server { settings, shared, gate, stop: stopping, http, flight, postgres, line, addresses: _ } = self;
-        let front = |name, version, router, tls| Front {
+        let front = |name, version, router, tls| HttpFront {
             name,
             version,
             router,
@@ -208,7 +210,7 @@ impl Server {
             listeners.spawn(listen::serve(listener, front("flight", Version::Two, router, tls)));
         }
         if let Some((listener, front)) = postgres {
-            let gate = Gate::for_postgres(&settings.limits, Arc::clone(&shared.metrics));
+            let gate = ConnectionLimit::for_postgres(&settings.limits, Arc::clone(&shared.metrics));
             listeners.spawn(postgres::serve(listener, front, gate));
         }
         if let (Some(listener), Some(appends)) = (line, &shared.appends) {
@@ -219,7 +221,7 @@ impl Server {
                 ack: settings.line.ack,
                 limits: settings.limits.clone(),
                 metrics: Arc::clone(&shared.metrics),
-                gate: Gate::for_lines(&settings.limits, Arc::clone(&shared.metrics)),
+                gate: ConnectionLimit::for_lines(&settings.limits, Arc::clone(&shared.metrics)),
                 kept: Arc::default(),
                 stop: shared.stop.clone(),
             };

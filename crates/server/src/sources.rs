@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use splay_store::{Database, TableSpec};
 
-use crate::asks::Ask;
 use crate::ingest::{
     BarRows, Bars, Clock, Ingest, IngestError, Pace, Replay, ReplayRequest, StoredBarRows, Subscription, SystemClock,
     Update,
 };
 use crate::problem::{Code, Outcome, Problem};
+use crate::subscription_requests::SubscriptionRequest;
 
 /// What a server has for subscribers.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ impl Sources {
     ///
     /// # Errors
     /// What capture says; [`Code::Unsupported`] for live rows on a server that has none.
-    pub(crate) fn open(&self, ask: &Ask) -> Outcome<Box<dyn Subscription>> {
+    pub(crate) fn open(&self, ask: &SubscriptionRequest) -> Outcome<Box<dyn Subscription>> {
         let Some(request) = ask.bars()? else { return self.updates(ask) };
         let spec = self.spec(ask.tables()[0].as_str())?;
         // What is replayed has no rows that could be read again: some of the table's are still to come.
@@ -45,11 +45,11 @@ impl Sources {
         Ok(Box::new(BarUpdates { updates, bars, ready, clock, is_live, last: 0 }))
     }
 
-    fn is_live(&self, ask: &Ask) -> bool {
+    fn is_live(&self, ask: &SubscriptionRequest) -> bool {
         self.replay.is_none() && matches!(ask.replay(), Ok(None))
     }
 
-    fn updates(&self, ask: &Ask) -> Outcome<Box<dyn Subscription>> {
+    fn updates(&self, ask: &SubscriptionRequest) -> Outcome<Box<dyn Subscription>> {
         if let Some((request, view)) = ask.replay()? {
             let pace = Pace::new(Arc::new(SystemClock::default()));
             return Ok(Box::new(Replay::begin(&self.database, &request, &view, pace)?));

@@ -17,20 +17,20 @@ use std::time::{Duration, Instant};
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef, UInt64Type};
 use futures::Stream;
-use splay_sql::{Answer, AnswerMemory, NamedStatement, Parameters, Session, StatementStats, Stop, Waited};
+use splay_sql::{Answer, AnswerMemory, NamedStatement, Parameters, Session, StatementStats, Stop, WaitOutcome};
 use splay_store::Quota;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::audit::{Action, Begun, Who};
+use crate::audit::{Action, Actor, AuditedOperation};
 use crate::callers::Caller;
 use crate::changes::IntoJournal;
 use crate::ingest::Ingest;
-use crate::metrics::{Counted, Metrics};
-use crate::places::{Place, Places, TooMany};
+use crate::metrics::{GaugeGuard, Metrics};
 use crate::problem::{Code, Outcome, Problem};
-use crate::quotas::{Allowance, Slot};
+use crate::quotas::{Allowance, UsageSlot};
 use crate::settings::{Limits, Log};
+use crate::statement_slots::{QueueFull, StatementSlot, StatementSlots};
 
 /// Encoded pieces that wait for the client.
 const PIECES_WAITING: usize = 4;
@@ -72,17 +72,17 @@ pub(crate) trait Encode: Send + 'static {
 pub(crate) struct Statements {
     session: Session,
     /// By whom they are, for the audit log.
-    who: Who,
+    who: Actor,
     /// What he may take.
     allowance: Allowance,
-    shared: Arc<Shared>,
+    shared: Arc<StatementState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct StatementState {
     limits: Limits,
     log: Log,
-    places: Arc<Places>,
+    places: Arc<StatementSlots>,
     metrics: Arc<Metrics>,
 }
 
@@ -91,21 +91,21 @@ const LOGGED_TEXT_BYTES: usize = 4096;
 
 /// An answer on its way. Dropping it stops the statement.
 #[derive(Debug)]
-pub(crate) struct Pieces<P> {
-    receiver: mpsc::Receiver<Message<P>>,
+pub(crate) struct EncodedAnswer<P> {
+    receiver: mpsc::Receiver<PieceMessage<P>>,
     deadline: Instant,
-    bounds: Bounds,
+    bounds: RequestBounds,
     ended: bool,
 }
 
 /// What a statement is held to.
 #[derive(Debug, Clone)]
-struct Bounds {
-    shared: Arc<Shared>,
+struct RequestBounds {
+    shared: Arc<StatementState>,
     allowance: Allowance,
 }
 
-impl Bounds {
+impl RequestBounds {
     fn limit(&self, quota: Quota) -> u64 {
         let limits = &self.shared.limits;
         match quota {
@@ -131,20 +131,20 @@ impl Bounds {
 }
 
 /// A place, and one of the statements that somebody may have at a time.
-struct Admitted {
-    place: Arc<Place>,
-    slot: Slot,
+struct Admission {
+    place: Arc<StatementSlot>,
+    slot: UsageSlot,
 }
 
 /// What a statement's thread says. One that ends without the last word has broken off.
 #[derive(Debug)]
-enum Message<P> {
+enum PieceMessage<P> {
     Piece(P),
     End,
     Failed(Problem),
 }
 
-impl<P: Send + 'static> Pieces<P> {
+impl<P: Send + 'static> EncodedAnswer<P> {
     /// The next piece; none at the end. After an error nothing comes.
     pub(crate) async fn next(&mut self) -> Option<Outcome<P>> {
         if self.ended {
@@ -153,9 +153,9 @@ impl<P: Send + 'static> Pieces<P> {
         // The thread looks at the time itself, unless it can't.
         let patience = self.deadline + LOOK_AROUND * 3;
         let last = match tokio::time::timeout_at(patience.into(), self.receiver.recv()).await {
-            Ok(Some(Message::Piece(piece))) => return Some(Ok(piece)),
-            Ok(Some(Message::End)) => None,
-            Ok(Some(Message::Failed(problem))) => Some(Err(problem)),
+            Ok(Some(PieceMessage::Piece(piece))) => return Some(Ok(piece)),
+            Ok(Some(PieceMessage::End)) => None,
+            Ok(Some(PieceMessage::Failed(problem))) => Some(Err(problem)),
             Ok(None) if Instant::now() < self.deadline => Some(Err(broke_off())),
             Ok(None) | Err(_) => Some(Err(self.bounds.named(out_of_time()))),
         };
@@ -172,9 +172,9 @@ impl<P: Send + 'static> Pieces<P> {
 
 impl Statements {
     pub(crate) fn new(session: Session, limits: Limits, log: Log, metrics: Arc<Metrics>) -> Statements {
-        let places = Places::new(limits.statements_max, limits.statements_waiting_max, Arc::clone(&metrics));
+        let places = StatementSlots::new(limits.statements_max, limits.statements_waiting_max, Arc::clone(&metrics));
         let (who, allowance) = Default::default();
-        Statements { session, who, allowance, shared: Arc::new(Shared { limits, log, places, metrics }) }
+        Statements { session, who, allowance, shared: Arc::new(StatementState { limits, log, places, metrics }) }
     }
 
     /// The same places for statements of another session.
@@ -192,15 +192,15 @@ impl Statements {
         self.allowance.clone()
     }
 
-    fn bounds(&self) -> Bounds {
-        Bounds { shared: Arc::clone(&self.shared), allowance: self.allowance.clone() }
+    fn bounds(&self) -> RequestBounds {
+        RequestBounds { shared: Arc::clone(&self.shared), allowance: self.allowance.clone() }
     }
 
     /// Begins what isn't a statement of [`Statements::run_for`] for the audit log.
     ///
     /// # Errors
-    /// As [`Who::begin`].
-    pub(crate) async fn begin(&self, action: Action<'_>) -> Outcome<Begun> {
+    /// As [`Actor::begin`].
+    pub(crate) async fn begin(&self, action: Action<'_>) -> Outcome<AuditedOperation> {
         self.who.begin(action).await
     }
 
@@ -218,7 +218,7 @@ impl Statements {
         text: String,
         parameters: Parameters,
         encode: E,
-    ) -> Outcome<Pieces<E::Piece>> {
+    ) -> Outcome<EncodedAnswer<E::Piece>> {
         self.run_for(way, text, parameters, encode, None).await
     }
 
@@ -233,10 +233,10 @@ impl Statements {
         parameters: Parameters,
         encode: E,
         ingest: Option<Arc<dyn Ingest>>,
-    ) -> Outcome<Pieces<E::Piece>> {
+    ) -> Outcome<EncodedAnswer<E::Piece>> {
         let start = Instant::now();
         let mut begun = self.who.begin(Action::statement(&text, ingest.is_some())).await?;
-        let Admitted { place, slot } = match self.admit(way, start).await {
+        let Admission { place, slot } = match self.admit(way, start).await {
             Ok(admitted) => admitted,
             Err(problem) => {
                 begun.note(&problem);
@@ -251,14 +251,25 @@ impl Statements {
         let deadline = start + bounds.time();
         let handle = Handle::current();
         tokio::task::spawn_blocking(move || {
-            let _counted = Counted::new(shared.metrics.statements_running.clone());
+            let _counted = GaugeGuard::new(shared.metrics.statements_running.clone());
             tracing::debug!(way, statement = %splay_sql::without_secrets(&text), "statement");
             let metrics = Arc::clone(&shared.metrics);
             let patience = shared.places.patience;
             let bounds = &held_to;
             let (rows, changed, cost) = (0, None, None);
-            let mut run =
-                Run { handle, outlet, deadline, bounds, metrics, place, patience, rows, changed, cost, ingest };
+            let mut run = StatementRun {
+                handle,
+                outlet,
+                deadline,
+                bounds,
+                metrics,
+                place,
+                patience,
+                rows,
+                changed,
+                cost,
+                ingest,
+            };
             let ended = run.run(&session, &text, &parameters, encode);
             let ended = ended.map_err(|problem| problem.map(|problem| bounds.named(problem)));
             if let Err(Some(problem)) = &ended {
@@ -286,12 +297,12 @@ impl Statements {
             drop(slot);
             // A client that never hears the last word takes the answer for broken off.
             let _ = match ended {
-                Ok(()) => run.send(Message::End),
-                Err(Some(problem)) => run.send(Message::Failed(problem)),
+                Ok(()) => run.send(PieceMessage::End),
+                Err(Some(problem)) => run.send(PieceMessage::Failed(problem)),
                 Err(None) => Ok(()),
             };
         });
-        Ok(Pieces { receiver, deadline, bounds, ended: false })
+        Ok(EncodedAnswer { receiver, deadline, bounds, ended: false })
     }
 
     /// What a statement would give, without running it.
@@ -304,7 +315,7 @@ impl Statements {
         &self,
         act: impl FnOnce(&Session, Stop<'_>) -> splay_sql::Result<T> + Send + 'static,
     ) -> Outcome<T> {
-        let Admitted { place, slot } = self.admit("describe", Instant::now()).await?;
+        let Admission { place, slot } = self.admit("describe", Instant::now()).await?;
         let bounds = self.bounds();
         let session = self.session.clone();
         let (sender, receiver) = oneshot::channel();
@@ -335,13 +346,13 @@ impl Statements {
     }
 
     /// Waits for a place, if somebody may have one more statement.
-    async fn admit(&self, way: &'static str, start: Instant) -> Outcome<Admitted> {
+    async fn admit(&self, way: &'static str, start: Instant) -> Outcome<Admission> {
         let shared = &self.shared;
         let problem = match self.allowance.statement() {
             Err(problem) => problem,
             Ok(slot) => match tokio::time::timeout(self.bounds().time(), shared.places.begin()).await {
-                Ok(Ok(place)) => return Ok(Admitted { place, slot }),
-                Ok(Err(TooMany)) => too_many(),
+                Ok(Ok(place)) => return Ok(Admission { place, slot }),
+                Ok(Err(QueueFull)) => too_many(),
                 Err(_) => none_ended(),
             },
         };
@@ -367,13 +378,13 @@ fn out_of_time() -> Problem {
 }
 
 /// One statement on its thread.
-struct Run<'a, P> {
+struct StatementRun<'a, P> {
     handle: Handle,
-    outlet: mpsc::Sender<Message<P>>,
+    outlet: mpsc::Sender<PieceMessage<P>>,
     deadline: Instant,
-    bounds: &'a Bounds,
+    bounds: &'a RequestBounds,
     metrics: Arc<Metrics>,
-    place: Arc<Place>,
+    place: Arc<StatementSlot>,
     /// How long a client that reads nothing keeps the place.
     patience: Duration,
     rows: u64,
@@ -399,7 +410,7 @@ impl Cost {
     }
 }
 
-impl Shared {
+impl StatementState {
     /// Logs a slow statement with what it cost and, where that wasn't a tick plan, why.
     fn log_slow(
         &self,
@@ -440,7 +451,7 @@ enum Attempt {
     Outstayed,
 }
 
-impl<P: Send + 'static> Run<'_, P> {
+impl<P: Send + 'static> StatementRun<'_, P> {
     /// Runs it to its end.
     ///
     /// # Errors
@@ -501,7 +512,7 @@ impl<P: Send + 'static> Run<'_, P> {
         let mut has_started = false;
         loop {
             match answer.wait(LOOK_AROUND) {
-                Waited::Batch(batch) => {
+                WaitOutcome::Batch(batch) => {
                     let batch = batch.map_err(Problem::from)?;
                     self.count(&batch)?;
                     self.go_on()?;
@@ -518,14 +529,14 @@ impl<P: Send + 'static> Run<'_, P> {
                         self.go_on()?;
                     }
                 }
-                Waited::TimedOut => {
+                WaitOutcome::TimedOut => {
                     self.look_around()?;
                     if !has_started && !self.place.may_go_on() {
                         return Ok(Attempt::Outstayed);
                     }
                     self.go_on()?;
                 }
-                Waited::End => break,
+                WaitOutcome::End => break,
             }
         }
         if !has_started {
@@ -569,7 +580,7 @@ impl<P: Send + 'static> Run<'_, P> {
                 () = self.outlet.closed() => Err(None),
                 waited = tokio::time::timeout_at(self.deadline.into(), self.place.long()) => match waited {
                     Ok(Ok(())) => Ok(()),
-                    Ok(Err(TooMany)) => Err(Some(too_many())),
+                    Ok(Err(QueueFull)) => Err(Some(too_many())),
                     Err(_) => Err(Some(none_ended())),
                 },
             }
@@ -583,11 +594,11 @@ impl<P: Send + 'static> Run<'_, P> {
     }
 
     fn send_all(&self, pieces: &mut Vec<P>) -> Result<(), Option<Problem>> {
-        pieces.drain(..).try_for_each(|piece| self.send(Message::Piece(piece)))
+        pieces.drain(..).try_for_each(|piece| self.send(PieceMessage::Piece(piece)))
     }
 
     /// Hands a message over. While the client reads nothing, the statement has no place after a while.
-    fn send(&self, message: Message<P>) -> Result<(), Option<Problem>> {
+    fn send(&self, message: PieceMessage<P>) -> Result<(), Option<Problem>> {
         let message = match self.outlet.try_send(message) {
             Ok(()) => return Ok(()),
             Err(mpsc::error::TrySendError::Full(message)) => message,
@@ -598,7 +609,7 @@ impl<P: Send + 'static> Run<'_, P> {
             Some(permit) => permit,
             None => {
                 self.metrics.statements_stalled.inc();
-                self.place.step_aside().map_err(|TooMany| Some(too_slow()))?;
+                self.place.step_aside().map_err(|QueueFull| Some(too_slow()))?;
                 self.room_until(self.deadline)?.ok_or_else(|| Some(too_slow()))?
             }
         };
@@ -607,7 +618,7 @@ impl<P: Send + 'static> Run<'_, P> {
     }
 
     /// Waits for room for a message; none if the client reads nothing until then.
-    fn room_until(&self, until: Instant) -> Result<Option<mpsc::Permit<'_, Message<P>>>, Option<Problem>> {
+    fn room_until(&self, until: Instant) -> Result<Option<mpsc::Permit<'_, PieceMessage<P>>>, Option<Problem>> {
         let waiting = async { tokio::time::timeout_at(until.into(), self.outlet.reserve()).await };
         match self.handle.block_on(waiting) {
             Ok(Ok(permit)) => Ok(Some(permit)),

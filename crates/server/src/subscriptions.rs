@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
-use crate::asks::Ask;
 use crate::audit::Action;
 use crate::callers::{Caller, TableReader};
 use crate::ingest::{Subscription, Update, UpdateKind};
-use crate::metrics::{Counted, Metrics};
+use crate::metrics::{GaugeGuard, Metrics};
 use crate::problem::{Code, Outcome, Problem};
-use crate::quotas::Slot;
+use crate::quotas::UsageSlot;
 use crate::settings::Limits;
 use crate::sources::Sources;
+use crate::subscription_requests::SubscriptionRequest;
 
 /// How often a subscription looks whether its client is still there.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
@@ -85,7 +85,9 @@ impl<M> Updates<M> {
 
 /// A subscription's place, freed when the last clone is dropped.
 #[derive(Debug, Clone)]
-pub(crate) struct Place(#[expect(dead_code, reason = "held, not looked at")] Arc<(OwnedSemaphorePermit, Slot)>);
+pub(crate) struct SubscriptionSlot(
+    #[expect(dead_code, reason = "held, not looked at")] Arc<(OwnedSemaphorePermit, UsageSlot)>,
+);
 
 /// Runs subscriptions. Clones share the limits.
 #[derive(Debug, Clone)]
@@ -113,10 +115,13 @@ impl Subscriptions {
     ///
     /// # Errors
     /// [`Code::Busy`].
-    pub(crate) fn place(&self, caller: &Caller) -> Outcome<Place> {
+    pub(crate) fn place(&self, caller: &Caller) -> Outcome<SubscriptionSlot> {
         let slot = caller.allowance().subscription().inspect_err(|problem| caller.who().note_quota(problem))?;
         let busy = |_| Problem::new(Code::Busy, "too many subscriptions at once");
-        Arc::clone(&self.places).try_acquire_owned().map(|permit| Place(Arc::new((permit, slot)))).map_err(busy)
+        Arc::clone(&self.places)
+            .try_acquire_owned()
+            .map(|permit| SubscriptionSlot(Arc::new((permit, slot))))
+            .map_err(busy)
     }
 
     /// Waits until no subscription is left; they end when the server stops.
@@ -130,8 +135,8 @@ impl Subscriptions {
     /// That he may not, and what capture says.
     pub(crate) async fn open<E: EncodeUpdate>(
         &self,
-        (place, follower): (Place, TableReader),
-        ask: &Ask,
+        (place, follower): (SubscriptionSlot, TableReader),
+        ask: &SubscriptionRequest,
         encode: E,
     ) -> Outcome<Updates<E::Message>> {
         let begun = follower.who().begin(Action::subscription(&ask.tables().join(", "))).await?;
@@ -151,8 +156,8 @@ impl Subscriptions {
         };
         let (outlet, messages) = mpsc::channel(UPDATES_WAITING);
         let (credit, ended) = (Credit::new(ask.credit), Arc::<AtomicBool>::default());
-        let counted = Counted::new(self.metrics.subscriptions.clone());
-        let mut run = Run {
+        let counted = GaugeGuard::new(self.metrics.subscriptions.clone());
+        let mut run = SubscriptionRun {
             subscription,
             follower,
             looked: Instant::now(),
@@ -181,7 +186,7 @@ impl Subscriptions {
 }
 
 /// A subscription on its thread.
-struct Run<E: EncodeUpdate> {
+struct SubscriptionRun<E: EncodeUpdate> {
     subscription: Box<dyn Subscription>,
     follower: TableReader,
     /// When it was looked last whether he still may.
@@ -197,7 +202,7 @@ struct Run<E: EncodeUpdate> {
     handle: Handle,
 }
 
-impl<E: EncodeUpdate> Run<E> {
+impl<E: EncodeUpdate> SubscriptionRun<E> {
     /// Runs until the client goes away, the server stops, capture ends it or a replay is over.
     fn run(&mut self) -> Outcome<()> {
         while self.wait_for_credit()? {

@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_plan::ExecutionPlan;
-use splay_engine::{Progress, Read, StepCosts};
+use splay_engine::{Progress, ReadStats, StepCosts};
 use splay_store::SelectionStats;
 use splay_store::storage::{ReadWatch, hand_out_mapped};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use crate::bounds::Bounds;
+use crate::batch_queue::QueuedBatch;
+use crate::bounds::StatementBounds;
 use crate::error::{Error, Result};
 use crate::file_scan::FileScanExec;
 use crate::memory::{AnswerMemory, Grant};
 use crate::scan::TickScanExec;
 use crate::tick::{PartRan, TickPartExec};
-use crate::waiting::Waiting;
 
 /// The threads that statements run on.
 #[derive(Debug)]
@@ -155,13 +155,13 @@ pub(crate) enum Source {
     Ready {
         batches: VecDeque<RecordBatch>,
         execution: Duration,
-        read: Read,
+        read: ReadStats,
         /// What the batches take of the memory of all statements, until the answer is dropped.
         _memory: Option<Grant>,
     },
     /// The streams of a DataFusion plan.
     Streams {
-        receiver: mpsc::Receiver<Waiting<Error>>,
+        receiver: mpsc::Receiver<QueuedBatch<Error>>,
         /// Kept alive until the answer is read.
         _threads: Arc<Threads>,
         work: tokio::task::JoinHandle<()>,
@@ -169,7 +169,7 @@ pub(crate) enum Source {
         finished: Arc<Mutex<Option<Duration>>>,
         peak: Arc<AtomicUsize>,
         /// What its functions look at.
-        bounds: Bounds,
+        bounds: StatementBounds,
     },
 }
 
@@ -181,7 +181,7 @@ impl std::fmt::Debug for Answer {
 
 /// What waiting for a batch came to.
 #[derive(Debug)]
-pub enum Waited {
+pub enum WaitOutcome {
     /// A batch, or what went wrong.
     Batch(Result<RecordBatch>),
     /// There are no more.
@@ -231,29 +231,29 @@ impl Answer {
     }
 
     /// Waits for the next batch for at most `timeout`, so that the caller can look after other things.
-    pub fn wait(&mut self, timeout: Duration) -> Waited {
+    pub fn wait(&mut self, timeout: Duration) -> WaitOutcome {
         if !self.watches.reader_asks {
             hand_out_mapped();
         }
         let waited = self.wait_unchecked(timeout);
-        if matches!(waited, Waited::Batch(Err(_)) | Waited::TimedOut) || self.failed {
+        if matches!(waited, WaitOutcome::Batch(Err(_)) | WaitOutcome::TimedOut) || self.failed {
             return waited;
         }
         match self.check() {
             Ok(()) => waited,
             Err(error) => {
                 self.failed = true;
-                Waited::Batch(Err(error))
+                WaitOutcome::Batch(Err(error))
             }
         }
     }
 
-    fn wait_unchecked(&mut self, timeout: Duration) -> Waited {
+    fn wait_unchecked(&mut self, timeout: Duration) -> WaitOutcome {
         let receiver = match &mut self.source {
             Source::Ready { batches, .. } => {
                 let batch = batches.pop_front();
                 self.rows += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
-                return batch.map_or(Waited::End, |batch| Waited::Batch(Ok(batch)));
+                return batch.map_or(WaitOutcome::End, |batch| WaitOutcome::Batch(Ok(batch)));
             }
             Source::Streams { receiver, .. } => receiver,
         };
@@ -266,11 +266,11 @@ impl Answer {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Waited::TimedOut;
+                return WaitOutcome::TimedOut;
             }
             std::thread::park_timeout(left);
         };
-        self.take(received.map(|waiting| waiting.batch)).map_or(Waited::End, Waited::Batch)
+        self.take(received.map(|waiting| waiting.batch)).map_or(WaitOutcome::End, WaitOutcome::Batch)
     }
 
     /// All batches.
@@ -342,7 +342,7 @@ impl Answer {
 }
 
 fn add_selection(to: &mut SelectionStats, from: &SelectionStats) {
-    let add = |to: &mut splay_store::Kept, from: splay_store::Kept| {
+    let add = |to: &mut splay_store::SelectedCount, from: splay_store::SelectedCount| {
         to.kept += from.kept;
         to.total += from.total;
     };
@@ -352,7 +352,7 @@ fn add_selection(to: &mut SelectionStats, from: &SelectionStats) {
     add(&mut to.rows, from.rows);
 }
 
-fn add_read(read: &Read, stats: &mut StatementStats) {
+fn add_read(read: &ReadStats, stats: &mut StatementStats) {
     stats.peak_memory_bytes = stats.peak_memory_bytes.max(read.peak_memory_bytes);
     stats.bytes_scanned += read.bytes;
     for scan in &read.scans {
@@ -408,9 +408,9 @@ impl Iterator for Answer {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             match self.wait(Duration::from_secs(3600)) {
-                Waited::Batch(batch) => return Some(batch),
-                Waited::End => return None,
-                Waited::TimedOut => {}
+                WaitOutcome::Batch(batch) => return Some(batch),
+                WaitOutcome::End => return None,
+                WaitOutcome::TimedOut => {}
             }
         }
     }

@@ -16,7 +16,7 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_expr_common::physical_expr::{snapshot_generation, snapshot_physical_expr};
-use splay_store::{Piece, Segment, Selection, TableSnapshot};
+use splay_store::{Segment, SegmentRows, Selection, TableSnapshot};
 
 use crate::error::external;
 use crate::pushdown;
@@ -49,7 +49,7 @@ impl DynamicFilters {
         &mut self,
         snapshot: &TableSnapshot,
         schema: &Schema,
-        pieces: &mut VecDeque<Piece>,
+        pieces: &mut VecDeque<SegmentRows>,
     ) -> Result<()> {
         for (filter, seen) in self.filters.iter().zip(&mut self.seen) {
             let change = snapshot_generation(filter);
@@ -58,7 +58,7 @@ impl DynamicFilters {
             }
             *seen = change;
             self.changes += 1;
-            let mut narrowing = Narrowing { snapshot, schema, selection: Selection::default(), is_narrow: false };
+            let mut narrowing = ScanNarrowing { snapshot, schema, selection: Selection::default(), is_narrow: false };
             if !narrowing.require(&snapshot_physical_expr(Arc::clone(filter))?) {
                 pieces.clear();
             } else if narrowing.is_narrow {
@@ -71,14 +71,14 @@ impl DynamicFilters {
 }
 
 /// What a filter says that the indexes of a table answer.
-struct Narrowing<'a> {
+struct ScanNarrowing<'a> {
     snapshot: &'a TableSnapshot,
     schema: &'a Schema,
     selection: Selection,
     is_narrow: bool,
 }
 
-impl Narrowing<'_> {
+impl ScanNarrowing<'_> {
     /// Takes a condition in that must hold; false if none does.
     fn require(&mut self, filter: &Arc<dyn PhysicalExpr>) -> bool {
         if let Some(literal) = filter.downcast_ref::<Literal>() {
@@ -147,8 +147,8 @@ fn logical(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Expr> {
 }
 
 /// The rows of pieces that others hold, too, in the order of the pieces.
-fn common(pieces: VecDeque<Piece>, others: &[Piece]) -> VecDeque<Piece> {
-    let address = |piece: &Piece| Arc::as_ptr(&piece.segment);
+fn common(pieces: VecDeque<SegmentRows>, others: &[SegmentRows]) -> VecDeque<SegmentRows> {
+    let address = |piece: &SegmentRows| Arc::as_ptr(&piece.segment);
     let mut of_segment: HashMap<*const Segment, Vec<&Range<u64>>> = HashMap::new();
     for other in others {
         of_segment.entry(address(other)).or_default().push(&other.rows);
@@ -160,7 +160,7 @@ fn common(pieces: VecDeque<Piece>, others: &[Piece]) -> VecDeque<Piece> {
         let first = rows.partition_point(|rows| rows.end <= piece.rows.start);
         for rows in rows[first..].iter().take_while(|rows| rows.start < piece.rows.end) {
             let rows = rows.start.max(piece.rows.start)..rows.end.min(piece.rows.end);
-            kept.push_back(Piece { rows, ..piece.clone() });
+            kept.push_back(SegmentRows { rows, ..piece.clone() });
         }
     }
     kept

@@ -13,13 +13,13 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::pass::{PassExec, Passage, with_inputs};
+use crate::pass::{PassExec, PassThrough, with_inputs};
 
 /// Stands above an operator whose columns have a name twice, while filters are moved.
 #[derive(Debug, Clone, PartialEq)]
 struct Barrier;
 
-impl Passage for Barrier {
+impl PassThrough for Barrier {
     const NAME: &'static str = "BarrierExec";
 
     fn stream(&self, input: SendableRecordBatchStream, _: &TaskContext) -> SendableRecordBatchStream {

@@ -2,7 +2,7 @@
 //!
 //! | Form | File |
 //! | --- | --- |
-//! | `COLUMNS('regex')`, `COLUMNS(*)`, `* RENAME`, `* ILIKE` and their kin | `stars.rs` over `chosen.rs` |
+//! | `COLUMNS('regex')`, `COLUMNS(*)`, `* RENAME`, `* ILIKE` and their kin | `stars.rs` over `column_selection.rs` |
 //! | an alias of the select list in `WHERE`, `QUALIFY`, keys and later items | `aliases.rs` |
 //! | keys of joins `USING` and `NATURAL` | `using.rs` |
 //! | `SAMPLE BY` | `sample_by.rs` over `fills.rs` |
@@ -12,7 +12,7 @@
 //! (`relation.rs`). A statement without such a form asks nothing.
 
 mod aliases;
-mod chosen;
+mod column_selection;
 mod fills;
 mod relation;
 mod sample_by;
@@ -34,7 +34,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use self::relation::Relation;
-use self::sample_by::Sampled;
+use self::sample_by::SampleClause;
 use crate::error::{Error, Result, fault};
 use crate::walk::visit_mut;
 
@@ -93,7 +93,7 @@ impl From<Error> for Halt {
     }
 }
 
-type Halting<T> = std::result::Result<T, Halt>;
+type HaltResult<T> = std::result::Result<T, Halt>;
 
 /// A query that is open.
 #[derive(Default)]
@@ -103,7 +103,7 @@ struct Scope {
     /// How many were in scope before.
     tables_before: usize,
     /// What its select is sampled by.
-    sampled: Option<Sampled>,
+    sampled: Option<SampleClause>,
     /// What names of its select stand for.
     names: Vec<(String, Expr)>,
 }
@@ -123,7 +123,7 @@ impl<'a> Expander<'a> {
     }
 
     /// The columns of a select's `FROM`; `None` if it can't be planned and only may be asked for.
-    fn relation(&self, select: &Select, is_needed: bool) -> Halting<Option<&'a Relation>> {
+    fn relation(&self, select: &Select, is_needed: bool) -> HaltResult<Option<&'a Relation>> {
         if select.from.is_empty() {
             return Ok(Some(&relation::EMPTY));
         }
@@ -137,7 +137,7 @@ impl<'a> Expander<'a> {
     }
 
     /// `SELECT * FROM …`.
-    fn question(&self, select: &Select) -> Halting<Query> {
+    fn question(&self, select: &Select) -> HaltResult<Query> {
         let parsed = Parser::new(&GenericDialect {}).try_with_sql("SELECT *");
         let Ok(mut query) = parsed.and_then(|mut parser| parser.parse_query()) else {
             return Err(Halt::Fail(Error::Internal { message: "SELECT * isn't parsed".to_owned() }));
@@ -152,7 +152,7 @@ impl<'a> Expander<'a> {
         Ok(*query)
     }
 
-    fn enter(&mut self, query: &mut Query) -> Halting<()> {
+    fn enter(&mut self, query: &mut Query) -> HaltResult<()> {
         let mut scope = Scope { tables_before: self.tables.len(), ..Scope::default() };
         if let Some(mut with) = query.with.take() {
             let is_recursive = with.recursive;
@@ -172,7 +172,7 @@ impl<'a> Expander<'a> {
         Ok(())
     }
 
-    fn leave(&mut self, query: &mut Query) -> Halting<()> {
+    fn leave(&mut self, query: &mut Query) -> HaltResult<()> {
         let Some(scope) = self.scopes.pop() else { return Ok(()) };
         self.tables.truncate(scope.tables_before);
         query.with = scope.with;
@@ -182,7 +182,7 @@ impl<'a> Expander<'a> {
         Ok(())
     }
 
-    fn expand_order(&mut self, query: &mut Query) -> Halting<()> {
+    fn expand_order(&mut self, query: &mut Query) -> HaltResult<()> {
         let SetExpr::Select(select) = query.body.as_ref() else { return Ok(()) };
         if let Some(order) = &mut query.order_by
             && stars::is_in_order(order)
@@ -195,7 +195,7 @@ impl<'a> Expander<'a> {
     }
 
     /// Merges the keys of joins of a select.
-    fn merge_keys(&mut self, select: &mut Select) -> Halting<()> {
+    fn merge_keys(&mut self, select: &mut Select) -> HaltResult<()> {
         let is_starred =
             stars::is_in_select(select) || select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
         if !using::is_in(select, is_starred) {
@@ -232,7 +232,7 @@ impl<'a> Expander<'a> {
         }
     }
 
-    fn expand_select(&mut self, select: &mut Select) -> Halting<()> {
+    fn expand_select(&mut self, select: &mut Select) -> HaltResult<()> {
         self.merge_keys(select)?;
         if stars::is_in_select(select)
             && let Some(relation) = self.relation(select, true)?
@@ -287,14 +287,14 @@ impl VisitorMut for Expander<'_> {
     }
 }
 
-fn flow(done: Halting<()>) -> ControlFlow<Halt> {
+fn flow(done: HaltResult<()>) -> ControlFlow<Halt> {
     match done {
         Ok(()) => ControlFlow::Continue(()),
         Err(halt) => ControlFlow::Break(halt),
     }
 }
 
-fn walked(flow: ControlFlow<Halt>) -> Halting<()> {
+fn walked(flow: ControlFlow<Halt>) -> HaltResult<()> {
     match flow {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(halt) => Err(halt),

@@ -22,7 +22,7 @@ use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use splay_import::{FilesInPlace, GroupStatistics, ImportSettings, Part, expand};
+use splay_import::{FileSlice, FilesInPlace, GroupStatistics, ImportSettings, expand};
 
 /// Batches that wait between the thread that reads a file and the operators.
 const BATCHES_WAITING: usize = 2;
@@ -92,7 +92,7 @@ impl TableProvider for FileTable {
         let schema = Arc::new(self.schema.project(&columns)?);
         let wanted = self.wanted(state, filters)?;
         let streams = if limit.is_some() { 1 } else { state.config().target_partitions() };
-        let partition = |parts: Vec<Part>| {
+        let partition = |parts: Vec<FileSlice>| {
             let (files, columns, schema) = (Arc::clone(&self.files), columns.clone(), Arc::clone(&schema));
             Arc::new(FileStream { files, parts, columns, schema }) as Arc<dyn PartitionStream>
         };
@@ -151,7 +151,7 @@ impl PruningStatistics for FileTable {
 #[derive(Debug)]
 struct FileStream {
     files: Arc<FilesInPlace>,
-    parts: Vec<Part>,
+    parts: Vec<FileSlice>,
     columns: Vec<usize>,
     schema: SchemaRef,
 }

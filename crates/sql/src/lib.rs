@@ -17,6 +17,7 @@
 
 mod access;
 mod answer;
+mod batch_queue;
 mod bounds;
 mod calendars;
 mod change;
@@ -32,7 +33,6 @@ mod expand;
 mod file_scan;
 mod files;
 mod from_clauses;
-mod give_way;
 mod in_select;
 mod information_schema;
 mod intervals;
@@ -70,27 +70,27 @@ mod syntax;
 mod text_times;
 mod tick;
 mod times;
+mod token_reader;
 mod unnest_joins;
 mod unpivot;
 mod unsupported;
 mod views;
-mod waiting;
 mod walk;
-mod words;
+mod yielding;
 mod zones;
 
 pub use access::without_secrets;
-pub use answer::{Answer, RunBy, StatementStats, Waited};
+pub use answer::{Answer, RunBy, StatementStats, WaitOutcome};
 pub use bounds::size::widest_row_bytes;
 pub use change::{
-    CopyStream, CopyTo, InsertRows, Inserted, IntoFiles, Refreshed, StreamFormat, StreamKind, copy_stream, copy_to,
-    gives_token, is_change, rename_table,
+    CopyStream, CopyTo, InsertOutcome, InsertRows, IntoFiles, RefreshOutcome, StreamFormat, StreamKind, copy_stream,
+    copy_to, gives_token, is_change, rename_table,
 };
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};
 pub use memory::{AnswerMemory, AnswerMemoryPart};
-pub use named_statements::{NamedStatement, NamedStatements, Resolved};
+pub use named_statements::{NamedStatement, NamedStatements, ResolvedStatement};
 pub use nested_text::nested_as_text;
 pub use session::{Description, LeafRows, Parameters, Session, SessionSettings};
-pub use slices::{Leaf, RunLeaves, Slicing};
+pub use slices::{Leaf, RunLeaves, SliceSettings};
 pub use splay_engine::{Progress, Stop};

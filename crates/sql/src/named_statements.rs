@@ -13,7 +13,7 @@ use crate::error::{Result, fault};
 use crate::limits::TEXT_BYTES_MAX;
 use crate::placeholders;
 use crate::statements;
-use crate::words::Words;
+use crate::token_reader::TokenReader;
 
 /// Bytes of the texts that a session keeps.
 const KEPT_BYTES_MAX: usize = 16 << 20;
@@ -52,18 +52,18 @@ pub enum NamedStatement {
 /// The statements that a session keeps under names.
 #[derive(Debug, Default)]
 pub struct NamedStatements {
-    kept: HashMap<String, Kept>,
+    kept: HashMap<String, StoredStatement>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredStatement {
     types: Vec<String>,
     text: String,
 }
 
 /// What a statement comes to in a session.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Resolved<'a> {
+pub enum ResolvedStatement<'a> {
     /// It is to be run: as it is written, or the one that `EXECUTE` names.
     Statement(Cow<'a, str>),
     /// It is done: `PREPARE` or `DEALLOCATE`.
@@ -84,7 +84,7 @@ impl NamedStatement {
         let Ok(tokens) = Tokenizer::new(&GenericDialect {}, start).with_unescape(false).tokenize() else {
             return Ok(None);
         };
-        let mut words = Words::of(&tokens);
+        let mut words = TokenReader::of(&tokens);
         let found = if words.take(&["prepare"]) {
             prepare(&mut words)?
         } else if words.take(&["deallocate"]) {
@@ -110,11 +110,11 @@ impl NamedStatement {
 }
 
 /// A name, without regard to case.
-fn name_of(words: &mut Words<'_>) -> Result<String> {
+fn name_of(words: &mut TokenReader<'_>) -> Result<String> {
     Ok(words.name("a statement")?.to_lowercase())
 }
 
-fn prepare(words: &mut Words<'_>) -> Result<NamedStatement> {
+fn prepare(words: &mut TokenReader<'_>) -> Result<NamedStatement> {
     let name = name_of(words)?;
     let types = if words.peek_bracket() { words.items()? } else { Vec::new() };
     if !words.take(&["as"]) {
@@ -137,12 +137,12 @@ impl NamedStatements {
     /// # Errors
     /// [`Error::Statement`](crate::Error::Statement) for a name that isn't there, or is there already; for as many values as the statement doesn't have
     /// placeholders; for more texts than a session keeps.
-    pub fn resolve<'a>(&mut self, text: &'a str) -> Result<Resolved<'a>> {
+    pub fn resolve<'a>(&mut self, text: &'a str) -> Result<ResolvedStatement<'a>> {
         match NamedStatement::of(text)? {
-            None => Ok(Resolved::Statement(Cow::Borrowed(text))),
+            None => Ok(ResolvedStatement::Statement(Cow::Borrowed(text))),
             Some(statement) => Ok(match self.run(statement)? {
-                Some(text) => Resolved::Statement(Cow::Owned(text)),
-                None => Resolved::Done,
+                Some(text) => ResolvedStatement::Statement(Cow::Owned(text)),
+                None => ResolvedStatement::Done,
             }),
         }
     }
@@ -178,9 +178,10 @@ impl NamedStatements {
         if self.has(&name) {
             return fault(format!("prepared statement {name:?} already exists"));
         }
-        let bytes =
-            |name: &str, kept: &Kept| name.len() + kept.text.len() + kept.types.iter().map(String::len).sum::<usize>();
-        let new = Kept { types, text };
+        let bytes = |name: &str, kept: &StoredStatement| {
+            name.len() + kept.text.len() + kept.types.iter().map(String::len).sum::<usize>()
+        };
+        let new = StoredStatement { types, text };
         let all: usize = self.kept.iter().map(|(name, kept)| bytes(name, kept)).sum();
         if all + bytes(&name, &new) > KEPT_BYTES_MAX {
             return fault(format!(
@@ -194,7 +195,7 @@ impl NamedStatements {
 
     /// The text of a statement with values.
     fn execute(&self, name: &str, values: &[String]) -> Result<String> {
-        let Some(Kept { types, text }) = self.kept.get(name) else { return fault(missing(name)) };
+        let Some(StoredStatement { types, text }) = self.kept.get(name) else { return fault(missing(name)) };
         let count = statements::placeholders(text);
         if values.len() != count {
             return fault(format!("{name:?} has {count} placeholders, and EXECUTE gives {} values", values.len()));
@@ -242,8 +243,8 @@ mod tests {
 
     fn resolved(session: &mut NamedStatements, text: &str) -> String {
         match session.resolve(text) {
-            Ok(Resolved::Statement(text)) => text.into_owned(),
-            Ok(Resolved::Done) => "done".to_owned(),
+            Ok(ResolvedStatement::Statement(text)) => text.into_owned(),
+            Ok(ResolvedStatement::Done) => "done".to_owned(),
             Err(error) => format!("error: {error}"),
         }
     }

@@ -2,10 +2,10 @@
 //!
 //! SQL folds unquoted names to lower case; tables here keep names as written. So inside a statement every table shows its
 //! columns in lower case, quoted names are folded too, and the answer gets the names back: an alias as the statement wrote
-//! it (`written.rs`), a column as its table has it.
+//! it (`column_spelling.rs`), a column as its table has it.
 
+mod column_spelling;
 mod quoted;
-mod written;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
+pub(crate) use self::column_spelling::QueryColumns;
+use self::column_spelling::Spelling;
 pub(crate) use self::quoted::text_in_double_quotes;
-use self::written::Spelling;
-pub(crate) use self::written::Written;
 use crate::error::Result;
 use crate::limits::TokenLimits;
 use crate::{syntax, unsupported};
@@ -37,7 +37,7 @@ pub(crate) struct Spellings {
     aliases: HashMap<String, String>,
     columns: HashMap<String, String>,
     tables: Vec<String>,
-    written: Written,
+    written: QueryColumns,
 }
 
 impl Spellings {
@@ -102,7 +102,7 @@ impl Spellings {
     }
 
     /// Learns how the parsed statement spells its columns.
-    pub(crate) fn add_statement(&mut self, written: Written) {
+    pub(crate) fn add_statement(&mut self, written: QueryColumns) {
         self.written = written;
     }
 
@@ -181,7 +181,7 @@ mod tests {
     fn names(statement: &str, columns: &[&str], answer: &[&str]) -> Vec<String> {
         let (folded, mut spellings) = Spellings::fold(statement).unwrap();
         let parsed = datafusion::sql::parser::DFParser::parse_sql(&folded).unwrap();
-        spellings.add_statement(Written::of(&parsed[0]));
+        spellings.add_statement(QueryColumns::of(&parsed[0]));
         spellings.add_table("t", columns.iter().copied());
         let fields: Vec<Field> = answer.iter().map(|name| Field::new(*name, DataType::Int64, true)).collect();
         spellings.restore(&Schema::new(fields)).fields().iter().map(|field| field.name().clone()).collect()

@@ -2,12 +2,12 @@
 //!
 //! | Rule | DataFusion 55.2 |
 //! | --- | --- |
-//! | A whole number that its type doesn't hold is an error ([`Numbers`], `operator_call.rs`) | wraps |
-//! | A bound of a frame `RANGE` is where it is, also beyond the range of its key's type ([`Numbers`]) | at the partition's end, or at zero |
-//! | Both zeros are one ([`Numbers`]) | in `=` and `GROUP BY` alone |
+//! | A whole number that its type doesn't hold is an error ([`NumberRule`], `operator_call.rs`) | wraps |
+//! | A bound of a frame `RANGE` is where it is, also beyond the range of its key's type ([`NumberRule`]) | at the partition's end, or at zero |
+//! | Both zeros are one ([`NumberRule`]) | in `=` and `GROUP BY` alone |
 //! | All NaN are one, above all numbers (`one_nan.rs`) | by sign and payload |
 //!
-//! `min`, `max` and `sum` are in `functions/corrected.rs`, comparisons of decimals with floats in `coercion.rs`. [`Numbers`] runs behind the
+//! `min`, `max` and `sum` are in `functions/corrected.rs`, comparisons of decimals with floats in `coercion.rs`. [`NumberRule`] runs behind the
 //! coercion of types, and not on what runs as a tick plan, whose kernels go by these rules.
 
 use std::hash::{Hash, Hasher};
@@ -38,9 +38,9 @@ static ONE_ZERO: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function
 
 /// Whole numbers that don't wrap, and one zero.
 #[derive(Debug)]
-pub(crate) struct Numbers;
+pub(crate) struct NumberRule;
 
-impl AnalyzerRule for Numbers {
+impl AnalyzerRule for NumberRule {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         rewritten(
             plan,

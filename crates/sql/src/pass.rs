@@ -11,7 +11,7 @@ use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions};
 
 /// What is done with the batches of an input that are handed on.
-pub(crate) trait Passage: Debug + Clone + PartialEq + Send + Sync + 'static {
+pub(crate) trait PassThrough: Debug + Clone + PartialEq + Send + Sync + 'static {
     /// The operator's name in `EXPLAIN`.
     const NAME: &'static str;
 
@@ -26,7 +26,7 @@ pub(crate) struct PassExec<P> {
     passage: P,
 }
 
-impl<P: Passage> PassExec<P> {
+impl<P: PassThrough> PassExec<P> {
     /// The input by way of a passage, once.
     pub(crate) fn over(input: &Arc<dyn ExecutionPlan>, passage: &P) -> Arc<dyn ExecutionPlan> {
         if input.downcast_ref::<PassExec<P>>().is_some_and(|there| there.passage == *passage) {
@@ -44,13 +44,13 @@ pub(crate) fn with_inputs(
     Arc::clone(operator).replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
-impl<P: Passage> DisplayAs for PassExec<P> {
+impl<P: PassThrough> DisplayAs for PassExec<P> {
     fn fmt_as(&self, _format: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(P::NAME)
     }
 }
 
-impl<P: Passage> ExecutionPlan for PassExec<P> {
+impl<P: PassThrough> ExecutionPlan for PassExec<P> {
     fn name(&self) -> &'static str {
         P::NAME
     }

@@ -17,10 +17,10 @@ use splay_functions::GapFillPlanner;
 use splay_store::ColumnType;
 
 use crate::bounds::{count_repeats, count_windows};
-use crate::give_way::{self, give_way};
 use crate::joins::{self, JoinPlanner};
 use crate::provider::TickRowOrder;
 use crate::tick::TickPartPlanner;
+use crate::yielding::{self, with_yields};
 
 /// The physical plan of a logical one, of a statement whose joins were rewritten if `has_joins`.
 pub(crate) async fn physical(
@@ -30,8 +30,8 @@ pub(crate) async fn physical(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let plan = if has_joins { joins::convert(plan, &TickRowOrder)? } else { plan };
     let plan = state.create_physical_plan(&plan).await?;
-    let plan = count_repeats(plan, |node| give_way::is_join(node) || joins::is_join(node))?;
-    give_way(plan).and_then(count_windows)
+    let plan = count_repeats(plan, |node| yielding::is_join(node) || joins::is_join(node))?;
+    with_yields(plan).and_then(count_windows)
 }
 
 /// DataFusion's planner with ours for the nodes that it doesn't know.

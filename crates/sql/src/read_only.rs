@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::expand::expand;
 use crate::joins;
 use crate::limits::{self, StatementLimits};
-use crate::names::Written;
+use crate::names::QueryColumns;
 use crate::resolve::{name_hidden_tables_apart, resolve};
 use crate::unnest_joins;
 use crate::unsupported;
@@ -33,12 +33,12 @@ pub(crate) async fn plan(
     state: &SessionState,
     text: &str,
     has_joins: bool,
-) -> DataFusionResult<(LogicalPlan, Written)> {
+) -> DataFusionResult<(LogicalPlan, QueryColumns)> {
     let mut statement = dialect::parse(text, state)?;
     if let ControlFlow::Break(error) = check(&statement, state) {
         return Err(wrapped(error));
     }
-    let written = Written::of(&statement);
+    let written = QueryColumns::of(&statement);
     name_hidden_tables_apart(&mut statement);
     if expand(&mut statement, state, has_joins).await?
         && let ControlFlow::Break(error) = check(&statement, state)

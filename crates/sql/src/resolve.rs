@@ -3,7 +3,7 @@
 //! - A named window becomes its definition wherever it is used. The planner looks for names in the select list alone, and leaves out what a
 //!   window inherits: <https://www.postgresql.org/docs/current/sql-select.html#SQL-WINDOW> has the rules.
 //! - `FROM t` without a select list selects all columns, as in DuckDB.
-//! - `ANY`, `ALL`, `(a, b) IN` and `IN (VALUES …)` of a query become what is planned without a comparison of each row with each (`compared.rs`).
+//! - `ANY`, `ALL`, `(a, b) IN` and `IN (VALUES …)` of a query become what is planned without a comparison of each row with each (`row_comparisons.rs`).
 //! - Columns of a select list that would have one name get different ones: the planner refuses `x, x`, and `x, cast(x AS int)`, since it leaves a
 //!   cast out of a name. Those of a statement's own select list are called in the answer as they were. Casts within calls and keys that would
 //!   have one name are named as they are written (`casts.rs`).
@@ -21,11 +21,11 @@
 mod calls;
 mod casts;
 mod clauses;
-mod compared;
 mod forms;
 mod hidden_tables;
 mod names_of_calls;
 mod order_keys;
+mod row_comparisons;
 mod templates;
 mod unnest;
 
@@ -39,8 +39,8 @@ use datafusion::sql::sqlparser::ast::{
     SelectFlavor, SelectItem, SetExpr, UnaryOperator, VisitorMut, WildcardAdditionalOptions, WindowSpec, WindowType,
 };
 
-use self::compared::Comparisons;
 pub(crate) use self::hidden_tables::name_apart as name_hidden_tables_apart;
+use self::row_comparisons::Comparisons;
 use crate::error::{Error, Result};
 use crate::long_numbers;
 use crate::names::SAME_NAME;

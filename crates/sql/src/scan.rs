@@ -37,7 +37,7 @@ use datafusion::physical_plan::{
 };
 use futures::Stream;
 use splay_engine::value_bytes;
-use splay_store::{Bounds, DATE_COLUMN, Piece, Segment, Selection, SelectionStats, TableSnapshot};
+use splay_store::{Bounds, DATE_COLUMN, Segment, SegmentRows, Selection, SelectionStats, TableSnapshot};
 
 use crate::dynamic_filters::{DynamicFilters, is_dynamic};
 use crate::error::external;
@@ -60,7 +60,7 @@ pub(crate) struct TickScanSettings {
     /// What rows must pass, over `schema`.
     pub(crate) filters: Vec<Arc<dyn PhysicalExpr>>,
     pub(crate) one_symbol: bool,
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<SegmentRows>,
     pub(crate) stats: SelectionStats,
     pub(crate) limit: Option<usize>,
     pub(crate) streams: usize,
@@ -74,7 +74,7 @@ pub(crate) struct TickScanSettings {
 pub(crate) struct TickScanExec {
     snapshot: TableSnapshot,
     plan: Arc<ReadPlan>,
-    streams: Vec<Vec<Piece>>,
+    streams: Vec<Vec<SegmentRows>>,
     stats: SelectionStats,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -131,13 +131,13 @@ impl TickScanExec {
     /// Splits the scan's rows into streams by symbol: the first one holds rows before the first bound and rows without a symbol.
     /// In each stream they come by symbol, time and row number, over all dates.
     pub(crate) fn split_by_symbol(&self, bounds: &[String]) -> Result<TickScanExec> {
-        let mut streams: Vec<Vec<(Option<&str>, Piece)>> = vec![Vec::new(); bounds.len() + 1];
+        let mut streams: Vec<Vec<(Option<&str>, SegmentRows)>> = vec![Vec::new(); bounds.len() + 1];
         for piece in self.streams.iter().flatten() {
             for (symbol, rows) in runs(piece)? {
                 let stream = symbol.map_or(0, |symbol| bounds.partition_point(|bound| bound.as_str() <= symbol));
                 let pieces = &mut streams[stream];
                 // Neighbours within a segment stay one piece, unless dates have to be put behind each other by symbol.
-                pieces.push((symbol, Piece { rows, ..piece.clone() }));
+                pieces.push((symbol, SegmentRows { rows, ..piece.clone() }));
             }
         }
         let mut dates: Vec<i32> = self.streams.iter().flatten().map(|piece| piece.date).collect();
@@ -145,7 +145,7 @@ impl TickScanExec {
         let mut symbols: Vec<Option<&str>> = streams.iter().flatten().map(|(symbol, _)| *symbol).collect();
         symbols.dedup();
         let is_one_symbol = symbols.len() <= 1;
-        let streams: Vec<Vec<Piece>> = streams
+        let streams: Vec<Vec<SegmentRows>> = streams
             .into_iter()
             .map(|mut pieces| {
                 // Stable: the dates of a symbol follow each other.
@@ -193,7 +193,7 @@ impl TickScanExec {
 }
 
 /// The symbols of a piece with their rows.
-fn runs(piece: &Piece) -> Result<Vec<(Option<&str>, Range<u64>)>> {
+fn runs(piece: &SegmentRows) -> Result<Vec<(Option<&str>, Range<u64>)>> {
     let index = piece.segment.index().map_err(external)?;
     let all = index.symbols().map_err(external)?;
     let (mut low, mut high) = (0, all);
@@ -217,8 +217,8 @@ fn runs(piece: &Piece) -> Result<Vec<(Option<&str>, Range<u64>)>> {
 }
 
 /// Pieces that follow each other in their segment as one.
-fn joined(pieces: impl Iterator<Item = Piece>) -> Vec<Piece> {
-    let mut joined: Vec<Piece> = Vec::new();
+fn joined(pieces: impl Iterator<Item = SegmentRows>) -> Vec<SegmentRows> {
+    let mut joined: Vec<SegmentRows> = Vec::new();
     for piece in pieces {
         match joined.last_mut() {
             Some(last) if Arc::ptr_eq(&last.segment, &piece.segment) && last.rows.end == piece.rows.start => {
@@ -407,7 +407,7 @@ fn note_stats(metrics: &ExecutionPlanMetricsSet, stats: &SelectionStats) {
 }
 
 /// Pieces for each stream: rows that follow each other, about equally many.
-fn split(pieces: Vec<Piece>, rows: u64, streams_max: usize) -> Vec<Vec<Piece>> {
+fn split(pieces: Vec<SegmentRows>, rows: u64, streams_max: usize) -> Vec<Vec<SegmentRows>> {
     let stream_count = rows.div_ceil(STREAM_ROWS_MIN).clamp(1, streams_max.max(1) as u64);
     let share = rows.div_ceil(stream_count).next_multiple_of(splay_store::BLOCK_ROWS as u64).max(1);
     let (mut streams, mut filled) = (vec![Vec::new()], 0);
@@ -422,7 +422,7 @@ fn split(pieces: Vec<Piece>, rows: u64, streams_max: usize) -> Vec<Vec<Piece>> {
             piece.rows.start += taken;
             filled += taken;
             if let Some(stream) = streams.last_mut() {
-                stream.push(Piece { rows, ..piece.clone() });
+                stream.push(SegmentRows { rows, ..piece.clone() });
             }
         }
     }
@@ -433,7 +433,7 @@ fn split(pieces: Vec<Piece>, rows: u64, streams_max: usize) -> Vec<Vec<Piece>> {
 fn orderings(
     snapshot: &TableSnapshot,
     schema: &SchemaRef,
-    streams: &[Vec<Piece>],
+    streams: &[Vec<SegmentRows>],
     one_symbol: bool,
 ) -> Vec<Vec<PhysicalSortExpr>> {
     let spec = snapshot.spec();
@@ -487,7 +487,7 @@ fn with_row_number(
 }
 
 /// Whether each date's rows come, in time, behind those of the date before. Not so where a clock goes back over midnight.
-fn dates_follow(streams: &[Vec<Piece>]) -> bool {
+fn dates_follow(streams: &[Vec<SegmentRows>]) -> bool {
     let mut bounds: Vec<(i32, i64, i64)> = Vec::new();
     for piece in streams.iter().flatten() {
         let entry = piece.segment.entry();
@@ -527,7 +527,7 @@ fn row_numbers(snapshot: &TableSnapshot) -> Result<RowNumbers> {
 impl DisplayAs for TickScanExec {
     fn fmt_as(&self, _format: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
         let stats = &self.stats;
-        let kept = |kept: splay_store::Kept| format!("{}/{}", kept.kept, kept.total);
+        let kept = |kept: splay_store::SelectedCount| format!("{}/{}", kept.kept, kept.total);
         write!(
             f,
             "TickScanExec: table={}, columns=[{}], ",
@@ -655,7 +655,7 @@ impl ExecutionPlan for TickScanExec {
 struct TickScanStream {
     dynamic: DynamicFilters,
     plan: Arc<ReadPlan>,
-    pieces: std::collections::VecDeque<Piece>,
+    pieces: std::collections::VecDeque<SegmentRows>,
     /// Rows that may still be given.
     left: usize,
     scanned: Count,
@@ -672,7 +672,7 @@ impl TickScanStream {
             // Where every row passes, no more are read than are wanted.
             let rows_max = if self.plan.filters.is_empty() { rows_max.min(self.left as u64) } else { rows_max };
             let end = piece.rows.end.min(piece.rows.start.saturating_add(rows_max));
-            let part = Piece { rows: piece.rows.start..end, ..piece.clone() };
+            let part = SegmentRows { rows: piece.rows.start..end, ..piece.clone() };
             piece.rows.start = end;
             if piece.rows.is_empty() {
                 self.pieces.pop_front();
@@ -694,7 +694,7 @@ impl TickScanStream {
 
 impl ReadPlan {
     /// The rows of a piece that pass the filters.
-    fn read(&self, piece: &Piece) -> Result<RecordBatch> {
+    fn read(&self, piece: &SegmentRows) -> Result<RecordBatch> {
         let mut mask: Option<BooleanArray> = None;
         let mut known: Vec<(usize, ArrayRef)> = Vec::new();
         for filter in &self.filters {
@@ -725,7 +725,7 @@ impl ReadPlan {
     }
 
     /// Whether a few rows of a piece can be read for what few rows cost.
-    fn reads_by_range(&self, piece: &Piece) -> Result<bool> {
+    fn reads_by_range(&self, piece: &SegmentRows) -> Result<bool> {
         let wanted = self.filters.iter().flat_map(|filter| &filter.columns).chain(&self.projection);
         for column in wanted {
             if let ColumnSource::Stored(position) = self.columns[*column]
@@ -738,7 +738,12 @@ impl ReadPlan {
     }
 
     /// Columns of a piece by position in the table, read once.
-    fn columns(&self, piece: &Piece, wanted: &[usize], known: &mut Vec<(usize, ArrayRef)>) -> Result<RecordBatch> {
+    fn columns(
+        &self,
+        piece: &SegmentRows,
+        wanted: &[usize],
+        known: &mut Vec<(usize, ArrayRef)>,
+    ) -> Result<RecordBatch> {
         let rows = usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX);
         let mut missing: Vec<(usize, usize)> = wanted
             .iter()
@@ -770,7 +775,7 @@ impl ReadPlan {
         Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
     }
 
-    fn row_numbers(&self, piece: &Piece) -> Range<i64> {
+    fn row_numbers(&self, piece: &SegmentRows) -> Range<i64> {
         // Of a piece that reaches over several stretches, as one of few symbols may, numbers rise all the same.
         let stretches = self.row_numbers.get(&piece.segment.entry().path).map(Vec::as_slice).unwrap_or_default();
         let before = stretches.partition_point(|(first, _)| *first <= piece.rows.start);

@@ -18,7 +18,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::execution::memory_pool::MemoryPool;
-use splay_engine::{Read, Stop};
+use splay_engine::{ReadStats, Stop};
 use splay_store::{Database, View};
 
 use self::explain::{with_metrics, with_rows, with_tick_plan};
@@ -29,14 +29,14 @@ use crate::access::{Caller, Guard, ShowStatement};
 use crate::answer::{Answer, Source, Threads, Watches};
 use crate::error::Result;
 use crate::limits;
-use crate::materialized::{self, Materialized, ViewReads};
+use crate::materialized::{self, MaterializedViews, ViewReads};
 use crate::memory::{AnswerMemory, StatementPool, TotalMemory};
 use crate::pivot_statement::{self, PivotStatement};
 use crate::placeholders;
 use crate::postgres;
 use crate::show_create::ShowCreate;
 use crate::summary::Summary;
-use crate::tick::{Explained, Given, Limits, Ran, TickStatements};
+use crate::tick::{ExplainQuery, Limits, RunOutcome, ShapedStatement, TickStatements};
 use crate::views;
 
 /// Times that a statement is planned with kept rows of materialized views whose tables change meanwhile.
@@ -112,7 +112,7 @@ pub struct Session {
     threads: Arc<Threads>,
     statements: Arc<TickStatements>,
     memory: Arc<TotalMemory>,
-    materialized: Arc<Materialized>,
+    materialized: Arc<MaterializedViews>,
     /// Whether it has PostgreSQL's catalogue.
     has_catalogue: bool,
     caller: Caller,
@@ -132,7 +132,7 @@ enum Purpose {
 
 /// What came of running a statement as a tick plan.
 #[expect(clippy::large_enum_variant, reason = "there is one a statement")]
-enum Ticked {
+enum TickOutcome {
     Answer(Answer),
     /// There is no tick plan, or the engine refused it for this reason.
     No(Option<String>),
@@ -322,31 +322,31 @@ impl Session {
     }
 
     /// How the rows of materialized views stand.
-    pub(crate) fn materialized(&self) -> &Materialized {
+    pub(crate) fn materialized(&self) -> &MaterializedViews {
         &self.materialized
     }
 
     /// Runs a statement that has the queries of its views.
     fn run_expanded(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         let refusal = match self.tick(text, &parameters, stop, Purpose::Rows)? {
-            Ticked::Answer(answer) => return Ok(answer),
-            Ticked::No(refusal) => refusal,
+            TickOutcome::Answer(answer) => return Ok(answer),
+            TickOutcome::No(refusal) => refusal,
         };
-        let explained = match Explained::of(text) {
+        let explained = match ExplainQuery::of(text) {
             None => None,
-            Some(Explained::Planned(inner)) => self.describe_tick(inner, &parameters, stop),
-            Some(Explained::Run(inner)) => {
+            Some(ExplainQuery::Planned(inner)) => self.describe_tick(inner, &parameters, stop),
+            Some(ExplainQuery::Run(inner)) => {
                 let start = Instant::now();
                 let description = self.describe_tick(inner, &parameters, stop);
                 let planning = start.elapsed();
                 match self.tick(inner, &parameters, stop, Purpose::Costs)? {
-                    Ticked::Answer(mut answer) => {
+                    TickOutcome::Answer(mut answer) => {
                         answer.planning += planning;
                         let steps = self.describe_known(inner, &parameters, answer.step_costs());
                         return with_metrics(answer, &steps.or(description).unwrap_or_default());
                     }
-                    Ticked::No(Some(refusal)) => description.map(|steps| format!("{steps}\nrefused: {refusal}")),
-                    Ticked::No(None) => description,
+                    TickOutcome::No(Some(refusal)) => description.map(|steps| format!("{steps}\nrefused: {refusal}")),
+                    TickOutcome::No(None) => description,
                 }
             }
         };
@@ -380,15 +380,15 @@ impl Session {
     }
 
     /// The answer of a statement that runs as a tick plan: on this thread, and without DataFusion but for a new shape.
-    fn tick(&self, text: &str, parameters: &Parameters, stop: Stop<'_>, purpose: Purpose) -> Result<Ticked> {
+    fn tick(&self, text: &str, parameters: &Parameters, stop: Stop<'_>, purpose: Purpose) -> Result<TickOutcome> {
         if !self.settings.tick_plans {
-            return Ok(Ticked::No(None));
+            return Ok(TickOutcome::No(None));
         }
         let start = Instant::now();
-        let Some(given) = Given::new(text, parameters) else { return Ok(Ticked::No(None)) };
+        let Some(given) = ShapedStatement::new(text, parameters) else { return Ok(TickOutcome::No(None)) };
         let mut planning = Duration::ZERO;
         // Without memory for a tick plan it is DataFusion that runs the statement, or says that there is none.
-        let Some(mut grant) = self.memory.grant(self.settings.memory_bytes) else { return Ok(Ticked::No(None)) };
+        let Some(mut grant) = self.memory.grant(self.settings.memory_bytes) else { return Ok(TickOutcome::No(None)) };
         let limits = Limits {
             threads: self.settings.threads,
             memory_bytes: grant.usable_bytes(),
@@ -396,10 +396,10 @@ impl Session {
             takes_kept: purpose == Purpose::Rows,
             measures_memory: self.settings.measure_memory || purpose == Purpose::Costs,
         };
-        let mut run = |given: Given| -> Result<Ran> {
-            let run = |given: &Given| self.statements.run(given, &self.database, &limits);
+        let mut run = |given: ShapedStatement| -> Result<RunOutcome> {
+            let run = |given: &ShapedStatement| self.statements.run(given, &self.database, &limits);
             match run(&given)? {
-                Ran::Unknown => {
+                RunOutcome::Unknown => {
                     let (given, start) = (Arc::new(given), Instant::now());
                     // What is wrong with a statement that can't be planned, DataFusion will say.
                     let _ = self.learn(&given, stop);
@@ -410,20 +410,20 @@ impl Session {
             }
         };
         let ran = match run(given)? {
-            Ran::AsWritten => match Given::as_written(text, parameters) {
+            RunOutcome::AsWritten => match ShapedStatement::as_written(text, parameters) {
                 Some(given) => run(given)?,
-                None => return Ok(Ticked::No(None)),
+                None => return Ok(TickOutcome::No(None)),
             },
             ran => ran,
         };
         Ok(match ran {
-            Ran::Rows(schema, (batches, read, tables)) => {
+            RunOutcome::Rows(schema, (batches, read, tables)) => {
                 let watches = Watches { tables, reader_asks: false };
                 let execution = start.elapsed().saturating_sub(planning);
                 grant.shrink_to(batches.iter().map(RecordBatch::get_array_memory_size).sum());
                 let source = Source::Ready { batches: batches.into(), execution, read, _memory: Some(grant) };
                 let memory = AnswerMemory::new(self.settings.memory_bytes, &self.memory);
-                Ticked::Answer(Answer {
+                TickOutcome::Answer(Answer {
                     schema,
                     source,
                     planning,
@@ -435,8 +435,8 @@ impl Session {
                     memory,
                 })
             }
-            Ran::Refused(reason) => Ticked::No(Some(reason)),
-            Ran::Not | Ran::Unknown | Ran::AsWritten => Ticked::No(None),
+            RunOutcome::Refused(reason) => TickOutcome::No(Some(reason)),
+            RunOutcome::Not | RunOutcome::Unknown | RunOutcome::AsWritten => TickOutcome::No(None),
         })
     }
 
@@ -449,7 +449,7 @@ impl Session {
     /// Rows that are there as an answer.
     pub(crate) fn answer_of(&self, batches: Vec<RecordBatch>, start: Instant) -> Answer {
         let schema = batches.first().map_or_else(|| Arc::new(arrow::datatypes::Schema::empty()), RecordBatch::schema);
-        let (execution, read) = (start.elapsed(), Read::default());
+        let (execution, read) = (start.elapsed(), ReadStats::default());
         let source = Source::Ready { batches: batches.into(), execution, read, _memory: None };
         let memory = AnswerMemory::new(self.settings.memory_bytes, &self.memory);
         let (planning, watches) = (Duration::ZERO, Watches::default());

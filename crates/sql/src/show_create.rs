@@ -13,7 +13,7 @@ use crate::access::denied;
 use crate::change::create_text;
 use crate::error::{Error, Result, fault};
 use crate::session::Session;
-use crate::words::Words;
+use crate::token_reader::TokenReader;
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl ShowCreate {
         let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize() else {
             return Ok(None);
         };
-        let mut words = Words::of(&tokens);
+        let mut words = TokenReader::of(&tokens);
         let kind = if words.take(&["show", "create", "table"]) {
             Kind::Table
         } else if words.take(&["show", "create", "view"]) {
@@ -68,7 +68,7 @@ impl ShowCreate {
 }
 
 /// A table or a view, perhaps with the only schema that such have.
-fn name(words: &mut Words<'_>) -> Result<String> {
+fn name(words: &mut TokenReader<'_>) -> Result<String> {
     let mut names = vec![words.name("a table or a view")?];
     while words.peek() == Some(&Token::Period) {
         words.step();

@@ -7,7 +7,7 @@
 //! | `LATEST ON time PARTITION BY a, b` | `QUALIFY row_number() OVER (PARTITION BY a, b ORDER BY time DESC NULLS LAST) = 1` |
 //! | `SAMPLE BY 5m …` | `GROUP BY __sample_by(…)` (`sample_by.rs`) |
 //! | `UNPIVOT t ON a, b` | `SELECT * FROM t UNPIVOT (value FOR name IN (a, b))` (`unpivot.rs`) |
-//! | `trade AT COMMIT 7` | `"trade@commit 7" AS trade` (`past.rs`) |
+//! | `trade AT COMMIT 7` | `"trade@commit 7" AS trade` (`time_travel.rs`) |
 //! | `WITH t AS MATERIALIZED (…)`, `AS NOT MATERIALIZED (…)` | `WITH t AS (…)`: each is planned where it is read |
 //! | `count(*) FILTER (c)` | `count(*) FILTER (WHERE c)` |
 //! | `* LIKE 'p%'`, `f(*COLUMNS(…))` | `__star('like', 'p%')`, `f(__unpacked_columns(…))`, which `expand/stars.rs` writes out |
@@ -15,16 +15,16 @@
 //! Words are looked for among the tokens, so that texts and comments stay as they are. `EXCLUDE` of a select list isn't followed by a bracket
 //! that closes.
 
-mod past;
 mod sample_by;
+mod time_travel;
 mod unpivot;
 
 use datafusion::sql::sqlparser::keywords::RESERVED_FOR_TABLE_ALIAS;
 use datafusion::sql::sqlparser::tokenizer::{Token, Whitespace};
 use splay_functions::FRAME_MARKER;
 
-pub(crate) use self::past::snapshot_of;
 pub(crate) use self::sample_by::SAMPLE;
+pub(crate) use self::time_travel::snapshot_of;
 use crate::error::{Result, fault};
 
 /// A `*` of the columns whose names fit a pattern.
@@ -54,7 +54,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<Token>) -> Result<bool> {
         } else if is_word(&tokens[at], "sample") {
             rewritten |= sample_by::rewrite(tokens, at)?;
         } else if is_word(&tokens[at], "at") {
-            rewritten |= past::rewrite(tokens, at)?;
+            rewritten |= time_travel::rewrite(tokens, at)?;
         } else if is_word(&tokens[at], "unpivot") {
             rewritten |= unpivot::rewrite(tokens, at)?;
         } else if is_word(&tokens[at], "materialized") {

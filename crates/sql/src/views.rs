@@ -39,7 +39,7 @@ pub(crate) fn with_views<'t>(
     }
     let Some(mut tokens) = tokens(text) else { return Ok(Cow::Borrowed(text)) };
     let Some(at) = begin_of_query(&tokens) else { return Ok(Cow::Borrowed(text)) };
-    let mut needed = Needed::new(views, query_of);
+    let mut needed = NeededViews::new(views, query_of);
     needed.add_those_of(&mut tokens)?;
     if needed.queries.is_empty() {
         return Ok(Cow::Borrowed(text));
@@ -60,7 +60,7 @@ pub(crate) fn with_views<'t>(
 
 /// Where the name of a view is in a text.
 #[derive(Debug, Default)]
-struct Mentions {
+struct ViewMentions {
     /// The statement has a query of this name in a `WITH`.
     is_defined: bool,
     /// Where it stands for a relation, with the schema before it.
@@ -68,7 +68,7 @@ struct Mentions {
 }
 
 /// The views that a statement needs.
-struct Needed<'a, 'q> {
+struct NeededViews<'a, 'q> {
     views: &'a [View],
     query_of: &'q mut dyn FnMut(&View) -> Result<String>,
     /// The views that are being looked into, each read by the one before.
@@ -77,9 +77,9 @@ struct Needed<'a, 'q> {
     queries: Vec<(&'a str, String)>,
 }
 
-impl<'a, 'q> Needed<'a, 'q> {
-    fn new(views: &'a [View], query_of: &'q mut dyn FnMut(&View) -> Result<String>) -> Needed<'a, 'q> {
-        Needed { views, query_of, path: Vec::new(), queries: Vec::new() }
+impl<'a, 'q> NeededViews<'a, 'q> {
+    fn new(views: &'a [View], query_of: &'q mut dyn FnMut(&View) -> Result<String>) -> NeededViews<'a, 'q> {
+        NeededViews { views, query_of, path: Vec::new(), queries: Vec::new() }
     }
 
     /// Adds the views that a text reads. Takes the schema from before their names, which a query of a `WITH` has none of.
@@ -103,7 +103,7 @@ impl<'a, 'q> Needed<'a, 'q> {
     }
 
     /// Where the names of views are, by the view's number.
-    fn mentions(&self, tokens: &[Token]) -> BTreeMap<usize, Mentions> {
+    fn mentions(&self, tokens: &[Token]) -> BTreeMap<usize, ViewMentions> {
         let numbers = self.views.iter().enumerate().map(|(number, view)| (view.name.to_lowercase(), number));
         mentions(tokens, &numbers.collect())
     }
@@ -138,10 +138,10 @@ impl<'a, 'q> Needed<'a, 'q> {
 }
 
 /// Where names in small letters are, by their numbers. One look at each token.
-fn mentions(tokens: &[Token], numbers: &HashMap<String, usize>) -> BTreeMap<usize, Mentions> {
+fn mentions(tokens: &[Token], numbers: &HashMap<String, usize>) -> BTreeMap<usize, ViewMentions> {
     let before_relations = before_relations(tokens);
     let is_relation = |place: &Range<usize>| before(tokens, place.start).is_some_and(|(at, _)| before_relations[at]);
-    let mut found: BTreeMap<usize, Mentions> = BTreeMap::new();
+    let mut found: BTreeMap<usize, ViewMentions> = BTreeMap::new();
     for (at, token) in tokens.iter().enumerate() {
         let Token::Word(word) = token else { continue };
         let Some(number) = numbers.get(&word.value.to_lowercase()) else { continue };
@@ -166,7 +166,7 @@ fn as_query(view: &View, query: &[Token]) -> String {
 /// [`Error::Statement`](crate::Error::Statement) if it would read itself.
 pub(crate) fn select_all(views: &[View], view: &View) -> Result<String> {
     let mut query_of = as_written;
-    let mut needed = Needed::new(views, &mut query_of);
+    let mut needed = NeededViews::new(views, &mut query_of);
     let Some(mut tokens) = tokens(&view.query) else { return fault("the query of the view can't be read") };
     needed.add_those_of(&mut tokens)?;
     if needed.queries.iter().any(|(name, _)| name.eq_ignore_ascii_case(&view.name)) {

@@ -22,7 +22,7 @@ pub(crate) fn visit_mut<V: VisitorMut>(of: &mut impl VisitMut, visitor: &mut V) 
 
 /// Whether an expression, or one that it consists of, is such a one.
 pub(crate) fn any_expression(of: &Expr, test: impl FnMut(&Expr) -> bool) -> bool {
-    visit(of, &mut Search(test)).is_break()
+    visit(of, &mut NodeSearch(test)).is_break()
 }
 
 /// Visits an expression and all that it consists of.
@@ -40,12 +40,12 @@ pub(crate) fn any_expression_outside_queries(of: &impl Visit, test: impl FnMut(&
 
 /// Changes all expressions that an expression consists of, and then itself.
 pub(crate) fn change_expressions(of: &mut Expr, change: impl FnMut(&mut Expr)) {
-    let _ = visit_mut(of, &mut Change(change));
+    let _ = visit_mut(of, &mut NodeChange(change));
 }
 
-struct Search<F>(F);
+struct NodeSearch<F>(F);
 
-impl<F: FnMut(&Expr) -> bool> Visitor for Search<F> {
+impl<F: FnMut(&Expr) -> bool> Visitor for NodeSearch<F> {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
@@ -76,9 +76,9 @@ impl<F: FnMut(&Expr) -> bool> Visitor for SearchOutsideQueries<F> {
     }
 }
 
-struct Change<F>(F);
+struct NodeChange<F>(F);
 
-impl<F: FnMut(&mut Expr)> VisitorMut for Change<F> {
+impl<F: FnMut(&mut Expr)> VisitorMut for NodeChange<F> {
     type Break = ();
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {

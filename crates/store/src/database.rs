@@ -12,15 +12,15 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use crate::access::ReadAccess;
 use crate::encryption::Keys;
 use crate::error::{Error, Result};
-use crate::live::{CapturedRows, Followed, LiveRows};
+use crate::live::{CapturedRows, FollowedRows, LiveRows};
 use crate::load::{Load, LoadOptions, follow_each_other};
-use crate::manifest::{self, Captured, FileEntry, Head, HeadFile, Source, TableState, Tier};
-use crate::names::Place;
+use crate::manifest::{self, FileEntry, Head, HeadFile, Source, TableState, Tier, WriteDownPosition};
+use crate::names::NamedFolder;
 use crate::object::{ObjectPlace, ObjectTier};
 use crate::schema::{TableSpec, refuse_quarantine_name};
 use crate::segment::Segment;
 use crate::settings::{self, Settings};
-use crate::slice::Pinned;
+use crate::slice::PinnedCommits;
 use crate::storage::{self, LocalStorage, LockMode, ReadWatch, Storage};
 
 use crate::views::ReadViews;
@@ -31,13 +31,13 @@ pub(crate) const READERS_LOCK: &str = "readers.lock";
 /// An open database. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Database {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DatabaseState>,
     /// At which commits tables are read, if not at the last ones.
-    pub(crate) pinned: Option<Arc<Pinned>>,
+    pub(crate) pinned: Option<Arc<PinnedCommits>>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct DatabaseState {
     storage: Arc<dyn Storage>,
     settings: Settings,
     objects: Arc<ObjectPlace>,
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     tables: Mutex<HashMap<String, Arc<TableCache>>>,
     /// The lease of the snapshots that live. A new one shares it, since it was taken before.
     lease: Mutex<Weak<Lease>>,
-    followed: RwLock<Option<Arc<dyn Followed>>>,
+    followed: RwLock<Option<Arc<dyn FollowedRows>>>,
     captured_elsewhere: AtomicBool,
     captured: RwLock<Option<Arc<dyn CapturedRows>>>,
     views: Mutex<Option<ReadViews>>,
@@ -69,7 +69,7 @@ struct TableCache {
     path: Arc<Path>,
     /// What the last look has found it to be called; `None` before it, and where the table was dropped.
     name: RwLock<Option<String>>,
-    last: Mutex<Option<Last>>,
+    last: Mutex<Option<LastCommit>>,
     live: RwLock<Option<Arc<dyn LiveRows>>>,
     damage: Mutex<Damage>,
 }
@@ -111,14 +111,14 @@ impl TableCache {
 
 /// The commit that was seen last, and the HEAD that named it.
 #[derive(Debug)]
-struct Last {
+struct LastCommit {
     file: HeadFile,
-    known: Arc<Known>,
+    known: Arc<CommitView>,
 }
 
 /// A table at one commit.
 #[derive(Debug)]
-struct Known {
+struct CommitView {
     /// The table's folder.
     folder: Arc<str>,
     head: Head,
@@ -240,7 +240,7 @@ impl Database {
             None => ObjectPlace::of(settings.tier.object.as_ref()),
         };
         let keys = Arc::new(Keys::of(settings.encryption.as_ref()));
-        let shared = Shared {
+        let shared = DatabaseState {
             storage,
             settings,
             objects: Arc::new(objects),
@@ -394,7 +394,7 @@ impl Database {
     }
 
     /// The table in a folder whose present or former name is known.
-    pub(crate) fn table_at(&self, place: Place) -> Table {
+    pub(crate) fn table_at(&self, place: NamedFolder) -> Table {
         Table { database: self.clone(), cache: self.cache(&place.folder), name: place.name }
     }
 
@@ -426,12 +426,12 @@ impl Database {
     /// From now on snapshots that this process takes have the rows, too, that others took and that are in no table's files yet; with
     /// `None` no longer. They go before rows that were attached to a table: who attaches its own ends this first. Gives what was
     /// followed before.
-    pub fn follow(&self, followed: Option<Arc<dyn Followed>>) -> Option<Arc<dyn Followed>> {
+    pub fn follow(&self, followed: Option<Arc<dyn FollowedRows>>) -> Option<Arc<dyn FollowedRows>> {
         let mut slot = self.shared.followed.write().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut slot, followed)
     }
 
-    fn followed(&self) -> Option<Arc<dyn Followed>> {
+    fn followed(&self) -> Option<Arc<dyn FollowedRows>> {
         self.shared.followed.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -570,7 +570,7 @@ impl Table {
         let (folder, watch) = (&*self.cache.folder, ReadWatch::begin(Arc::clone(&self.cache.path)));
         let unreadable = watch.since();
         let mut last = self.cache.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Last { file, known }) = last.as_ref()
+        if let Some(LastCommit { file, known }) = last.as_ref()
             && file.is_current(storage, folder).map_err(|error| self.without_head(error))?
         {
             if known.unreadable == unreadable {
@@ -579,7 +579,7 @@ impl Table {
             // What couldn't be read is opened anew: perhaps it is whole again.
             let (state, partitions) = (Arc::clone(&known.state), self.partitions(folder, &known.state, Some(known)));
             let (folder, head) = (Arc::clone(&known.folder), known.head.clone());
-            let known = Arc::new(Known { folder, head, state, partitions, unreadable });
+            let known = Arc::new(CommitView { folder, head, state, partitions, unreadable });
             if let Some(last) = last.as_mut() {
                 last.known = Arc::clone(&known);
             }
@@ -594,10 +594,10 @@ impl Table {
             other => {
                 let partitions = self.partitions(folder, &state, other.as_ref().map(|last| last.known.as_ref()));
                 let (folder, head) = (Arc::clone(&self.cache.folder), file.head.clone());
-                Arc::new(Known { folder, head, state, partitions, unreadable })
+                Arc::new(CommitView { folder, head, state, partitions, unreadable })
             }
         };
-        *last = Some(Last { file, known: Arc::clone(&known) });
+        *last = Some(LastCommit { file, known: Arc::clone(&known) });
         Ok(TableSnapshot { known, live: 0, watch, _lease: lease })
     }
 
@@ -607,7 +607,7 @@ impl Table {
     }
 
     /// Segments that were there before are kept open.
-    fn partitions(&self, folder: &str, state: &TableState, before: Option<&Known>) -> Vec<Partition> {
+    fn partitions(&self, folder: &str, state: &TableState, before: Option<&CommitView>) -> Vec<Partition> {
         let mut kept: HashMap<&str, &Arc<Segment>> = HashMap::new();
         for partition in before.into_iter().flat_map(|known| known.partitions.iter()) {
             kept.extend(partition.segments.iter().map(|segment| (segment.entry().path.as_str(), segment)));
@@ -642,7 +642,7 @@ impl Table {
         let (head, unreadable) = (Head { epoch: state.epoch, ..now.known.head.clone() }, now.known.unreadable);
         let (folder, partitions) =
             (Arc::clone(&now.known.folder), self.partitions(&now.known.folder, &state, Some(&now.known)));
-        let known = Known { folder, head, state: Arc::new(state), partitions, unreadable };
+        let known = CommitView { folder, head, state: Arc::new(state), partitions, unreadable };
         TableSnapshot { known: Arc::new(known), live: 0, watch: now.watch.clone(), _lease: Arc::clone(&now._lease) }
     }
 
@@ -669,7 +669,7 @@ impl Table {
 /// A table at one commit. Its files stay until the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct TableSnapshot {
-    known: Arc<Known>,
+    known: Arc<CommitView>,
     /// Number of the state of the live rows.
     live: u64,
     watch: ReadWatch,
@@ -691,7 +691,7 @@ impl TableSnapshot {
         }
         let (state, unreadable) = (Arc::clone(&self.known.state), self.known.unreadable);
         let (folder, head) = (Arc::clone(&self.known.folder), self.known.head.clone());
-        let known = Known { folder, head, state, partitions: all, unreadable };
+        let known = CommitView { folder, head, state, partitions: all, unreadable };
         TableSnapshot { known: Arc::new(known), live, watch: self.watch.clone(), _lease: Arc::clone(&self._lease) }
     }
 
@@ -699,7 +699,7 @@ impl TableSnapshot {
     pub(crate) fn of_partitions(&self, partitions: Vec<Partition>) -> TableSnapshot {
         let (folder, head) = (Arc::clone(&self.known.folder), self.known.head.clone());
         let (state, unreadable) = (Arc::clone(&self.known.state), self.known.unreadable);
-        let known = Known { folder, head, state, partitions, unreadable };
+        let known = CommitView { folder, head, state, partitions, unreadable };
         TableSnapshot { known: Arc::new(known), ..self.clone() }
     }
 
@@ -712,7 +712,7 @@ impl TableSnapshot {
 
     /// Which of the captured rows are in the table's files.
     #[must_use]
-    pub fn captured(&self) -> Captured {
+    pub fn captured(&self) -> WriteDownPosition {
         self.known.state.captured
     }
 

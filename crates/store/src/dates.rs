@@ -19,20 +19,20 @@ pub struct Dates {
     start: i64,
     end: i64,
     /// The spans of the zone around the last instant, and which of them it is in.
-    spans: Arc<[Span]>,
-    span: Span,
+    spans: Arc<[ClockSpan]>,
+    span: ClockSpan,
 }
 
 /// Instants between which a zone's clock keeps its distance from UTC.
 #[derive(Debug, Clone, Copy, Default)]
-struct Span {
+struct ClockSpan {
     start: i64,
     end: i64,
     /// Nanoseconds by which the clock is ahead of UTC.
     offset: i64,
 }
 
-impl Span {
+impl ClockSpan {
     fn contains(&self, instant: i64) -> bool {
         (self.start..self.end).contains(&instant)
     }
@@ -42,7 +42,7 @@ impl Dates {
     /// Those of a time zone.
     #[must_use]
     pub fn new(zone: Tz) -> Dates {
-        let (spans, span) = (Arc::default(), Span::default());
+        let (spans, span) = (Arc::default(), ClockSpan::default());
         Dates { zone, period: Period::Day, lead: 0, date: 0, start: 0, end: 0, spans, span }
     }
 
@@ -92,14 +92,14 @@ impl Dates {
         (self.start, self.end) = (begin(self.date), begin(self.period.last(day).saturating_add(1)));
     }
 
-    fn span_of(&mut self, instant: i64) -> Span {
-        let found = |spans: &[Span]| spans.get(spans.partition_point(|span| span.end <= instant)).copied();
+    fn span_of(&mut self, instant: i64) -> ClockSpan {
+        let found = |spans: &[ClockSpan]| spans.get(spans.partition_point(|span| span.end <= instant)).copied();
         if let Some(span) = found(&self.spans).filter(|span| span.contains(instant)) {
             return span;
         }
         self.spans = spans(self.zone, instant.div_euclid(NS_OF_SPANS));
         // The end of the last one can't be an instant.
-        found(&self.spans).unwrap_or(Span { start: instant, end: instant, offset: offset(self.zone, instant) })
+        found(&self.spans).unwrap_or(ClockSpan { start: instant, end: instant, offset: offset(self.zone, instant) })
     }
 }
 
@@ -107,13 +107,13 @@ impl Dates {
 const NS_OF_SPANS: i64 = 4_096 * NS_PER_DAY;
 
 /// The spans of a zone in the n-th eleven years since 1970. Clocks are looked at once a day.
-fn spans(zone: Tz, number: i64) -> Arc<[Span]> {
-    static KNOWN: LazyLock<Mutex<HashMap<(Tz, i64), Arc<[Span]>>>> = LazyLock::new(Mutex::default);
+fn spans(zone: Tz, number: i64) -> Arc<[ClockSpan]> {
+    static KNOWN: LazyLock<Mutex<HashMap<(Tz, i64), Arc<[ClockSpan]>>>> = LazyLock::new(Mutex::default);
     let mut cached = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     Arc::clone(cached.entry((zone, number)).or_insert_with(|| {
         let (first, end) = (number.saturating_mul(NS_OF_SPANS), (number + 1).saturating_mul(NS_OF_SPANS));
         let mut spans = Vec::new();
-        let mut span = Span { start: first, end: first, offset: offset(zone, first) };
+        let mut span = ClockSpan { start: first, end: first, offset: offset(zone, first) };
         while span.end < end {
             let next = span.end.saturating_add(NS_PER_DAY).min(end);
             // The last instant before the next look.
@@ -126,8 +126,8 @@ fn spans(zone: Tz, number: i64) -> Arc<[Span]> {
                 let middle = same + (other - same) / 2;
                 if offset(zone, middle) == span.offset { same = middle } else { other = middle }
             }
-            spans.push(Span { end: other, ..span });
-            span = Span { start: other, end: other, offset: offset(zone, other) };
+            spans.push(ClockSpan { end: other, ..span });
+            span = ClockSpan { start: other, end: other, offset: offset(zone, other) };
         }
         spans.push(span);
         spans.into()

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::manifest::Captured;
+use crate::manifest::WriteDownPosition;
 use crate::object::ObjectFault;
 
 /// Result of a store operation.
@@ -196,9 +196,9 @@ pub enum Error {
         /// The table.
         table: String,
         /// What its manifest says.
-        has: Captured,
+        has: WriteDownPosition,
         /// What the write-down would say.
-        said: Captured,
+        said: WriteDownPosition,
     },
 
     /// A server holds rows of the table that are in no file yet. Send the change to that server.

@@ -7,4 +7,4 @@ pub use crate::segment::fuzz::{MEMORY, dense};
 
 #[cfg(test)]
 #[global_allocator]
-static ALLOCATOR: splay_mutate::Counting = splay_mutate::Counting;
+static ALLOCATOR: splay_mutate::CountingAllocator = splay_mutate::CountingAllocator;

@@ -62,6 +62,7 @@ mod floats;
 pub mod fuzz;
 mod given_dates;
 mod index;
+mod little_endian;
 mod live;
 mod load;
 mod maintain;
@@ -83,13 +84,12 @@ pub mod storage;
 mod undo;
 mod view_rows;
 mod views;
-mod words;
 mod write;
 mod write_down;
 
 pub use access::{
-    Access, AccessToken, Allowed, Grant, MONITOR, PUBLIC, Password, Permission, Policy, Privilege, Quota, READ_ALL,
-    Rights, Role, RoleChange, RowCondition, Secret, USER_WORDS, WRITE_ALL,
+    Access, AccessToken, Grant, MONITOR, PUBLIC, Password, Permission, Policy, Privilege, Quota, READ_ALL, Rights,
+    Role, RoleChange, RoleLimit, RowCondition, Secret, USER_WORDS, WRITE_ALL,
 };
 pub use advise::{Advice, AdviseSettings, ColumnAdvice, ColumnInTier, Goal, PartAdvice, TierAdvice};
 pub use backup::{Backup, BackupFile, BackupReport, BackupWriter, RESTORE, TableCommit};
@@ -103,10 +103,10 @@ pub use encryption::EncryptionSettings;
 pub use error::{Error, Result};
 pub use floats::{canonical, in_form, one_nan};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
-pub use live::{CapturedRows, Followed, LiveRows, chain, follows};
+pub use live::{CapturedRows, FollowedRows, LiveRows, chain, follows};
 pub use load::{Load, LoadOptions, LoadReport, OnConflict, Removal, Replace, ResolveConflicts};
 pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
-pub use manifest::{Captured, FileEntry, Source, Tier};
+pub use manifest::{FileEntry, Source, Tier, WriteDownPosition};
 pub use partition::{DayStart, Period, date, days};
 pub use reference::{REFERENCE_ROWS_MAX, Reference};
 pub use replica::{HeadCache, NewCommit, NewSegment, ReplicaWriter, TableHead};
@@ -116,8 +116,8 @@ pub use schema::{
     TierRule, refuse_quarantine_name, validate_name,
 };
 pub use segment::{ColumnReader, ColumnStorage, FileFormat, RowList, Segment, SegmentBatches};
-pub use select::{BlocksRead, Bounds, ColumnBounds, Kept, Piece, Selection, SelectionStats, blocks_of};
+pub use select::{BlocksRead, Bounds, ColumnBounds, SegmentRows, SelectedCount, Selection, SelectionStats, blocks_of};
 pub use settings::{ObjectSettings, Settings, TierSettings};
-pub use slice::{Pin, Pinned, Slice, SymbolRange};
+pub use slice::{CommitPin, PinnedCommits, Slice, SymbolRange};
 pub use view_rows::{ViewPart, ViewPartitions};
 pub use views::View;

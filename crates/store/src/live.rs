@@ -43,7 +43,7 @@ pub trait CapturedRows: std::fmt::Debug + Send + Sync {
 }
 
 /// Rows that another process took, and that are in no table's files yet, of any table.
-pub trait Followed: std::fmt::Debug + Send + Sync {
+pub trait FollowedRows: std::fmt::Debug + Send + Sync {
     /// A table with its rows: as [`LiveRows::over`], which says when `stored` has to be called.
     ///
     /// # Errors

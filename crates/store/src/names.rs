@@ -9,7 +9,7 @@
 
 use crate::database::{Database, Table};
 use crate::error::{Error, Result};
-use crate::manifest::{self, Captured, Head, HeadFile};
+use crate::manifest::{self, Head, HeadFile, WriteDownPosition};
 use crate::schema::validate_name;
 use crate::storage::StorageEntry;
 
@@ -18,7 +18,7 @@ const NUMBER_MARK: char = '~';
 
 /// A table, by what it is called and its folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct NamedFolder {
     pub(crate) name: String,
     pub(crate) folder: String,
 }
@@ -48,8 +48,8 @@ impl TableFolder {
         self.head.as_ref().is_ok_and(|head| head.dropped || head.name.is_some())
     }
 
-    fn place(&self) -> Place {
-        Place { name: self.name().to_owned(), folder: self.folder.clone() }
+    fn place(&self) -> NamedFolder {
+        NamedFolder { name: self.name().to_owned(), folder: self.folder.clone() }
     }
 }
 
@@ -103,7 +103,7 @@ impl Database {
     }
 
     /// Where all tables are, dropped ones as well.
-    pub(crate) fn places(&self) -> Result<Vec<Place>> {
+    pub(crate) fn places(&self) -> Result<Vec<NamedFolder>> {
         Ok(self.table_folders()?.iter().map(TableFolder::place).collect())
     }
 
@@ -126,7 +126,7 @@ impl Database {
     }
 
     /// Where the table of a name is, matched without regard to case.
-    pub(crate) fn place_of(&self, name: &str) -> Result<Option<Place>> {
+    pub(crate) fn place_of(&self, name: &str) -> Result<Option<NamedFolder>> {
         if validate_name("table", name).is_ok() {
             match HeadFile::read(self.storage().as_ref(), name) {
                 Ok(HeadFile { head, .. }) if !head.dropped => {
@@ -176,7 +176,7 @@ impl Database {
     }
 
     /// The table that was dropped last of those that were dropped under a name.
-    fn last_dropped(&self, folders: &[TableFolder], name: &str) -> Option<Place> {
+    fn last_dropped(&self, folders: &[TableFolder], name: &str) -> Option<NamedFolder> {
         let at = |table: &&TableFolder| {
             let read = manifest::refresh(self.storage().as_ref(), &table.folder, None);
             read.ok().and_then(|(_, state)| state.history.commits().values().next_back().map(|note| note.at))
@@ -206,13 +206,13 @@ impl Database {
     /// # Errors
     /// Those of reading the manifest of a table that was dropped under this name, and [`Error::Io`]. Others that are damaged aren't looked
     /// at.
-    pub fn former(&self, name: &str) -> Result<Option<Captured>> {
-        let mut found: Option<Captured> = None;
+    pub fn former(&self, name: &str) -> Result<Option<WriteDownPosition>> {
+        let mut found: Option<WriteDownPosition> = None;
         let folders = self.table_folders()?;
         refuse_unread(&folders)?;
         for table in folders.iter().filter(|table| table.has_former_names()) {
             match manifest::refresh(self.storage().as_ref(), &table.folder, None) {
-                Ok((_, state)) => found = found.into_iter().chain(state.former(name)).reduce(Captured::max),
+                Ok((_, state)) => found = found.into_iter().chain(state.former(name)).reduce(WriteDownPosition::max),
                 Err(error) if !error.is_damage() || table.is_dropped() && table.is_called(name) => return Err(error),
                 Err(_) => {}
             }

@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use crate::access;
 use crate::database::{Database, WRITER_LOCK};
 use crate::error::{Error, Result};
-use crate::manifest::{self, Captured, FileEntry, Head, HeadFile, TableState};
-use crate::names::{Place, validate_folder};
+use crate::manifest::{self, FileEntry, Head, HeadFile, TableState, WriteDownPosition};
+use crate::names::{NamedFolder, validate_folder};
 use crate::segment::{BlockChecksums, Segment, digest};
 use crate::settings::{self, Settings};
 use crate::storage::{self, ByteObserver, LocalStorage, LockMode, Storage, StorageFile, parent};
@@ -133,7 +133,7 @@ impl Database {
         Ok(heads)
     }
 
-    fn table_head(&self, place: &Place) -> Result<TableHead> {
+    fn table_head(&self, place: &NamedFolder) -> Result<TableHead> {
         let storage = self.storage().as_ref();
         let table = self.table_at(place.clone());
         for _ in 0..TRIES {
@@ -232,7 +232,7 @@ impl Database {
     /// # Errors
     /// Those of reading.
     pub fn changes_behind(&self, folder: &str, epoch: u64, sequence: u64) -> Result<Option<String>> {
-        let place = Place { name: folder.to_owned(), folder: folder.to_owned() };
+        let place = NamedFolder { name: folder.to_owned(), folder: folder.to_owned() };
         let snapshot = self.table_at(place).stored_or_dropped()?;
         let state = snapshot.state();
         if state.epoch <= epoch {
@@ -287,7 +287,7 @@ pub struct NewCommit {
 impl NewCommit {
     /// Which captured rows are in its files.
     #[must_use]
-    pub fn captured(&self) -> Captured {
+    pub fn captured(&self) -> WriteDownPosition {
         self.state.captured
     }
 

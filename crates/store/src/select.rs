@@ -79,7 +79,7 @@ pub struct ColumnBounds {
 
 /// Rows of a segment that may match.
 #[derive(Debug, Clone)]
-pub struct Piece {
+pub struct SegmentRows {
     /// The segment.
     pub segment: Arc<Segment>,
     /// Partition of the segment.
@@ -92,18 +92,18 @@ pub struct Piece {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SelectionStats {
     /// Partitions.
-    pub partitions: Kept,
+    pub partitions: SelectedCount,
     /// Runs of equal symbols, of the partitions that were kept.
-    pub symbols: Kept,
+    pub symbols: SelectedCount,
     /// Blocks of 1,024 rows, of all partitions.
-    pub blocks: Kept,
+    pub blocks: SelectedCount,
     /// Rows.
-    pub rows: Kept,
+    pub rows: SelectedCount,
 }
 
 /// Kept of total.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct SelectedCount {
     /// How many were kept.
     pub kept: u64,
     /// How many there are.
@@ -115,7 +115,7 @@ impl TableSnapshot {
     ///
     /// # Errors
     /// [`Error::Corrupt`](crate::Error::Corrupt) for a damaged index whose segment is damaged too.
-    pub fn select(&self, selection: &Selection) -> Result<(Vec<Piece>, SelectionStats)> {
+    pub fn select(&self, selection: &Selection) -> Result<(Vec<SegmentRows>, SelectionStats)> {
         let (mut pieces, mut stats) = (Vec::new(), SelectionStats::default());
         for partition in self.partitions() {
             let kept_before = pieces.len();
@@ -146,14 +146,14 @@ impl TableSnapshot {
         selection: &Selection,
         partition: &Partition,
         segment: &Arc<Segment>,
-        pieces: &mut Vec<Piece>,
+        pieces: &mut Vec<SegmentRows>,
         stats: &mut SelectionStats,
     ) -> Result<()> {
         if is_outside(selection, segment) {
             return Ok(());
         }
         let rows = if selection.symbols.is_some() || !within_time(selection, segment) || !selection.columns.is_empty() {
-            let narrowing = Narrowing::new(self.spec(), segment, selection)?;
+            let narrowing = SegmentNarrowing::new(self.spec(), segment, selection)?;
             let runs = narrowing.runs()?;
             stats.symbols.total += segment.index()?.symbols()? as u64;
             stats.symbols.kept += runs.len() as u64;
@@ -161,7 +161,11 @@ impl TableSnapshot {
         } else {
             segment.ranges()?
         };
-        pieces.extend(rows.into_iter().map(|rows| Piece { segment: Arc::clone(segment), date: partition.date, rows }));
+        pieces.extend(rows.into_iter().map(|rows| SegmentRows {
+            segment: Arc::clone(segment),
+            date: partition.date,
+            rows,
+        }));
         Ok(())
     }
 
@@ -170,12 +174,12 @@ impl TableSnapshot {
         &self,
         selection: &Selection,
         partition: &Partition,
-        pieces: &mut Vec<Piece>,
+        pieces: &mut Vec<SegmentRows>,
         stats: &mut SelectionStats,
     ) -> Result<()> {
         let mut narrowings = Vec::new();
         for segment in partition.segments.iter().filter(|segment| !is_outside(selection, segment)) {
-            narrowings.push((segment, Narrowing::new(self.spec(), segment, selection)?));
+            narrowings.push((segment, SegmentNarrowing::new(self.spec(), segment, selection)?));
         }
         let mut runs = Vec::new();
         for (number, (segment, narrowing)) in narrowings.iter().enumerate() {
@@ -194,7 +198,7 @@ impl TableSnapshot {
                     .filter(|last| Arc::ptr_eq(&last.segment, segment) && last.rows.end == rows.start)
                 {
                     Some(last) => last.rows.end = rows.end,
-                    None => pieces.push(Piece { segment: Arc::clone(segment), date: partition.date, rows }),
+                    None => pieces.push(SegmentRows { segment: Arc::clone(segment), date: partition.date, rows }),
                 }
             }
         }
@@ -221,7 +225,7 @@ fn outside_symbols(selection: &Selection, segment: &Segment) -> bool {
     !symbols.iter().any(|symbol| first <= symbol && symbol <= last)
 }
 
-struct Narrowing<'a> {
+struct SegmentNarrowing<'a> {
     index: &'a SegmentIndex,
     selection: &'a Selection,
     /// Where time bounds leave rows out.
@@ -229,8 +233,8 @@ struct Narrowing<'a> {
     filters: Vec<(&'a ColumnBounds, &'a ColumnSummaries)>,
 }
 
-impl<'a> Narrowing<'a> {
-    fn new(spec: &TableSpec, segment: &'a Segment, selection: &'a Selection) -> Result<Narrowing<'a>> {
+impl<'a> SegmentNarrowing<'a> {
+    fn new(spec: &TableSpec, segment: &'a Segment, selection: &'a Selection) -> Result<SegmentNarrowing<'a>> {
         let index = segment.index()?;
         let times = if within_time(selection, segment) { None } else { index.by_block(&spec.time)? };
         let mut filters = Vec::new();
@@ -240,7 +244,7 @@ impl<'a> Narrowing<'a> {
                 filters.push((wanted, summaries));
             }
         }
-        Ok(Narrowing { index, selection, times, filters })
+        Ok(SegmentNarrowing { index, selection, times, filters })
     }
 
     /// The matching rows of runs, as ascending ranges that neither overlap nor touch.

@@ -1,6 +1,6 @@
 //! Slices of a database at fixed commits: the part of a statement's tables that one process of many reads.
 //!
-//! - A [`Pinned`] database shows every table at one commit, whatever is committed meanwhile: the first access to a
+//! - A [`PinnedCommits`] database shows every table at one commit, whatever is committed meanwhile: the first access to a
 //!   table pins it, or the caller passes the commits. Captured rows that aren't written down are in no commit, so it
 //!   doesn't contain them.
 //! - A [`Slice`] excludes rows by symbol and by partition. Adjacent slices are disjoint and complete: rows without a
@@ -50,7 +50,7 @@ impl SymbolRange {
 
 /// A commit of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pin {
+pub struct CommitPin {
     /// Its number.
     pub commit: u64,
     /// A digest of the table's columns and files at this commit. Diverged copies of a table have different digests
@@ -60,29 +60,29 @@ pub struct Pin {
 
 /// At which commits tables are read, and which of their rows.
 #[derive(Debug, Default)]
-pub struct Pinned {
-    commits: Mutex<BTreeMap<String, Pin>>,
+pub struct PinnedCommits {
+    commits: Mutex<BTreeMap<String, CommitPin>>,
     /// Whether tables are read at no other commits.
     is_complete: bool,
     slice: Slice,
 }
 
-impl Pinned {
+impl PinnedCommits {
     /// Pins each table at the commit that it has when it is first looked at.
     #[must_use]
-    pub fn at_first_sight() -> Pinned {
-        Pinned::default()
+    pub fn at_first_sight() -> PinnedCommits {
+        PinnedCommits::default()
     }
 
     /// Reads a slice of tables at given commits, and no other table.
     #[must_use]
-    pub fn to(commits: BTreeMap<String, Pin>, slice: Slice) -> Pinned {
-        Pinned { commits: Mutex::new(commits), is_complete: true, slice }
+    pub fn to(commits: BTreeMap<String, CommitPin>, slice: Slice) -> PinnedCommits {
+        PinnedCommits { commits: Mutex::new(commits), is_complete: true, slice }
     }
 
     /// The pinned commits, by the table's folder, or by folder and past state.
     #[must_use]
-    pub fn commits(&self) -> BTreeMap<String, Pin> {
+    pub fn commits(&self) -> BTreeMap<String, CommitPin> {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -111,7 +111,7 @@ impl Pinned {
                     Some(commit) => table.whole_at_commit(commit)?,
                     None => table.stored()?,
                 };
-                let pin = Pin { commit: snapshot.epoch(), digest: snapshot.digest() };
+                let pin = CommitPin { commit: snapshot.epoch(), digest: snapshot.digest() };
                 let mut commits = self.commits.lock().unwrap_or_else(PoisonError::into_inner);
                 // Another thread may have pinned it meanwhile: all of a statement read that.
                 let pin = commits.entry(name).or_insert(pin).clone();
@@ -126,7 +126,7 @@ impl Pinned {
 impl Database {
     /// This database with the tables at the commits of `pinned`.
     #[must_use]
-    pub fn pinned(&self, pinned: Arc<Pinned>) -> Database {
+    pub fn pinned(&self, pinned: Arc<PinnedCommits>) -> Database {
         Database { pinned: Some(pinned), ..self.clone() }
     }
 }

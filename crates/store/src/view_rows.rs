@@ -100,7 +100,7 @@ impl<'a> ViewPartitions<'a> {
     /// As [`ViewPartitions::starts`].
     pub fn parts(&self, view: &View, begins: &HashMap<i32, i64>) -> Result<Vec<ViewPart>> {
         let mut parts: Vec<ViewPart> = Vec::new();
-        let mut others = Others::of(self, view)?;
+        let mut others = OtherSources::of(self, view)?;
         let expired = self.source.state().history.expired();
         let mut runs: Vec<(i64, Vec<(i32, Option<&Partition>)>)> = Vec::new();
         for (date, partition) in &self.partitions {
@@ -154,7 +154,7 @@ impl TableSnapshot {
 }
 
 /// What all parts follow from, and what parts follow from up to a time: files of other tables, from the earliest to the latest.
-struct Others<'a> {
+struct OtherSources<'a> {
     hasher: blake3::Hasher,
     /// Whether some of it is live.
     is_live: bool,
@@ -162,9 +162,9 @@ struct Others<'a> {
     left: Vec<(i64, &'a TableSnapshot, &'a Partition)>,
 }
 
-impl<'a> Others<'a> {
-    fn of(partitions: &ViewPartitions<'a>, view: &View) -> Result<Others<'a>> {
-        let mut others = Others { hasher: blake3::Hasher::new(), is_live: false, left: Vec::new() };
+impl<'a> OtherSources<'a> {
+    fn of(partitions: &ViewPartitions<'a>, view: &View) -> Result<OtherSources<'a>> {
+        let mut others = OtherSources { hasher: blake3::Hasher::new(), is_live: false, left: Vec::new() };
         others.hasher.update(&[QUERY_VERSION]);
         add_text(&mut others.hasher, &view.query);
         view.columns.iter().for_each(|column| add_text(&mut others.hasher, column));

@@ -17,7 +17,7 @@ use arrow::array::RecordBatch;
 use crate::database::{Database, READERS_LOCK, Table, WRITER_LOCK};
 use crate::error::{Error, Result};
 use crate::load::SPILL_FOLDER;
-use crate::manifest::{self, Captured, Commit, FileEntry, Head, Operation, Source, TableState, Tier};
+use crate::manifest::{self, Commit, FileEntry, Head, Operation, Source, TableState, Tier, WriteDownPosition};
 use crate::object::OWNER_FILE;
 use crate::partition;
 use crate::schema::TableSpec;
@@ -33,7 +33,7 @@ pub(crate) struct Change {
     pub(crate) add: Vec<FileEntry>,
     pub(crate) remove: Vec<String>,
     pub(crate) sources: Vec<Source>,
-    pub(crate) captured: Option<Captured>,
+    pub(crate) captured: Option<WriteDownPosition>,
     /// Files kept so far that shall go, besides those whose time is over.
     pub(crate) forget: Vec<String>,
     /// Digests of sources whose rows the table no longer has.
@@ -267,12 +267,12 @@ impl Writer {
     }
 
     /// What a commit says of captured rows: where the table takes a name that others had, what these had captured under it as well.
-    fn captured_with(&self, change: &Change) -> Result<Option<Captured>> {
+    fn captured_with(&self, change: &Change) -> Result<Option<WriteDownPosition>> {
         let is_new = |name: &str| self.table().is_none_or(|state| state.spec.name != name);
         let Some(spec) = change.spec.as_ref().filter(|spec| is_new(&spec.name)) else { return Ok(change.captured) };
         let Some(former) = self.database.former(&spec.name)? else { return Ok(change.captured) };
-        let own = self.state().map_or_else(Captured::default, |state| state.captured);
-        let all = change.captured.into_iter().fold(own.max(former), Captured::max);
+        let own = self.state().map_or_else(WriteDownPosition::default, |state| state.captured);
+        let all = change.captured.into_iter().fold(own.max(former), WriteDownPosition::max);
         Ok(Some(all).filter(|all| *all != own).or(change.captured))
     }
 

@@ -7,7 +7,7 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::live::follows;
 use crate::load::{LoadReport, chunk_rows, merge, row_bytes, segment_rows, stored};
-use crate::manifest::{Captured, FileEntry, Operation, Tier};
+use crate::manifest::{FileEntry, Operation, Tier, WriteDownPosition};
 use crate::schema::TableSpec;
 use crate::segment::Segment;
 use crate::write::{Change, Writer};
@@ -25,7 +25,12 @@ impl Database {
     /// # Errors
     /// [`Error::NoSuchTable`]; [`Error::Locked`] while another writer is at work; [`Error::FellBack`] if `captured` says less than
     /// the table does; others as a load. Unless it is [`Error::Poisoned`] or a failure of the last step, nothing has changed.
-    pub fn write_down(&self, table: &str, captured: Captured, rows: &[(i32, Vec<Arc<Segment>>)]) -> Result<LoadReport> {
+    pub fn write_down(
+        &self,
+        table: &str,
+        captured: WriteDownPosition,
+        rows: &[(i32, Vec<Arc<Segment>>)],
+    ) -> Result<LoadReport> {
         let writer = Writer::begin(self, table)?;
         let Some(state) = writer.table() else {
             return Err(Error::NoSuchTable { table: table.to_owned(), existing: self.tables()? });

@@ -89,7 +89,7 @@ impl Bar {
 
 /// A bar that subscribers are told of.
 #[derive(Debug, Clone)]
-pub(super) struct Told {
+pub(super) struct PublishedBar {
     pub(super) symbol: Option<Arc<str>>,
     pub(super) bucket: i64,
     pub(super) bar: Bar,
@@ -97,16 +97,16 @@ pub(super) struct Told {
 
 /// How bars look as rows.
 #[derive(Debug, Clone)]
-pub(super) struct Layout {
+pub(super) struct BarLayout {
     schema: SchemaRef,
     has_symbol: bool,
     has_size: bool,
     is_whole: bool,
 }
 
-impl Layout {
+impl BarLayout {
     /// Bars of a table: its time and its symbol column, then theirs. `size` is the type of the column of sizes.
-    pub(super) fn new(spec: &TableSpec, size: Option<&ColumnType>) -> Layout {
+    pub(super) fn new(spec: &TableSpec, size: Option<&ColumnType>) -> BarLayout {
         let float = |name: &str| Field::new(name, DataType::Float64, true);
         let is_whole = size.is_some_and(|size| size.arrow().is_integer());
         let mut fields = vec![Field::new(&spec.time, ColumnType::Timestamp.arrow(), false)];
@@ -119,11 +119,11 @@ impl Layout {
         fields.push(Field::new("count", DataType::UInt64, false));
         fields.push(Field::new("final", DataType::Boolean, false));
         let schema = Arc::new(Schema::new(fields));
-        Layout { schema, has_symbol: spec.symbol.is_some(), has_size: size.is_some(), is_whole }
+        BarLayout { schema, has_symbol: spec.symbol.is_some(), has_size: size.is_some(), is_whole }
     }
 
     /// Bars as rows, in the order given.
-    pub(super) fn rows(&self, bars: &[Told]) -> RecordBatch {
+    pub(super) fn rows(&self, bars: &[PublishedBar]) -> RecordBatch {
         let times = bars.iter().map(|each| each.bucket);
         let mut columns: Vec<ArrayRef> =
             vec![Arc::new(TimestampNanosecondArray::from_iter_values(times).with_timezone("UTC"))];

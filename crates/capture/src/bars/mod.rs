@@ -7,8 +7,8 @@
 //! - A bar is final once a row is `late` behind its end. A final bar that changes is sent again.
 //! - Only bars that aren't final are held, at most [`BARS_MAX`]; if rows can't be read again, all bars are.
 
-mod again;
 mod bar;
+mod bar_rebuild;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use splay_store::{Dates, TableSpec};
 
-pub use self::again::{BarRows, StoredBarRows};
-use self::bar::{Bar, Layout, Told};
+use self::bar::{Bar, BarLayout, PublishedBar};
+pub use self::bar_rebuild::{BarRows, StoredBarRows};
 use self::values::{Columns, Values};
 use crate::error::{Error, Result};
 use crate::subscribe::{Update, UpdateKind};
@@ -57,7 +57,7 @@ pub struct Bars {
     request: BarsRequest,
     table: Arc<str>,
     columns: Columns,
-    layout: Layout,
+    layout: BarLayout,
     rows: Option<Box<dyn BarRows>>,
     dates: Dates,
     /// Bars that begin on this date or later are known from their first row on; if not, rows have to be read again.
@@ -78,7 +78,7 @@ pub struct Bars {
     /// When the last update came, by the clock.
     heard: Option<i64>,
     /// Bars to be told.
-    told: Vec<Told>,
+    told: Vec<PublishedBar>,
     /// Whether the snapshot under way is told of, and whether its first part was given.
     tells_snapshot: bool,
     is_begun: bool,
@@ -137,7 +137,7 @@ impl Bars {
         let size = columns.size.as_ref().and_then(|size| spec.position(size));
         Ok(Bars {
             table: Arc::from(spec.name.as_str()),
-            layout: Layout::new(spec, size.map(|at| &spec.columns[at].column_type)),
+            layout: BarLayout::new(spec, size.map(|at| &spec.columns[at].column_type)),
             columns,
             request,
             rows,
@@ -300,7 +300,7 @@ impl Bars {
         {
             let (bucket, mut bar) = (*bucket, *bar);
             bar.is_final = true;
-            self.told.push(Told { symbol: self.symbols[place].symbol.clone(), bucket, bar });
+            self.told.push(PublishedBar { symbol: self.symbols[place].symbol.clone(), bucket, bar });
             self.symbols[place].bars.remove(&bucket);
             self.held -= 1;
         }
@@ -332,7 +332,7 @@ impl Bars {
             let symbol = &mut self.symbols[place];
             if let Some(bar) = symbol.bars.get_mut(&bucket) {
                 (bar.is_changed, bar.is_final) = (false, is_final);
-                self.told.push(Told { symbol: symbol.symbol.clone(), bucket, bar: *bar });
+                self.told.push(PublishedBar { symbol: symbol.symbol.clone(), bucket, bar: *bar });
             }
         }
         while let Some((bucket, _)) = self.open.first_key_value()
@@ -344,7 +344,7 @@ impl Bars {
                 if let Some(bar) = symbol.bars.get_mut(&bucket)
                     && !std::mem::replace(&mut bar.is_final, true)
                 {
-                    self.told.push(Told { symbol: symbol.symbol.clone(), bucket, bar: *bar });
+                    self.told.push(PublishedBar { symbol: symbol.symbol.clone(), bucket, bar: *bar });
                 }
                 self.ahead.push((place, bucket));
             }
@@ -387,7 +387,7 @@ impl Bars {
             self.told = told.into_iter().filter(|told| told.bar.through > sequence).collect();
             return Vec::new();
         }
-        let chunks: Vec<&[Told]> = if told.is_empty() { vec![&[]] } else { told.chunks(UPDATE_BARS).collect() };
+        let chunks: Vec<&[PublishedBar]> = if told.is_empty() { vec![&[]] } else { told.chunks(UPDATE_BARS).collect() };
         let mut updates = Vec::with_capacity(chunks.len());
         for (number, bars) in chunks.iter().enumerate() {
             let first = !std::mem::replace(&mut self.is_begun, true);
@@ -397,7 +397,7 @@ impl Bars {
         updates
     }
 
-    fn in_order(&mut self) -> Vec<Told> {
+    fn in_order(&mut self) -> Vec<PublishedBar> {
         let mut told = std::mem::take(&mut self.told);
         told.sort_by(|one, other| (&one.symbol, one.bucket).cmp(&(&other.symbol, other.bucket)));
         // Of a bar that is there twice the later one counts.
@@ -407,7 +407,7 @@ impl Bars {
         told
     }
 
-    fn update(&self, sequence: u64, kind: UpdateKind, bars: &[Told]) -> Update {
+    fn update(&self, sequence: u64, kind: UpdateKind, bars: &[PublishedBar]) -> Update {
         Update { table: Arc::clone(&self.table), sequence, kind, rows: self.layout.rows(bars) }
     }
 }

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use splay_store::storage::{LockMode, Storage};
-use splay_store::{Captured, Database};
+use splay_store::{Database, WriteDownPosition};
 
 use super::Capture;
-use super::shared::Shared;
+use super::capture_state::CaptureState;
 use super::tables::captured_of;
 use crate::calendar::Calendars;
 use crate::clock::{Clock, SystemClock, seconds};
@@ -16,13 +16,13 @@ use crate::dedupe::{DedupeRules, Deduplicator};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::journal::{self, JournalWriter};
-use crate::measure::{Meters, Unsynced};
+use crate::measure::{Meters, UnsyncedBatches};
 use crate::receipt::Receipt;
 use crate::recovery::Recovery;
 use crate::refusals::Refusals;
 use crate::replica::{ReplicaState, Replicas, Role};
 use crate::settings::CaptureSettings;
-use crate::status::Recovered;
+use crate::status::RecoveryStatus;
 use crate::tickerplant::Tickerplant;
 use crate::{keeper, organiser};
 
@@ -41,7 +41,7 @@ impl Capture {
     ///
     /// # Errors
     /// [`Error::Locked`] if another process captures; [`Error::Damaged`] for a journal whose bytes aren't what was written.
-    pub fn open(database: Database, settings: CaptureSettings) -> Result<(Capture, Recovered)> {
+    pub fn open(database: Database, settings: CaptureSettings) -> Result<(Capture, RecoveryStatus)> {
         Capture::open_with(database, settings, Arc::new(SystemClock::default()))
     }
 
@@ -53,7 +53,7 @@ impl Capture {
         database: Database,
         settings: CaptureSettings,
         clock: Arc<dyn Clock>,
-    ) -> Result<(Capture, Recovered)> {
+    ) -> Result<(Capture, RecoveryStatus)> {
         let storage = database.raw_storage();
         storage.create_dir(journal::FOLDER)?;
         storage.sync_dir("")?;
@@ -106,7 +106,7 @@ impl Capture {
             let reason = "the journal's next file can't be begun".to_owned();
             drop(disk.found_full(Error::Full { reason }));
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(CaptureState {
             database,
             receipt: Arc::new(Receipt::behind(Arc::clone(&clock), received)),
             clock,
@@ -168,14 +168,14 @@ impl Capture {
             producer_memory: seconds(shared.settings.producer_memory_s),
             next_sequence,
             sync_interval: Duration::from_millis(shared.settings.sync_interval_ms),
-            unsynced: Unsynced::default(),
+            unsynced: UnsyncedBatches::default(),
             held: Arc::clone(&shared.held),
             disk: Arc::clone(&shared.disk),
             dedupe,
             replicas: Arc::clone(&shared.replicas),
         };
         let keeper = keeper::Keeper::new(Arc::downgrade(shared));
-        shared.database.capture(Some(Arc::new(keeper::Settling(Arc::downgrade(shared)))));
+        shared.database.capture(Some(Arc::new(keeper::WriteDownBeforeLoad(Arc::downgrade(shared)))));
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new()
                 .name(name.to_owned())
@@ -232,7 +232,9 @@ fn captured_tables(database: &Database) -> Result<Vec<(String, u64)>> {
         // What else can't be read is reported by whoever asks for it.
         let Ok(table) = database.table(&name) else { continue };
         match table.stored() {
-            Ok(stored) if stored.captured() != Captured::default() => found.push((name, stored.captured().sequence)),
+            Ok(stored) if stored.captured() != WriteDownPosition::default() => {
+                found.push((name, stored.captured().sequence))
+            }
             Err(error) if error.is_damage() => {
                 tracing::error!(table = %name, %error, "a table is damaged and can't be served; the others are");
                 table.withhold(Some(error));

@@ -3,15 +3,15 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLockReadGuard};
 
-use splay_store::{Captured, ColumnSpec, Database, LoadOptions, TableSpec};
+use splay_store::{ColumnSpec, Database, LoadOptions, TableSpec, WriteDownPosition};
 
 use super::Capture;
 use crate::append::Append;
 use crate::conform::{conform, new_columns};
 use crate::error::{Error, Result};
 use crate::live::LiveTable;
-use crate::room;
-use crate::wishes::TableWishes;
+use crate::size_estimate;
+use crate::table_options::TableOptions;
 
 impl Capture {
     /// The tables of appends, which stand table by table: made or given columns if need be, each by one commit. Also gives how many
@@ -22,9 +22,9 @@ impl Capture {
         for of_table in appends.chunk_by(|one, other| one.table.to_lowercase() == other.table.to_lowercase()) {
             plans.push((of_table, self.plan(of_table)?));
         }
-        let made = plans.iter().filter(|(_, plan)| matches!(plan.table, Planned::New(_))).count();
+        let made = plans.iter().filter(|(_, plan)| matches!(plan.table, TableTarget::New(_))).count();
         shared.check_new_tables(&appends[0].table, made)?;
-        let widened = plans.iter().filter(|(_, plan)| matches!(plan.table, Planned::Known(_)));
+        let widened = plans.iter().filter(|(_, plan)| matches!(plan.table, TableTarget::Known(_)));
         shared.check_new_columns(&appends[0].table, widened.map(|(_, plan)| plan.lacked).sum())?;
         // What is refused leaves neither a table nor a column.
         if plans.iter().any(|(_, plan)| plan.lacked > 0) {
@@ -33,8 +33,8 @@ impl Capture {
         let mut lives = Vec::with_capacity(appends.len());
         for (of_table, plan) in plans {
             let live = match plan.table {
-                Planned::Known(live) => live,
-                Planned::New(spec) => self.create(&shared.calendars.of(&spec.name).placed(spec))?,
+                TableTarget::Known(live) => live,
+                TableTarget::New(spec) => self.create(&shared.calendars.of(&spec.name).placed(spec))?,
             };
             if plan.lacked > 0 {
                 self.widen(&live, of_table)?;
@@ -64,7 +64,7 @@ impl Capture {
                 shared.check_columns(&spec.name, spec.columns.len() + lacked)?;
             }
             shared.dedupe.check_known(&spec)?;
-            return Ok(TablePlan { table: Planned::Known(live), lacked });
+            return Ok(TablePlan { table: TableTarget::Known(live), lacked });
         }
         if !shared.settings.create_tables {
             return Err(Error::NoSuchTable { table: first.table.clone() });
@@ -73,29 +73,29 @@ impl Capture {
             .map_err(|error| Error::rejected(&first.table, error.to_string()))?;
         let mut spec = match &first.spec {
             Some(spec) => spec.clone(),
-            None => TableWishes::default().table_for(&first.table, &first.rows)?,
+            None => TableOptions::default().table_for(&first.table, &first.rows)?,
         };
         let lacked = lacked(&spec, appends)?;
         spec.columns.extend(lacked);
         shared.check_columns(&spec.name, spec.columns.len())?;
         shared.dedupe.check(&spec)?;
         // Somebody else may make it meanwhile, with other columns.
-        Ok(TablePlan { table: Planned::New(spec), lacked: usize::MAX })
+        Ok(TablePlan { table: TableTarget::New(spec), lacked: usize::MAX })
     }
 
     /// Whether rows fit the table as it is going to be.
     fn refuse_unfit(&self, appends: &[Append], plan: &TablePlan) -> Result<()> {
         let spec = match &plan.table {
-            Planned::Known(live) => {
+            TableTarget::Known(live) => {
                 let mut spec = TableSpec::clone(&live.spec());
                 let lacked = lacked(&spec, appends)?;
                 spec.columns.extend(lacked);
                 spec
             }
-            Planned::New(spec) => spec.clone(),
+            TableTarget::New(spec) => spec.clone(),
         };
         appends.iter().try_for_each(|append| {
-            self.shared.check_length(&spec.name, room::bytes(&spec, &append.rows))?;
+            self.shared.check_length(&spec.name, size_estimate::bytes(&spec, &append.rows))?;
             conform(&spec, &append.rows).map(drop)
         })
     }
@@ -163,24 +163,24 @@ fn lacked(spec: &TableSpec, appends: &[Append]) -> Result<Vec<ColumnSpec>> {
 
 /// What a table needs before it takes rows.
 struct TablePlan {
-    table: Planned,
+    table: TableTarget,
     /// Columns that it lacks.
     lacked: usize,
 }
 
 /// A table that is there, or one to be made.
-enum Planned {
+enum TableTarget {
     Known(Arc<LiveTable>),
     New(TableSpec),
 }
 
 /// Which rows that were captured under a name are in files: those of the table that has it, else of tables that had it. Nothing of one that
 /// is damaged.
-pub(crate) fn captured_of(database: &Database, name: &str) -> Captured {
+pub(crate) fn captured_of(database: &Database, name: &str) -> WriteDownPosition {
     match database.table(name).and_then(|table| table.stored()) {
         Ok(stored) => stored.captured(),
         Err(splay_store::Error::NoSuchTable { .. }) => database.former(name).ok().flatten().unwrap_or_default(),
-        Err(_) => Captured::default(),
+        Err(_) => WriteDownPosition::default(),
     }
 }
 

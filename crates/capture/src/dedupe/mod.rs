@@ -31,7 +31,7 @@ use window::DedupeWindow;
 
 use crate::error::{Error, Result};
 use crate::live::LiveTable;
-use crate::queue::Waiting;
+use crate::queue::PendingBatch;
 
 /// Finds the duplicates among rows on their way to the journal. Belongs to the journal's thread.
 pub(crate) struct Deduplicator {
@@ -61,7 +61,7 @@ impl Deduplicator {
     }
 
     /// Looks at the tables of a group, before anything is decided about its rows.
-    pub(crate) fn begin(&mut self, group: &[Vec<Waiting>]) {
+    pub(crate) fn begin(&mut self, group: &[Vec<PendingBatch>]) {
         self.looked.clear();
         for waiting in group.iter().flatten() {
             let Some(digests) = &waiting.digests else { continue };
@@ -74,7 +74,7 @@ impl Deduplicator {
     }
 
     /// Takes care that a window has the rows that its table has.
-    fn look(&mut self, waiting: &Waiting, digests: &BatchDigests) -> Result<()> {
+    fn look(&mut self, waiting: &PendingBatch, digests: &BatchDigests) -> Result<()> {
         let window = &mut self.windows[digests.rule.number];
         let result = (|| {
             let stored = waiting.live.table().stored()?;
@@ -99,8 +99,8 @@ impl Deduplicator {
     ///
     /// # Errors
     /// If it can't be told which rows are duplicates. No row of the message counts as seen then.
-    pub(crate) fn leave_out(&mut self, together: &mut [Waiting]) -> Result<u64> {
-        let number = |waiting: &Waiting| Some((waiting.digests.as_ref()?.rule.number, waiting.clock));
+    pub(crate) fn leave_out(&mut self, together: &mut [PendingBatch]) -> Result<u64> {
+        let number = |waiting: &PendingBatch| Some((waiting.digests.as_ref()?.rule.number, waiting.clock));
         let numbers: Vec<(usize, i64)> = together.iter().filter_map(number).collect();
         for (number, _) in &numbers {
             if let Some((_, Err(error))) = self.looked.iter().find(|(looked, _)| looked == number) {
@@ -119,7 +119,7 @@ impl Deduplicator {
         left_out
     }
 
-    fn leave_out_of(&mut self, waiting: &mut Waiting) -> Result<u64> {
+    fn leave_out_of(&mut self, waiting: &mut PendingBatch) -> Result<u64> {
         let Some(digests) = waiting.digests.take() else { return Ok(0) };
         let Some(window) = &mut self.windows[digests.rule.number] else { return Ok(0) };
         let digests = if window.fits(&waiting.spec) { digests.of_rows } else { window.digests_of(&waiting.rows)? };

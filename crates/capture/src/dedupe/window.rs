@@ -34,12 +34,12 @@ pub(super) struct DedupeWindow {
     from: i64,
     /// Time up to which keys went because they were too many.
     limit: i64,
-    group: Group,
+    group: WindowGroup,
 }
 
 /// What a group that is being written adds.
 #[derive(Debug, Default)]
-struct Group {
+struct WindowGroup {
     keys: HashMap<RowDigest, i64>,
     latest: i64,
     from: i64,
@@ -71,7 +71,7 @@ impl DedupeWindow {
             latest,
             from: rule.from(latest, clock),
             limit: i64::MIN,
-            group: Group { clock, ..Group::default() },
+            group: WindowGroup { clock, ..WindowGroup::default() },
         };
         window.forget_group();
         Ok(window)

@@ -2,7 +2,7 @@
 //! process runs, has ended, or was killed.
 //!
 //! - The journal is read first and the table's manifest afterwards. Rows that move to files in between are in the
-//!   files, and the manifest's [`Captured`] excludes them from the rows that were read from the journal. In the other
+//!   files, and the manifest's [`WriteDownPosition`] excludes them from the rows that were read from the journal. In the other
 //!   order they would be lost.
 //! - If the manifest names batches after the last one that was read, both are read again, so that no message is seen
 //!   in part.
@@ -16,13 +16,13 @@ mod table;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use splay_store::{Captured, Database, Followed, Table, TableSnapshot};
+use splay_store::{Database, FollowedRows, Table, TableSnapshot, WriteDownPosition};
 
 use crate::capture::captured_of;
 use crate::error::Result;
-use crate::journal::{Growth, News, Stands};
+use crate::journal::{News, Stands, TailReader};
 use crate::live::into_store;
-use table::Waiting;
+use table::PendingRows;
 
 /// Bytes of rows that a reader of a journal holds in memory, unless it says otherwise: as many as a capture does that has its own settings
 /// as usual, before it refuses rows.
@@ -48,7 +48,7 @@ impl Default for FollowSettings {
 /// never takes a lock or changes a byte. Each snapshot costs a look at the journal's folder and at its last file; the first reads the
 /// whole journal.
 pub fn follow(database: &Database, settings: FollowSettings) {
-    let state = State { journal: Growth::new(database.raw_storage()), tables: HashMap::new(), forgotten: 0 };
+    let state = State { journal: TailReader::new(database.raw_storage()), tables: HashMap::new(), forgotten: 0 };
     database.follow(Some(Arc::new(Follower { settings, state: Mutex::new(state) })));
 }
 
@@ -61,14 +61,14 @@ struct Follower {
 
 #[derive(Debug)]
 struct State {
-    journal: Growth,
+    journal: TailReader,
     /// Batches that aren't in their table's files, by the table's lower-case name.
-    tables: HashMap<String, Waiting>,
+    tables: HashMap<String, PendingRows>,
     /// How often batches were given once more, others perhaps under a number that was given before.
     forgotten: u64,
 }
 
-impl Followed for Follower {
+impl FollowedRows for Follower {
     fn over(
         &self,
         table: &Table,
@@ -132,7 +132,7 @@ impl State {
             built => built.map(|_| ()),
         };
         if let Err(error) = has_room {
-            self.tables.get_mut(name).into_iter().for_each(Waiting::rebuild);
+            self.tables.get_mut(name).into_iter().for_each(PendingRows::rebuild);
             return Err(error);
         }
         match self.tables.get_mut(name) {
@@ -143,8 +143,8 @@ impl State {
 
     /// Lets go of the segments of other tables if all together take too much; they are made once more when they are asked for.
     fn make_room(&mut self, table_name: &str, bytes_max: u64) -> Result<()> {
-        let own = self.tables.get(table_name).map_or(0, Waiting::bytes);
-        let all: u64 = self.tables.values().map(Waiting::bytes).sum();
+        let own = self.tables.get(table_name).map_or(0, PendingRows::bytes);
+        let all: u64 = self.tables.values().map(PendingRows::bytes).sum();
         if all + self.journal.bytes() > bytes_max {
             let others = self.tables.iter_mut().filter(|(name, _)| name.as_str() != table_name);
             others.for_each(|(_, table)| table.rebuild());
@@ -155,8 +155,8 @@ impl State {
 
 /// Keeps a batch unless its table's files have it.
 fn note(
-    tables: &mut HashMap<String, Waiting>,
-    seen: &mut HashMap<String, Captured>,
+    tables: &mut HashMap<String, PendingRows>,
+    seen: &mut HashMap<String, WriteDownPosition>,
     database: &Database,
     batch: Stands,
 ) {
@@ -168,7 +168,7 @@ fn note(
 }
 
 /// What the files of a table have, looked at once. Less than they have is no harm: the snapshot's own look comes later.
-fn stored(seen: &mut HashMap<String, Captured>, database: &Database, name: &str) -> Captured {
+fn stored(seen: &mut HashMap<String, WriteDownPosition>, database: &Database, name: &str) -> WriteDownPosition {
     if let Some(has) = seen.get(name) {
         return *has;
     }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use splay_store::{Captured, ColumnSpec, TableSnapshot, TableSpec};
+use splay_store::{ColumnSpec, TableSnapshot, TableSpec, WriteDownPosition};
 
 use crate::error::Result;
-use crate::journal::{Growth, Stands};
-use crate::live::layers::{self, Dated, Layers};
+use crate::journal::{Stands, TailReader};
+use crate::live::layers::{self, Layers, SegmentsByDate};
 use crate::live::times;
 use crate::live::{RECOVERED_ROWS_MAX, Tail};
 use crate::recovery::{TOGETHER_ROWS, behind};
@@ -18,29 +18,29 @@ const NUMBER_BITS: u32 = 53;
 
 /// What waits of a table.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub(super) struct PendingRows {
     /// In their order.
     batches: Vec<Stands>,
     /// What of these batches the files have.
-    captured: Captured,
+    captured: WriteDownPosition,
     /// Their rows, of the first ones.
     layers: Layers,
     built: usize,
     bytes: u64,
-    composed: Option<Composed>,
+    composed: Option<FollowedSegments>,
     /// What the segments' rows have.
     columns: Vec<ColumnSpec>,
 }
 
 /// Segments over the files of a commit.
 #[derive(Debug)]
-struct Composed {
+struct FollowedSegments {
     /// Commit, last batch, and pages that couldn't be read until then.
     of: (Arc<str>, u64, u64, u64),
-    partitions: Dated,
+    partitions: SegmentsByDate,
 }
 
-impl Waiting {
+impl PendingRows {
     pub(super) fn push(&mut self, batch: Stands) {
         self.batches.push(batch);
     }
@@ -67,7 +67,7 @@ impl Waiting {
     }
 
     /// The files have this.
-    pub(super) fn leave_out(&mut self, captured: Captured) {
+    pub(super) fn leave_out(&mut self, captured: WriteDownPosition) {
         if captured != self.captured {
             self.captured = captured;
             self.batches.retain(|batch| batch.sequence > captured.sequence || batch.times.1 > captured.cut);
@@ -81,7 +81,7 @@ impl Waiting {
     }
 
     /// Brings all rows into segments; false if they were there.
-    pub(super) fn build(&mut self, spec: &TableSpec, journal: &Growth, bytes_max: u64) -> Result<bool> {
+    pub(super) fn build(&mut self, spec: &TableSpec, journal: &TailReader, bytes_max: u64) -> Result<bool> {
         // A follower may have rows before it has the columns for them.
         if self.columns != spec.columns {
             self.rebuild();
@@ -101,7 +101,7 @@ impl Waiting {
     }
 
     /// Rows of the next batches, small ones put together, and how many batches these are.
-    fn next_tails(&self, journal: &Growth) -> Result<(Vec<Arc<Tail>>, usize)> {
+    fn next_tails(&self, journal: &TailReader) -> Result<(Vec<Arc<Tail>>, usize)> {
         let (mut tails, mut together, mut rows, mut taken) = (Vec::new(), Vec::<RecordBatch>::new(), 0, 0);
         let mut all = 0;
         let next = &self.batches[self.built..];
@@ -136,7 +136,7 @@ impl Waiting {
         }
         let partitions = layers::over_files(files, &self.layers)?;
         let snapshot = files.with_partitions(last, partitions.clone());
-        self.composed = Some(Composed { of, partitions });
+        self.composed = Some(FollowedSegments { of, partitions });
         Ok(snapshot)
     }
 }

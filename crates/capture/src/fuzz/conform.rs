@@ -5,16 +5,16 @@ use splay_mutate::Bytes;
 use splay_store::TableSpec;
 
 use super::batches;
-use super::cells::{Cell, cell};
-use crate::wishes::TableWishes;
-use crate::{codec, room};
+use super::cells::{OracleCell, cell};
+use crate::table_options::TableOptions;
+use crate::{codec, size_estimate};
 
 /// The target.
 pub fn conform(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
     let spec = batches::table(&mut bytes);
     let rows = batches::any_rows(&mut bytes);
-    if let Ok(derived) = TableWishes::default().table_for("t", &rows)
+    if let Ok(derived) = TableOptions::default().table_for("t", &rows)
         && derived.validate().is_ok()
     {
         check(&derived, &rows);
@@ -23,19 +23,19 @@ pub fn conform(bytes: &[u8]) {
 }
 
 fn check(spec: &TableSpec, rows: &RecordBatch) {
-    let least = room::bytes(spec, rows);
+    let least = size_estimate::bytes(spec, rows);
     drop(crate::conform::new_columns(spec, rows));
     let Ok(fitted) = crate::conform::conform(spec, rows) else { return };
     assert_eq!((fitted.schema(), fitted.num_rows()), (spec.arrow(), rows.num_rows()));
     for (position, column) in spec.columns.iter().enumerate() {
         let sent = rows.schema_ref().fields().iter().position(|f| f.name().eq_ignore_ascii_case(&column.name));
         for row in 0..rows.num_rows() {
-            let expected = sent.map_or(Cell::Null, |sent| cell(rows.column(sent), row));
+            let expected = sent.map_or(OracleCell::Null, |sent| cell(rows.column(sent), row));
             let found = cell(fitted.column(position), row);
             assert!(found.is(&expected), "{} of row {row} was {expected:?} and is {found:?}", column.name);
         }
     }
-    let bytes = room::of_rows(&fitted);
+    let bytes = size_estimate::of_rows(&fitted);
     assert!(least <= bytes, "{least} bytes were said for {bytes}");
     let mut encoded = Vec::new();
     codec::encode(&codec::compact(&fitted), &mut encoded);

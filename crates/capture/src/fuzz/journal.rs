@@ -15,13 +15,13 @@ use splay_store::{ColumnSpec, ColumnType, TableSpec};
 use super::batches;
 use crate::codec;
 use crate::error::{Error, Result};
-use crate::journal::{self, Entry, FOLDER, Found, JournalWriter, Producers, format};
+use crate::journal::{self, FOLDER, JournalContent, JournalWriter, Producers, RowsToWrite, format};
 
 /// Most changes to the sound journal.
 const CHANGES_MAX: usize = 4;
 
 /// A batch as it is compared: number, table, rows as bytes.
-pub(crate) type Given = (u64, String, Vec<u8>);
+pub(crate) type BatchContent = (u64, String, Vec<u8>);
 
 /// The target.
 pub fn journal(bytes: &[u8]) {
@@ -68,7 +68,7 @@ fn changed(bytes: &mut Bytes<'_>) {
     }
     let Some(given) = recover(&files) else { return };
     for (number, file) in SOUND.files.iter().enumerate() {
-        let of_file: Vec<&Given> = given.iter().filter(|batch| file.holds(batch.0)).collect();
+        let of_file: Vec<&BatchContent> = given.iter().filter(|batch| file.holds(batch.0)).collect();
         let mut written = file.given.iter();
         assert!(of_file.iter().all(|batch| written.any(|other| other == *batch)), "file {number}: {of_file:?}");
         assert!(of_file.len() == file.given.len() || files[number] != file.bytes(), "file {number} is whole");
@@ -130,7 +130,7 @@ fn join(file: &[u8], frames: &[Vec<u8>], tail: &[u8]) -> Vec<u8> {
 }
 
 /// What a start gives of files; `None` if it says that they are damaged. What is left is sound, and can be gone on with.
-pub(crate) fn recover(files: &[Vec<u8>]) -> Option<Vec<Given>> {
+pub(crate) fn recover(files: &[Vec<u8>]) -> Option<Vec<BatchContent>> {
     let storage = stored(files);
     let (mut found, given) = match replay(&storage) {
         Ok(replayed) => replayed,
@@ -154,8 +154,8 @@ pub(crate) fn recover(files: &[Vec<u8>]) -> Option<Vec<Given>> {
 }
 
 /// What subscribers read. Where batches are lost they are told so, and go on behind these.
-fn read(storage: &FaultStorage, found: &Found, given: &[Given]) -> Vec<Given> {
-    let mut read: Vec<Given> = Vec::new();
+fn read(storage: &FaultStorage, found: &JournalContent, given: &[BatchContent]) -> Vec<BatchContent> {
+    let mut read: Vec<BatchContent> = Vec::new();
     let mut after = 0;
     loop {
         let before = after;
@@ -175,7 +175,7 @@ fn read(storage: &FaultStorage, found: &Found, given: &[Given]) -> Vec<Given> {
     }
 }
 
-pub(crate) fn replay(storage: &FaultStorage) -> Result<(Found, Vec<Given>)> {
+pub(crate) fn replay(storage: &FaultStorage) -> Result<(JournalContent, Vec<BatchContent>)> {
     let mut given = Vec::new();
     let found = journal::replay(
         storage,
@@ -189,7 +189,7 @@ pub(crate) fn replay(storage: &FaultStorage) -> Result<(Found, Vec<Given>)> {
     Ok((found, given))
 }
 
-fn given_of(batch: &journal::Batch) -> Given {
+fn given_of(batch: &journal::JournalBatch) -> BatchContent {
     let mut rows = Vec::new();
     codec::encode(&batch.rows, &mut rows);
     (batch.sequence, batch.spec.name.clone(), rows)
@@ -211,14 +211,14 @@ pub(crate) fn stored(files: &[Vec<u8>]) -> FaultStorage {
 }
 
 /// A journal that the journal's writer wrote.
-pub(crate) struct Sound {
+pub(crate) struct SoundJournal {
     pub(crate) files: Vec<SoundFile>,
 }
 
 pub(crate) struct SoundFile {
     header: Vec<u8>,
     pub(crate) frames: Vec<Vec<u8>>,
-    given: Vec<Given>,
+    given: Vec<BatchContent>,
 }
 
 impl SoundFile {
@@ -231,7 +231,7 @@ impl SoundFile {
     }
 }
 
-pub(crate) static SOUND: LazyLock<Sound> = LazyLock::new(|| {
+pub(crate) static SOUND: LazyLock<SoundJournal> = LazyLock::new(|| {
     let storage = stored(&[]);
     let Ok((mut begin, _)) = replay(&storage) else { panic!("there is nothing yet") };
     assert!(begin.settle(&storage).is_ok());
@@ -252,12 +252,12 @@ pub(crate) static SOUND: LazyLock<Sound> = LazyLock::new(|| {
         SoundFile { header: bytes[..format::HEADER_BYTES].to_vec(), frames, given }
     };
     assert_eq!((found.files.len(), given.len()), (2, 8));
-    Sound { files: vec![file(0), file(1)] }
+    SoundJournal { files: vec![file(0), file(1)] }
 });
 
 /// Writes batches of several tables, told apart by their rows, as the tickerplant does. Each has its number, and whether it counts
 /// only with the next.
-fn write(storage: &FaultStorage, found: Found, batches: &[(u64, bool)]) {
+fn write(storage: &FaultStorage, found: JournalContent, batches: &[(u64, bool)]) {
     let mut producers = Producers::new();
     producers.insert("feed".to_owned(), (found.next_sequence, 7));
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
@@ -271,7 +271,7 @@ fn write(storage: &FaultStorage, found: Found, batches: &[(u64, bool)]) {
         for ((number, is_joined), (spec, rows)) in together.iter().zip(&rows) {
             let producer = if number % 2 == 0 { ("feed", *number) } else { ("", 0) };
             let (sequence, is_joined, received, times) = (*number, *is_joined, 17, (0, 99));
-            entries.push(Entry { spec, sequence, received, times, producer, is_joined, rows });
+            entries.push(RowsToWrite { spec, sequence, received, times, producer, is_joined, rows });
         }
         let written = writer.next_file_if_full(first, &producers).and_then(|()| writer.write(&entries));
         assert!(written.is_ok(), "{written:?}");

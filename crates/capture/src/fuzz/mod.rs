@@ -28,4 +28,4 @@ pub fn any_rows(bytes: &mut Bytes<'_>) -> RecordBatch {
 
 #[cfg(test)]
 #[global_allocator]
-static ALLOCATOR: splay_mutate::Counting = splay_mutate::Counting;
+static ALLOCATOR: splay_mutate::CountingAllocator = splay_mutate::CountingAllocator;

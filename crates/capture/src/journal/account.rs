@@ -6,16 +6,16 @@ use std::ops::Range;
 use splay_store::storage::Storage;
 
 use super::loss::{DAMAGED, JournalLoss, LossKind};
-use super::reader::{Aside, Found, Head, Mend, OfFile};
-use super::scan::{Damage, Piece, Scan};
+use super::reader::{FileContext, FileHead, FileRepair, JournalContent, SavedBytes};
+use super::scan::{Damage, FilePart, JournalScan};
 use super::{FOLDER, JournalFile, name};
 
 /// Losses of one file that are told apart; what comes behind them is told with the last one.
 const LOSSES_OF_FILE_MAX: usize = 64;
 
-impl Found {
+impl JournalContent {
     /// Tells of files that should stand before this one, and behind the one before it.
-    pub(super) fn tell_missing_before(&mut self, head: &Head, before: Option<u64>) {
+    pub(super) fn tell_missing_before(&mut self, head: &FileHead, before: Option<u64>) {
         // Files before the oldest are left over from a crash while they were removed.
         if head.number >= self.catalog.oldest {
             self.next_sequence = self.next_sequence.max(self.catalog.first);
@@ -74,11 +74,11 @@ impl Found {
         loss.sequences = Some((self.next_sequence, None));
         loss.kept = Some(kept.clone());
         self.lose(loss);
-        self.mends.push(Mend::Rename(number, kept));
+        self.mends.push(FileRepair::Rename(number, kept));
     }
 
     /// Tells of damage with sound frames behind it.
-    pub(super) fn tell_damage(&mut self, of_file: &OfFile<'_>, file: &mut JournalFile, damage: Damage) {
+    pub(super) fn tell_damage(&mut self, of_file: &FileContext<'_>, file: &mut JournalFile, damage: Damage) {
         let mut loss = JournalLoss::new(LossKind::Damaged, (file.number, file.number));
         loss.bytes = (damage.range.start as u64, damage.range.end as u64);
         loss.sequences = last_of(&damage.sequences).map(|last| (damage.sequences.start, Some(last)));
@@ -103,11 +103,11 @@ impl Found {
     /// Tells what is wrong with a file's end, where no sound frame follows.
     pub(super) fn tell_end(
         &mut self,
-        of_file: &OfFile<'_>,
+        of_file: &FileContext<'_>,
         bytes: &[u8],
         end: usize,
         synced: u64,
-        scan: &mut Scan<'_>,
+        scan: &mut JournalScan<'_>,
     ) {
         let (number, rest) = (of_file.number, end..bytes.len());
         let is_zero = bytes[end..].iter().all(|byte| *byte == 0);
@@ -132,15 +132,15 @@ impl Found {
             let mut set_aside = 0;
             loop {
                 match scan.next() {
-                    Piece::End(_) => break,
-                    Piece::Message(..) => set_aside += 1,
+                    FilePart::End(_) => break,
+                    FilePart::Message(..) => set_aside += 1,
                     _ => {}
                 }
             }
             if !is_zero {
                 self.tear(of_file.storage, number, rest.clone(), set_aside);
             }
-            self.mends.push(Mend::Cut(number, end as u64));
+            self.mends.push(FileRepair::Cut(number, end as u64));
         }
     }
 
@@ -158,7 +158,7 @@ impl Found {
             (loss.kept, loss.set_aside) = (Some(aside.clone()), set_aside);
             self.lose(loss);
         }
-        self.asides.push(Aside { number, range: rest, name: aside });
+        self.asides.push(SavedBytes { number, range: rest, name: aside });
     }
 
     /// Notes a loss of bytes, which are kept beside their file.
@@ -171,7 +171,7 @@ impl Found {
         let before = self.losses.len();
         self.lose(loss);
         if self.losses.len() > before {
-            self.asides.push(Aside { number, range, name: aside });
+            self.asides.push(SavedBytes { number, range, name: aside });
         }
     }
 

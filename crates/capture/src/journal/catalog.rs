@@ -50,7 +50,7 @@ pub(crate) struct Catalog {
 
 /// What stands where the catalog should.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Stored {
+pub(crate) enum CatalogContent {
     Absent,
     Damaged,
     Sound(Catalog),
@@ -61,12 +61,12 @@ impl Catalog {
     ///
     /// # Errors
     /// [`Error::Damaged`] for one of a later release.
-    pub(crate) fn load(storage: &dyn Storage) -> Result<Stored> {
+    pub(crate) fn load(storage: &dyn Storage) -> Result<CatalogContent> {
         if !storage.list(FOLDER)?.iter().any(|entry| entry.name == NAME) {
-            return Ok(Stored::Absent);
+            return Ok(CatalogContent::Absent);
         }
         let bytes = storage.read(&path())?;
-        let Some((version, content)) = unpack(MAGIC, &bytes) else { return Ok(Stored::Damaged) };
+        let Some((version, content)) = unpack(MAGIC, &bytes) else { return Ok(CatalogContent::Damaged) };
         if version != VERSION {
             return Err(Error::Damaged {
                 path: storage.display_path(&path()),
@@ -76,7 +76,7 @@ impl Catalog {
             });
         }
         let catalog = serde_json::from_slice(content).ok().filter(Catalog::is_plausible);
-        Ok(catalog.map_or(Stored::Damaged, Stored::Sound))
+        Ok(catalog.map_or(CatalogContent::Damaged, CatalogContent::Sound))
     }
 
     /// Whether others can follow its numbers.
@@ -173,14 +173,14 @@ mod tests {
     fn a_catalog_is_read_back_and_any_damage_is_seen() {
         let storage = FaultStorage::new();
         storage.create_dir(FOLDER).unwrap();
-        assert_eq!(Catalog::load(&storage).unwrap(), Stored::Absent);
+        assert_eq!(Catalog::load(&storage).unwrap(), CatalogContent::Absent);
         let mut catalog = Catalog { oldest: 3, newest: 7, bytes: 99, sequence: 12, ..Catalog::default() };
         catalog.add(JournalLoss::new(LossKind::Missing, (4, 5)));
         catalog.add(JournalLoss::new(LossKind::Missing, (4, 5)));
         assert_eq!(catalog.losses.len(), 1);
         catalog.store(&storage).unwrap();
         catalog.store(&storage).unwrap();
-        assert_eq!(Catalog::load(&storage).unwrap(), Stored::Sound(catalog.clone()));
+        assert_eq!(Catalog::load(&storage).unwrap(), CatalogContent::Sound(catalog.clone()));
         let sound = catalog.encode();
         for at in 0..sound.len() {
             let mut damaged = sound.clone();

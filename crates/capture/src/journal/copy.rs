@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use splay_store::storage::Storage;
 
-use super::growth::{holds_a_frame, passes_loss};
+use super::frame_cursor::{FrameCursor, FrameStep};
 use super::reader::damaged;
-use super::walk::{Step, Walk};
+use super::tail_reader::{holds_a_frame, passes_loss};
 use super::{FOLDER, LOCK, format, path};
 use crate::disk::RESERVE_FILE;
 use crate::error::Result;
 
 /// Bytes of a file that count.
 #[derive(Debug)]
-pub(crate) struct Copied {
+pub(crate) struct CopiedBytes {
     pub(crate) bytes: Vec<u8>,
     /// Number of the last batch, or the one before the first that it may hold.
     pub(crate) last: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Copied {
 /// # Errors
 /// [`Error::Damaged`](crate::Error::Damaged) if another file follows and not all of it is sound, or a whole frame stands behind one
 /// that isn't. Damage that a start has listed in the catalog is copied as it is, with the catalog.
-pub(crate) fn copy(storage: &dyn Storage, number: u64, is_last: bool) -> Result<Option<Copied>> {
+pub(crate) fn copy(storage: &dyn Storage, number: u64, is_last: bool) -> Result<Option<CopiedBytes>> {
     let path = path(number);
     let mut bytes = match storage.read(&path) {
         Err(error) if error.is_not_found() => return Ok(None),
@@ -37,7 +37,7 @@ pub(crate) fn copy(storage: &dyn Storage, number: u64, is_last: bool) -> Result<
     if !(1..=format::VERSION).contains(&version) || in_file != number {
         return Err(told(8, "a version and number of this release"));
     }
-    let mut walk = Walk::new(first);
+    let mut walk = FrameCursor::new(first);
     let (mut whole, mut last, mut is_open) = (walk.offset(), first.saturating_sub(1), false);
     loop {
         let offset = walk.offset();
@@ -51,7 +51,7 @@ pub(crate) fn copy(storage: &dyn Storage, number: u64, is_last: bool) -> Result<
         }
         match step.map_err(|what| told(offset, what))? {
             None => break,
-            Some(Step::Rows(rows, _)) => {
+            Some(FrameStep::Rows(rows, _)) => {
                 // It counts only with what follows.
                 is_open = rows.is_joined;
                 last = if is_open { last } else { rows.sequence };
@@ -69,7 +69,7 @@ pub(crate) fn copy(storage: &dyn Storage, number: u64, is_last: bool) -> Result<
         return Err(told(offset, "whole frames up to the file's end"));
     }
     bytes.truncate(whole);
-    Ok(Some(Copied { bytes, last }))
+    Ok(Some(CopiedBytes { bytes, last }))
 }
 
 /// Gives table, number and latest time of each batch in a file, as far as its frames are whole.
@@ -79,10 +79,10 @@ pub(crate) fn copy(storage: &dyn Storage, number: u64, is_last: bool) -> Result<
 pub(crate) fn each_batch(storage: &dyn Storage, number: u64, take: &mut dyn FnMut(&str, u64, i64)) -> Result<()> {
     let bytes = storage.read(&path(number))?;
     let Some((_, _, first)) = format::parse_header(&bytes) else { return Ok(()) };
-    let (mut walk, mut last) = (Walk::new(first), first.saturating_sub(1));
+    let (mut walk, mut last) = (FrameCursor::new(first), first.saturating_sub(1));
     loop {
         match walk.next(&bytes) {
-            Ok(Some(Step::Rows(rows, spec))) => {
+            Ok(Some(FrameStep::Rows(rows, spec))) => {
                 last = rows.sequence;
                 take(&spec.name, rows.sequence, rows.times.1);
             }

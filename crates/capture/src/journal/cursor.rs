@@ -11,9 +11,9 @@ use bytes::Bytes;
 use splay_store::storage::Storage;
 
 use super::format::{self, HEADER_BYTES};
-use super::reader::{Batch, batch, damaged, numbers};
+use super::frame_cursor::{FrameCursor, FrameStep};
+use super::reader::{JournalBatch, batch, damaged, numbers};
 use super::scan::Damage;
-use super::walk::{Step, Walk};
 use super::{JournalFile, path};
 use crate::error::{Error, Result};
 
@@ -25,7 +25,7 @@ pub(crate) struct Cursor {
     files: VecDeque<Extent>,
     open: Option<Open>,
     /// Whole batches that come next.
-    ready: VecDeque<Batch>,
+    ready: VecDeque<JournalBatch>,
     /// Batches behind this number are wanted.
     after: u64,
 }
@@ -50,10 +50,10 @@ struct Extent {
 struct Open {
     path: String,
     bytes: Bytes,
-    walk: Walk,
+    walk: FrameCursor,
     may_be_torn: bool,
     damage: VecDeque<Damage>,
-    joined: Vec<Batch>,
+    joined: Vec<JournalBatch>,
 }
 
 impl Cursor {
@@ -95,7 +95,7 @@ impl Cursor {
     }
 
     /// The next batch of a table that is wanted; `None` at the end.
-    pub(crate) fn next(&mut self, wants: impl Fn(&str) -> bool) -> Result<Option<Batch>> {
+    pub(crate) fn next(&mut self, wants: impl Fn(&str) -> bool) -> Result<Option<JournalBatch>> {
         loop {
             while let Some(batch) = self.ready.pop_front() {
                 if batch.sequence > self.after && wants(&batch.spec.name) {
@@ -155,7 +155,7 @@ impl Cursor {
             ));
         }
         let damage = file.damage;
-        Ok(Open { path, bytes, walk: Walk::new(first), may_be_torn, damage, joined: Vec::new() })
+        Ok(Open { path, bytes, walk: FrameCursor::new(first), may_be_torn, damage, joined: Vec::new() })
     }
 }
 
@@ -166,7 +166,7 @@ impl Open {
         storage: &dyn Storage,
         after: u64,
         wants: &impl Fn(&str) -> bool,
-        ready: &mut VecDeque<Batch>,
+        ready: &mut VecDeque<JournalBatch>,
     ) -> Result<bool> {
         let offset = self.walk.offset();
         let told = |what: &str| damaged(storage, &self.path, offset, what);
@@ -180,7 +180,7 @@ impl Open {
             return Ok(true);
         }
         match self.walk.next(&self.bytes).map_err(told)? {
-            Some(Step::Rows(rows, spec)) => {
+            Some(FrameStep::Rows(rows, spec)) => {
                 if rows.sequence > after && wants(&spec.name) {
                     self.joined.push(batch(&rows, &spec).map_err(told)?);
                 }
@@ -202,7 +202,7 @@ pub(crate) fn read(
     storage: Arc<dyn Storage>,
     files: &[JournalFile],
     after: u64,
-    mut take: impl FnMut(Batch) -> Result<()>,
+    mut take: impl FnMut(JournalBatch) -> Result<()>,
 ) -> Result<()> {
     let mut cursor = Cursor::new(storage, files, after);
     while let Some(batch) = cursor.next(|_| true)? {

@@ -63,7 +63,7 @@ pub(crate) fn parse_header(bytes: &[u8]) -> Option<(u32, u64, u64)> {
 
 /// A table as frames of rows refer to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Layout {
+pub(crate) struct TableLayout {
     /// Number within the file.
     pub(crate) id: u32,
     /// The table, with the columns that the rows have.
@@ -72,13 +72,13 @@ pub(crate) struct Layout {
 
 /// One thing that a journal says.
 #[derive(Debug)]
-pub(crate) enum Frame<'a> {
+pub(crate) enum JournalFrame<'a> {
     /// What rows of a number are rows of.
-    Layout(Layout),
+    Layout(TableLayout),
     /// The last number of each producer up to here, and when its batch came in, in nanoseconds since the epoch.
     Producers(Vec<(String, u64, i64)>),
     /// The file before this one.
-    Link(Link),
+    Link(PreviousFile),
     /// So many of the file's first bytes had been synced when this was written.
     Synced(u64),
     /// A batch.
@@ -87,7 +87,7 @@ pub(crate) enum Frame<'a> {
 
 /// What a file says of the one before it, which was whole and synced by then. All zeros where there is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct PreviousFile {
     pub(crate) number: u64,
     /// Its length.
     pub(crate) bytes: u64,
@@ -123,31 +123,31 @@ pub(crate) struct RowsFrame<'a> {
 }
 
 /// Appends a frame.
-pub(crate) fn put(bytes: &mut Vec<u8>, frame: &Frame<'_>) {
+pub(crate) fn put(bytes: &mut Vec<u8>, frame: &JournalFrame<'_>) {
     let start = bytes.len();
     bytes.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
     match frame {
-        Frame::Layout(layout) => {
+        JournalFrame::Layout(layout) => {
             bytes.push(LAYOUT);
             // Plain data to memory: can't fail.
             bytes.extend(serde_json::to_vec(layout).unwrap_or_default());
         }
-        Frame::Producers(producers) => {
+        JournalFrame::Producers(producers) => {
             bytes.push(PRODUCERS);
             bytes.extend(serde_json::to_vec(producers).unwrap_or_default());
         }
-        Frame::Link(link) => {
+        JournalFrame::Link(link) => {
             bytes.push(LINK);
             bytes.extend_from_slice(&link.number.to_le_bytes());
             bytes.extend_from_slice(&link.bytes.to_le_bytes());
             bytes.extend_from_slice(&link.sequence.to_le_bytes());
             bytes.extend_from_slice(&link.crc.to_le_bytes());
         }
-        Frame::Synced(synced) => {
+        JournalFrame::Synced(synced) => {
             bytes.push(SYNCED);
             bytes.extend_from_slice(&synced.to_le_bytes());
         }
-        Frame::Rows(rows) => {
+        JournalFrame::Rows(rows) => {
             let kind = if rows.is_joined { ROWS_JOINED } else { ROWS };
             bytes.push(if rows.is_continued { kind | CONTINUED } else { kind });
             bytes.extend_from_slice(&rows.sequence.to_le_bytes());
@@ -181,25 +181,25 @@ pub(crate) fn content(bytes: &[u8]) -> Option<(&[u8], usize)> {
 }
 
 /// Reads a frame's content; `None` if its checksum is right and it is none of ours all the same.
-pub(crate) fn parse(content: &[u8]) -> Option<Frame<'_>> {
+pub(crate) fn parse(content: &[u8]) -> Option<JournalFrame<'_>> {
     let (kind, rest) = content.split_first()?;
     Some(match *kind {
         LAYOUT => {
-            let layout: Layout = serde_json::from_slice(rest).ok()?;
+            let layout: TableLayout = serde_json::from_slice(rest).ok()?;
             layout.spec.validate().ok()?;
-            Frame::Layout(layout)
+            JournalFrame::Layout(layout)
         }
-        PRODUCERS => Frame::Producers(serde_json::from_slice(rest).ok()?),
+        PRODUCERS => JournalFrame::Producers(serde_json::from_slice(rest).ok()?),
         LINK => {
             let fixed = rest.get(..28).filter(|_| rest.len() == 28)?;
             let (number, bytes, sequence) = (u64_at(fixed, 0), u64_at(fixed, 8), u64_at(fixed, 16));
-            Frame::Link(Link { number, bytes, sequence, crc: u32_at(fixed, 24) })
+            JournalFrame::Link(PreviousFile { number, bytes, sequence, crc: u32_at(fixed, 24) })
         }
-        SYNCED => Frame::Synced(u64_at(rest.get(..8).filter(|_| rest.len() == 8)?, 0)),
+        SYNCED => JournalFrame::Synced(u64_at(rest.get(..8).filter(|_| rest.len() == 8)?, 0)),
         kind if is_rows(kind) => {
             let fixed = rest.get(..ROWS_BYTES_MIN - 1)?;
             let name = usize::from(u16::from_le_bytes([fixed[44], fixed[45]]));
-            Frame::Rows(RowsFrame {
+            JournalFrame::Rows(RowsFrame {
                 sequence: u64_at(fixed, 0),
                 layout: u32_at(fixed, 8),
                 received: u64_at(fixed, 12).cast_signed(),
@@ -268,10 +268,10 @@ mod tests {
             rows: b"rows",
         };
         let mut bytes = Vec::new();
-        put(&mut bytes, &Frame::Rows(rows.clone()));
+        put(&mut bytes, &JournalFrame::Rows(rows.clone()));
         let (found, length) = content(&bytes).unwrap();
         assert_eq!(length, bytes.len());
-        assert!(matches!(parse(found), Some(Frame::Rows(back)) if back == rows));
+        assert!(matches!(parse(found), Some(JournalFrame::Rows(back)) if back == rows));
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x10;

@@ -7,7 +7,7 @@ use splay_store::storage::{LockMode, Storage};
 
 use super::catalog::Catalog;
 use super::loss::JournalLoss;
-use super::reader::{Found, replay};
+use super::reader::{JournalContent, replay};
 use super::{FOLDER, JournalFile, LOCK, is_locked, name, tables};
 use crate::error::{Error, Result};
 
@@ -127,7 +127,7 @@ impl JournalReport {
 }
 
 /// What a start would find, without what it would do.
-pub(super) fn look(database: &Database, storage: &dyn Storage) -> Result<Found> {
+pub(super) fn look(database: &Database, storage: &dyn Storage) -> Result<JournalContent> {
     let mut found = replay(storage, &|| tables(database), |_, _, _| true, |_| Ok(()))?;
     let mut captured = 0;
     for table in database.tables()? {

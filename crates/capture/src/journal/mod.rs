@@ -16,38 +16,38 @@ mod catalog;
 mod copy;
 mod cursor;
 pub(crate) mod format;
-mod growth;
+mod frame_cursor;
 mod inspect;
-mod look;
 mod loss;
 mod presence;
 mod reader;
 mod recover;
 mod scan;
 mod settle;
+mod tail_reader;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;
-mod walk;
+mod unstored_rows;
 mod writer;
 
 use std::collections::HashMap;
 
-pub(crate) use catalog::{Catalog, Stored, pack, replace, unpack};
-pub(crate) use copy::{Copied, copy, each_batch, is_stored, others};
+pub(crate) use catalog::{Catalog, CatalogContent, pack, replace, unpack};
+pub(crate) use copy::{CopiedBytes, copy, each_batch, is_stored, others};
 pub(crate) use cursor::Cursor;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use cursor::read;
-pub(crate) use format::{FRAME_BYTES_MAX, Frame, Link, PRODUCER_BYTES_MAX};
-pub(crate) use growth::{Entry as Stands, Found as News, Growth, holds_a_frame};
+pub(crate) use format::{FRAME_BYTES_MAX, JournalFrame, PRODUCER_BYTES_MAX, PreviousFile};
 pub use inspect::{JournalFileReport, JournalReport, JournalTableReport};
-pub(crate) use look::{is_locked, look};
 pub use loss::{JournalLoss, LossKind, MissingNumbers};
 #[cfg(any(test, feature = "fuzz"))]
-pub(crate) use reader::Found;
-pub(crate) use reader::{Batch, numbers, numbers_in, replay};
+pub(crate) use reader::JournalContent;
+pub(crate) use reader::{JournalBatch, numbers, numbers_in, replay};
 pub use recover::RecoveredBatch;
-pub(crate) use writer::{Entry, JournalWriter};
+pub(crate) use tail_reader::{JournalEntry as Stands, TailRead as News, TailReader, holds_a_frame};
+pub(crate) use unstored_rows::{is_locked, look};
+pub(crate) use writer::{JournalWriter, RowsToWrite};
 
 use splay_store::{Database, TableSpec};
 
@@ -88,12 +88,12 @@ pub(crate) struct JournalFile {
     /// Whether batches are lost between the file before and this one.
     is_behind_loss: bool,
     /// What it has of each table.
-    tables: HashMap<String, OfTable>,
+    tables: HashMap<String, TableExtent>,
 }
 
 /// Rows of a table in a file.
 #[derive(Debug, Clone, Copy, Default)]
-struct OfTable {
+struct TableExtent {
     /// The last sequence number.
     sequence: u64,
     /// The latest time.
@@ -115,14 +115,14 @@ impl JournalFile {
         self.crc = crc32c::crc32c_append(self.crc, bytes);
     }
 
-    fn link(&self) -> format::Link {
-        format::Link { number: self.number, bytes: self.bytes, sequence: self.last, crc: self.crc }
+    fn link(&self) -> format::PreviousFile {
+        format::PreviousFile { number: self.number, bytes: self.bytes, sequence: self.last, crc: self.crc }
     }
 
     /// Notes a batch, whose rows are these bytes.
     fn note(&mut self, table: &str, sequence: u64, latest: i64, rows: &[u8]) {
         if !self.tables.contains_key(table) {
-            self.tables.insert(table.to_owned(), OfTable { latest: i64::MIN, ..OfTable::default() });
+            self.tables.insert(table.to_owned(), TableExtent { latest: i64::MIN, ..TableExtent::default() });
         }
         let Some(of_table) = self.tables.get_mut(table) else { return };
         of_table.sequence = of_table.sequence.max(sequence);

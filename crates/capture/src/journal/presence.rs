@@ -8,7 +8,7 @@
 
 use splay_store::storage::Storage;
 
-use super::catalog::{Catalog, Stored};
+use super::catalog::{Catalog, CatalogContent};
 use super::loss::{JournalLoss, LossKind};
 use super::reader::numbers;
 use super::{FOLDER, path};
@@ -20,8 +20,8 @@ const TRIES: usize = 1_000;
 /// The catalog, if there is a sound one.
 pub(super) fn catalog(storage: &dyn Storage) -> Result<Option<Catalog>> {
     Ok(match Catalog::load(storage)? {
-        Stored::Sound(catalog) => Some(catalog),
-        Stored::Absent | Stored::Damaged => None,
+        CatalogContent::Sound(catalog) => Some(catalog),
+        CatalogContent::Absent | CatalogContent::Damaged => None,
     })
 }
 
@@ -62,7 +62,7 @@ pub(super) fn lost(storage: &dyn Storage, path: &str, offset: u64, expected: Str
 
 /// Fails if there is no journal, though there was one: `captured` says whether tables' files have rows of it.
 pub(super) fn check_gone(storage: &dyn Storage, captured: impl FnOnce() -> bool) -> Result<()> {
-    let is_gone = numbers(storage)?.is_empty() && Catalog::load(storage)? == Stored::Absent && captured();
+    let is_gone = numbers(storage)?.is_empty() && Catalog::load(storage)? == CatalogContent::Absent && captured();
     if !is_gone {
         return Ok(());
     }

@@ -14,17 +14,17 @@ use arrow::array::RecordBatch;
 use splay_store::TableSpec;
 use splay_store::storage::Storage;
 
-use super::catalog::{Catalog, Stored};
-use super::format::{self, HEADER_BYTES, LINKED, Link, RowsFrame};
+use super::catalog::{Catalog, CatalogContent};
+use super::format::{self, HEADER_BYTES, LINKED, PreviousFile, RowsFrame};
 use super::loss::{DAMAGED, JournalLoss, LossKind};
-use super::scan::{Damage, Known, Layouts, Piece, Scan};
+use super::scan::{Damage, FilePart, JournalScan, KnownLayouts, Layouts};
 use super::{FOLDER, JournalFile, NUMBER_MAX, Producers, name, path};
 use crate::codec;
 use crate::error::{Error, Result};
 
 /// A batch as it was taken.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct JournalBatch {
     pub(crate) sequence: u64,
     pub(crate) received: i64,
     pub(crate) spec: Arc<TableSpec>,
@@ -33,7 +33,7 @@ pub(crate) struct Batch {
 
 /// What was found after a start.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct JournalContent {
     pub(crate) files: Vec<JournalFile>,
     pub(crate) producers: Producers,
     /// The last receive time.
@@ -49,8 +49,8 @@ pub(crate) struct Found {
     pub(crate) catalog: Catalog,
     /// Whether a sound catalog was there.
     pub(crate) has_catalog: bool,
-    pub(super) asides: Vec<Aside>,
-    pub(super) mends: Vec<Mend>,
+    pub(super) asides: Vec<SavedBytes>,
+    pub(super) mends: Vec<FileRepair>,
     layouts: Layouts,
     /// Layouts that files need and lack, and the first of these files.
     pub(super) needed: HashMap<u32, (u64, Arc<TableSpec>)>,
@@ -60,7 +60,7 @@ pub(crate) struct Found {
 
 /// Bytes of a file that have to be kept beside it.
 #[derive(Debug)]
-pub(super) struct Aside {
+pub(super) struct SavedBytes {
     pub(super) number: u64,
     pub(super) range: Range<usize>,
     /// Name of the file that takes them.
@@ -69,7 +69,7 @@ pub(super) struct Aside {
 
 /// What has to be done to a file before the journal goes on.
 #[derive(Debug)]
-pub(super) enum Mend {
+pub(super) enum FileRepair {
     Cut(u64, u64),
     Remove(u64),
     Rename(u64, String),
@@ -77,7 +77,7 @@ pub(super) enum Mend {
 
 /// What else says of a file how long it is.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Sure {
+pub(super) struct LengthProof {
     /// Bytes that were on disk.
     pub(super) bytes: u64,
     /// Number of the last batch in them.
@@ -92,13 +92,13 @@ pub(crate) fn replay(
     storage: &dyn Storage,
     tables: &dyn Fn() -> Vec<TableSpec>,
     wants: impl Fn(&str, u64, i64) -> bool,
-    mut take: impl FnMut(Batch) -> Result<()>,
-) -> Result<Found> {
-    let mut found = Found { next_sequence: 1, ..Found::default() };
+    mut take: impl FnMut(JournalBatch) -> Result<()>,
+) -> Result<JournalContent> {
+    let mut found = JournalContent { next_sequence: 1, ..JournalContent::default() };
     let numbers = numbers(storage)?;
-    let mut heads = numbers.iter().map(|number| Head::read(storage, *number)).collect::<Result<Vec<_>>>()?;
+    let mut heads = numbers.iter().map(|number| FileHead::read(storage, *number)).collect::<Result<Vec<_>>>()?;
     found.open_catalog(storage, &numbers, &heads)?;
-    let mut known = Known::new(tables);
+    let mut known = KnownLayouts::new(tables);
     for (number, spec) in &found.catalog.layouts {
         found.needed.insert(format::layout_id(spec), (*number, Arc::new(spec.clone())));
     }
@@ -123,38 +123,40 @@ pub(crate) fn replay(
 
 /// What the first bytes of a file say.
 #[derive(Debug)]
-pub(super) struct Head {
+pub(super) struct FileHead {
     pub(super) number: u64,
     /// Version, number, and first sequence number, if the header is sound.
     header: Option<(u32, u64, u64)>,
-    pub(super) link: Option<Link>,
+    pub(super) link: Option<PreviousFile>,
 }
 
-impl Head {
-    fn read(storage: &dyn Storage, number: u64) -> Result<Head> {
+impl FileHead {
+    fn read(storage: &dyn Storage, number: u64) -> Result<FileHead> {
         let bytes = storage.map(&path(number))?;
         let link = bytes.get(HEADER_BYTES..).and_then(format::content).and_then(|(content, _)| format::parse(content));
         let link = match link {
-            Some(format::Frame::Link(link)) => Some(link),
+            Some(format::JournalFrame::Link(link)) => Some(link),
             _ => None,
         };
-        Ok(Head { number, header: format::parse_header(&bytes), link })
+        Ok(FileHead { number, header: format::parse_header(&bytes), link })
     }
 }
 
-impl Found {
-    fn open_catalog(&mut self, storage: &dyn Storage, numbers: &[u64], heads: &[Head]) -> Result<()> {
+impl JournalContent {
+    fn open_catalog(&mut self, storage: &dyn Storage, numbers: &[u64], heads: &[FileHead]) -> Result<()> {
         let stored = Catalog::load(storage)?;
         let is_lost = match &stored {
-            Stored::Sound(_) => false,
-            Stored::Damaged => true,
+            CatalogContent::Sound(_) => false,
+            CatalogContent::Damaged => true,
             // A release that knows of no catalog wrote no later version.
-            Stored::Absent => heads.iter().any(|head| head.header.is_some_and(|(version, _, _)| version >= LINKED)),
+            CatalogContent::Absent => {
+                heads.iter().any(|head| head.header.is_some_and(|(version, _, _)| version >= LINKED))
+            }
         };
         if is_lost {
             self.lose(JournalLoss::new(LossKind::Catalog, (0, 0)));
         }
-        if let Stored::Sound(catalog) = stored {
+        if let CatalogContent::Sound(catalog) = stored {
             (self.catalog, self.has_catalog) = (catalog, true);
         } else {
             self.catalog.oldest = numbers.first().copied().unwrap_or(1);
@@ -163,7 +165,7 @@ impl Found {
     }
 
     /// Whether the newest file was being begun, so that nothing in it was acknowledged. It will be removed.
-    fn is_begun(&mut self, storage: &dyn Storage, head: &Head, known: &Known<'_>) -> Result<bool> {
+    fn is_begun(&mut self, storage: &dyn Storage, head: &FileHead, known: &KnownLayouts<'_>) -> Result<bool> {
         let may_be = head.header.is_none() && (!self.has_catalog || head.number > self.catalog.newest);
         if !may_be {
             return Ok(false);
@@ -174,7 +176,7 @@ impl Found {
             return Ok(false);
         }
         self.tear(storage, head.number, 0..bytes.len(), 0);
-        self.mends.push(Mend::Remove(head.number));
+        self.mends.push(FileRepair::Remove(head.number));
         Ok(true)
     }
 
@@ -196,11 +198,11 @@ impl Found {
     fn read_file(
         &mut self,
         storage: &dyn Storage,
-        head: &Head,
-        next: Option<&Head>,
-        known: &mut Known<'_>,
+        head: &FileHead,
+        next: Option<&FileHead>,
+        known: &mut KnownLayouts<'_>,
         wants: &impl Fn(&str, u64, i64) -> bool,
-        take: &mut impl FnMut(Batch) -> Result<()>,
+        take: &mut impl FnMut(JournalBatch) -> Result<()>,
     ) -> Result<()> {
         let path = path(head.number);
         let mapped = storage.map(&path)?;
@@ -242,7 +244,7 @@ impl Found {
         }
         self.next_sequence = first;
         let file = JournalFile::new(head.number, first);
-        let of_file = OfFile {
+        let of_file = FileContext {
             storage,
             number: head.number,
             version,
@@ -250,7 +252,7 @@ impl Found {
             is_newest: next.is_none(),
             losses: self.losses.len(),
         };
-        let mut scan = Scan::new(bytes, version, first, known);
+        let mut scan = JournalScan::new(bytes, version, first, known);
         let file = self.walk(&of_file, bytes, &mut scan, file, wants, take);
         refuse_unreadable()?;
         self.files.push(file?);
@@ -265,31 +267,33 @@ impl Found {
     }
 
     /// What is known from elsewhere of a file's length.
-    fn sure_of(&self, number: u64, next: Option<&Head>) -> Sure {
+    fn sure_of(&self, number: u64, next: Option<&FileHead>) -> LengthProof {
         if let Some(next) = next {
             return match next.link.filter(|link| link.number == number) {
-                Some(link) => Sure { bytes: link.bytes, sequence: link.sequence, crc: Some(link.crc) },
-                None => Sure { bytes: u64::MAX, ..Sure::default() },
+                Some(link) => LengthProof { bytes: link.bytes, sequence: link.sequence, crc: Some(link.crc) },
+                None => LengthProof { bytes: u64::MAX, ..LengthProof::default() },
             };
         }
         if self.has_catalog && number == self.catalog.newest {
-            return Sure { bytes: self.catalog.bytes, sequence: self.catalog.sequence, crc: None };
+            return LengthProof { bytes: self.catalog.bytes, sequence: self.catalog.sequence, crc: None };
         }
-        Sure::default()
+        LengthProof::default()
     }
 
     /// Version and first number of a file whose header is damaged, if a batch stands in it.
-    fn first_behind_header(&self, bytes: &[u8], head: &Head, known: &Known<'_>) -> Option<(u32, u64)> {
+    fn first_behind_header(&self, bytes: &[u8], head: &FileHead, known: &KnownLayouts<'_>) -> Option<(u32, u64)> {
         let second =
             bytes.get(HEADER_BYTES..).and_then(format::content).and_then(|(content, _)| format::parse(content));
-        let is_older = head.link.is_none() && matches!(second, Some(format::Frame::Producers(_)));
+        let is_older = head.link.is_none() && matches!(second, Some(format::JournalFrame::Producers(_)));
         let version = if is_older { LINKED - 1 } else { format::VERSION };
-        let mut scan = Scan::new(bytes, version, self.next_sequence, known);
+        let mut scan = JournalScan::new(bytes, version, self.next_sequence, known);
         loop {
             match scan.next() {
-                Piece::Message(_, parts) => return Some((version, parts.first()?.0.sequence)),
-                Piece::Damage(damage) if !damage.sequences.is_empty() => return Some((version, damage.sequences.end)),
-                Piece::End(_) => return None,
+                FilePart::Message(_, parts) => return Some((version, parts.first()?.0.sequence)),
+                FilePart::Damage(damage) if !damage.sequences.is_empty() => {
+                    return Some((version, damage.sequences.end));
+                }
+                FilePart::End(_) => return None,
                 _ => {}
             }
         }
@@ -298,26 +302,26 @@ impl Found {
     /// Reads the frames of a file.
     fn walk<'a>(
         &mut self,
-        of_file: &OfFile<'_>,
+        of_file: &FileContext<'_>,
         bytes: &'a [u8],
-        scan: &mut Scan<'a>,
+        scan: &mut JournalScan<'a>,
         mut file: JournalFile,
         wants: &impl Fn(&str, u64, i64) -> bool,
-        take: &mut impl FnMut(Batch) -> Result<()>,
+        take: &mut impl FnMut(JournalBatch) -> Result<()>,
     ) -> Result<JournalFile> {
         let number = file.number;
         let mut synced = None;
         let end = loop {
             match scan.next() {
-                Piece::Other => {}
-                Piece::Producers(producers) => {
+                FilePart::Other => {}
+                FilePart::Producers(producers) => {
                     for (name, last, _) in &producers {
                         self.tell_numbers_missing(name, last.saturating_add(1));
                     }
                     self.received = producers.iter().map(|(_, _, at)| *at).max().max(self.received);
                     self.producers = super::named(producers);
                 }
-                Piece::Message(range, parts) => match self.take_message(&parts, wants) {
+                FilePart::Message(range, parts) => match self.take_message(&parts, wants) {
                     Ok(batches) => {
                         for (rows, spec) in &parts {
                             self.note(rows, &mut file, spec);
@@ -331,7 +335,7 @@ impl Found {
                         self.tell_damage(of_file, &mut file, damage);
                     }
                 },
-                Piece::Damage(damage) => {
+                FilePart::Damage(damage) => {
                     let is_known_whole = !of_file.is_newest || of_file.version < LINKED;
                     let start = damage.range.start as u64;
                     if !is_known_whole && start >= *synced.get_or_insert_with(|| of_file.synced(scan.clone())) {
@@ -339,7 +343,7 @@ impl Found {
                     }
                     self.tell_damage(of_file, &mut file, damage);
                 }
-                Piece::End(end) => break self.end_behind_listed(&mut file, end..bytes.len()),
+                FilePart::End(end) => break self.end_behind_listed(&mut file, end..bytes.len()),
             }
         };
         let synced = of_file.synced(scan.clone());
@@ -385,7 +389,7 @@ impl Found {
         &self,
         parts: &[(RowsFrame<'_>, Arc<TableSpec>)],
         wants: &impl Fn(&str, u64, i64) -> bool,
-    ) -> Result<Vec<Batch>, codec::Reason> {
+    ) -> Result<Vec<JournalBatch>, codec::Reason> {
         let picked = parts.iter().filter(|(rows, spec)| wants(&spec.name, rows.sequence, rows.times.1));
         picked.map(|(rows, spec)| batch(rows, spec)).collect()
     }
@@ -409,20 +413,20 @@ impl Found {
 }
 
 /// What is known of a file while it is read.
-pub(super) struct OfFile<'a> {
+pub(super) struct FileContext<'a> {
     pub(super) storage: &'a dyn Storage,
     pub(super) number: u64,
     version: u32,
-    pub(super) sure: Sure,
+    pub(super) sure: LengthProof,
     pub(super) is_newest: bool,
     /// Losses before it.
     pub(super) losses: usize,
 }
 
-impl OfFile<'_> {
+impl FileContext<'_> {
     /// How many of its bytes were on disk for certain.
-    fn synced(&self, mut scan: Scan<'_>) -> u64 {
-        while !matches!(scan.next(), Piece::End(_)) {}
+    fn synced(&self, mut scan: JournalScan<'_>) -> u64 {
+        while !matches!(scan.next(), FilePart::End(_)) {}
         scan.synced().max(if self.is_newest { self.sure.bytes } else { 0 })
     }
 }
@@ -432,9 +436,9 @@ fn place(offset: u64) -> usize {
 }
 
 /// A frame's batch.
-pub(super) fn batch(rows: &RowsFrame<'_>, spec: &Arc<TableSpec>) -> Result<Batch, codec::Reason> {
+pub(super) fn batch(rows: &RowsFrame<'_>, spec: &Arc<TableSpec>) -> Result<JournalBatch, codec::Reason> {
     let (sequence, received) = (rows.sequence, rows.received);
-    Ok(Batch { sequence, received, rows: codec::decode(spec, rows.rows)?, spec: Arc::clone(spec) })
+    Ok(JournalBatch { sequence, received, rows: codec::decode(spec, rows.rows)?, spec: Arc::clone(spec) })
 }
 
 /// Numbers of the files, ascending. A file that only looks like one of ours, such as a copy named `1.jnl`, is none.

@@ -11,8 +11,8 @@ use splay_store::{Database, TableSpec};
 
 use super::format::{self, HEADER_BYTES};
 use super::inspect::{JournalReport, look};
-use super::reader::{Found, batch};
-use super::scan::{Known, Piece, Scan};
+use super::reader::{JournalContent, batch};
+use super::scan::{FilePart, JournalScan, KnownLayouts};
 use super::tables;
 use crate::error::{Error, Result};
 
@@ -45,7 +45,7 @@ impl JournalReport {
             std::fs::read(file).map_err(|error| Error::Failed { reason: format!("{}: {error}", file.display()) })?;
         let found = look(database, database.raw_storage().as_ref())?;
         let tables = || tables(database);
-        let mut known_layouts = Known::new(&tables);
+        let mut known_layouts = KnownLayouts::new(&tables);
         known_layouts.learnt.clone_from(found.layouts());
         // As if it were all of a file. Of which version it is a part nobody knows: the parts of messages tell.
         let header = format::parse_header(&bytes);
@@ -62,14 +62,19 @@ impl JournalReport {
     }
 }
 
-fn batches(framed: &[u8], version: u32, known_layouts: &Known<'_>, found: &Found) -> Vec<RecoveredBatch> {
-    let mut scan = Scan::new(framed, version, 1, known_layouts);
+fn batches(
+    framed: &[u8],
+    version: u32,
+    known_layouts: &KnownLayouts<'_>,
+    found: &JournalContent,
+) -> Vec<RecoveredBatch> {
+    let mut scan = JournalScan::new(framed, version, 1, known_layouts);
     let mut batches = Vec::new();
     let mut message = 0;
     loop {
         let parts = match scan.next() {
-            Piece::Message(_, parts) => parts,
-            Piece::End(_) => return batches,
+            FilePart::Message(_, parts) => parts,
+            FilePart::End(_) => return batches,
             _ => continue,
         };
         message += 1;

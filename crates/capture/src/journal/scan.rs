@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use splay_store::TableSpec;
 
-use super::format::{self, FRAME_HEADER_BYTES, Frame, LINKED, RowsFrame};
-use super::walk::{Step, Walk};
+use super::format::{self, FRAME_HEADER_BYTES, JournalFrame, LINKED, RowsFrame};
+use super::frame_cursor::{FrameCursor, FrameStep};
 
 /// How many times a file's length is summed up at most while sound frames are looked for behind damage.
 const CHECKED_FILES_MAX: usize = 4;
@@ -27,7 +27,7 @@ const CHECKED_BYTES_MIN: usize = 1 << 20;
 pub(super) type Layouts = HashMap<u32, Arc<TableSpec>>;
 
 /// Layouts that are known from elsewhere than the file that is read.
-pub(super) struct Known<'a> {
+pub(super) struct KnownLayouts<'a> {
     /// From files before it, and from the catalog.
     pub(super) learnt: Layouts,
     /// The tables that there are, which are looked at once one is needed.
@@ -35,9 +35,9 @@ pub(super) struct Known<'a> {
     of_tables: OnceCell<Layouts>,
 }
 
-impl<'a> Known<'a> {
-    pub(super) fn new(tables: &'a dyn Fn() -> Vec<TableSpec>) -> Known<'a> {
-        Known { learnt: Layouts::new(), tables, of_tables: OnceCell::new() }
+impl<'a> KnownLayouts<'a> {
+    pub(super) fn new(tables: &'a dyn Fn() -> Vec<TableSpec>) -> KnownLayouts<'a> {
+        KnownLayouts { learnt: Layouts::new(), tables, of_tables: OnceCell::new() }
     }
 
     fn get(&self, id: u32) -> Option<&Arc<TableSpec>> {
@@ -53,7 +53,7 @@ fn by_id(tables: Vec<TableSpec>) -> Layouts {
 
 /// A part of a file.
 #[derive(Debug)]
-pub(super) enum Piece<'a> {
+pub(super) enum FilePart<'a> {
     /// What stands between batches.
     Other,
     /// All producers that were known when the file was begun.
@@ -80,16 +80,16 @@ pub(super) struct Damage {
 
 /// A place in a file.
 #[derive(Clone)]
-pub(super) struct Scan<'a> {
+pub(super) struct JournalScan<'a> {
     bytes: &'a [u8],
     is_linked: bool,
-    walk: Walk,
+    walk: FrameCursor,
     joined: Vec<(RowsFrame<'a>, Arc<TableSpec>)>,
     /// Where the message begins whose last part hasn't come.
     open: Option<usize>,
     /// Number behind the last message.
     next_sequence: u64,
-    known: &'a Known<'a>,
+    known: &'a KnownLayouts<'a>,
     /// Those of them that were needed.
     needed: Layouts,
     /// Bytes that may still be summed up.
@@ -98,13 +98,13 @@ pub(super) struct Scan<'a> {
     synced: u64,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> JournalScan<'a> {
     /// Of a file whose header says these. Layouts are `known` from elsewhere.
-    pub(super) fn new(bytes: &'a [u8], version: u32, first: u64, known: &'a Known<'a>) -> Scan<'a> {
-        Scan {
+    pub(super) fn new(bytes: &'a [u8], version: u32, first: u64, known: &'a KnownLayouts<'a>) -> JournalScan<'a> {
+        JournalScan {
             bytes,
             is_linked: version >= LINKED,
-            walk: Walk::new(first),
+            walk: FrameCursor::new(first),
             joined: Vec::new(),
             open: None,
             next_sequence: first,
@@ -127,19 +127,19 @@ impl<'a> Scan<'a> {
     }
 
     /// The next part; the end again and again once it was reached.
-    pub(super) fn next(&mut self) -> Piece<'a> {
+    pub(super) fn next(&mut self) -> FilePart<'a> {
         loop {
             if let Some(end) = self.ended {
-                return Piece::End(end);
+                return FilePart::End(end);
             }
             let offset = self.walk.offset();
             let step = self.walk.next(self.bytes);
             let has_open = self.open.is_some();
             match step {
-                Ok(Some(Step::Rows(rows, _))) if self.is_linked && rows.is_continued != has_open => {
+                Ok(Some(FrameStep::Rows(rows, _))) if self.is_linked && rows.is_continued != has_open => {
                     return self.pass_over(offset);
                 }
-                Ok(Some(Step::Rows(rows, spec))) => {
+                Ok(Some(FrameStep::Rows(rows, spec))) => {
                     let (is_joined, sequence) = (rows.is_joined, rows.sequence);
                     self.joined.push((rows, spec));
                     if is_joined {
@@ -148,14 +148,14 @@ impl<'a> Scan<'a> {
                     }
                     let start = self.open.take().unwrap_or(offset);
                     self.next_sequence = sequence.saturating_add(1);
-                    return Piece::Message(start..self.walk.offset(), std::mem::take(&mut self.joined));
+                    return FilePart::Message(start..self.walk.offset(), std::mem::take(&mut self.joined));
                 }
-                Ok(Some(Step::Layout | Step::Link(_))) => return Piece::Other,
-                Ok(Some(Step::Synced(synced))) => {
+                Ok(Some(FrameStep::Layout | FrameStep::Link(_))) => return FilePart::Other,
+                Ok(Some(FrameStep::Synced(synced))) => {
                     self.synced = self.synced.max(synced);
-                    return Piece::Other;
+                    return FilePart::Other;
                 }
-                Ok(Some(Step::Producers(producers))) => return Piece::Producers(producers),
+                Ok(Some(FrameStep::Producers(producers))) => return FilePart::Producers(producers),
                 Ok(None) if offset >= self.bytes.len() => {
                     let end = self.open.unwrap_or(self.bytes.len());
                     self.ended = Some(end);
@@ -166,19 +166,19 @@ impl<'a> Scan<'a> {
     }
 
     /// Goes on behind what is damaged at an offset.
-    fn pass_over(&mut self, offset: usize) -> Piece<'a> {
+    fn pass_over(&mut self, offset: usize) -> FilePart<'a> {
         let start = self.open.take().unwrap_or(offset);
         self.joined.clear();
         let Some((end, behind)) = self.find(offset) else {
             self.ended = Some(start);
-            return Piece::End(start);
+            return FilePart::End(start);
         };
         let sequences = self.next_sequence..behind.unwrap_or(self.next_sequence);
         self.walk.resume(end, sequences.end, behind.is_some());
         self.next_sequence = sequences.end;
         let has_producers = self.walk.has_producers();
         let layouts = self.walk.layouts().clone();
-        Piece::Damage(Damage { range: start..end, sequences, has_producers, layouts })
+        FilePart::Damage(Damage { range: start..end, sequences, has_producers, layouts })
     }
 
     /// The place of the first frame behind or at an offset with which the file can be read on, and its number if it is a batch.
@@ -221,12 +221,12 @@ impl<'a> Scan<'a> {
     /// passed over.
     fn may_go_on(&mut self, at: usize, content: &[u8]) -> Option<Option<u64>> {
         match format::parse(content)? {
-            Frame::Producers(_) => (!self.walk.has_producers()).then_some(None),
-            Frame::Layout(layout) => {
+            JournalFrame::Producers(_) => (!self.walk.has_producers()).then_some(None),
+            JournalFrame::Layout(layout) => {
                 self.walk.learn(layout.id, Arc::new(layout.spec));
                 None
             }
-            Frame::Rows(rows) => {
+            JournalFrame::Rows(rows) => {
                 if rows.is_continued || !format::may_follow(rows.sequence, self.next_sequence.saturating_sub(1)) {
                     return None;
                 }
@@ -237,11 +237,11 @@ impl<'a> Scan<'a> {
                 }
                 Some(Some(rows.sequence))
             }
-            Frame::Synced(synced) => {
+            JournalFrame::Synced(synced) => {
                 self.synced = self.synced.max(if synced <= at as u64 { synced } else { 0 });
                 None
             }
-            Frame::Link(_) => None,
+            JournalFrame::Link(_) => None,
         }
     }
 }

@@ -5,11 +5,11 @@
 use splay_store::storage::Storage;
 
 use super::catalog::Catalog;
-use super::reader::{Found, Mend};
+use super::reader::{FileRepair, JournalContent};
 use super::{FOLDER, path};
 use crate::error::Result;
 
-impl Found {
+impl JournalContent {
     /// Makes the journal one that can be gone on with.
     pub(crate) fn settle(&mut self, storage: &dyn Storage) -> Result<()> {
         for loss in &self.losses {
@@ -22,9 +22,9 @@ impl Found {
         self.list(storage)?;
         for mend in std::mem::take(&mut self.mends) {
             match mend {
-                Mend::Cut(number, bytes) => storage.open_append(&path(number), bytes)?.sync()?,
-                Mend::Remove(number) => storage.remove(&path(number))?,
-                Mend::Rename(number, name) => storage.rename(&path(number), &format!("{FOLDER}/{name}"))?,
+                FileRepair::Cut(number, bytes) => storage.open_append(&path(number), bytes)?.sync()?,
+                FileRepair::Remove(number) => storage.remove(&path(number))?,
+                FileRepair::Rename(number, name) => storage.rename(&path(number), &format!("{FOLDER}/{name}"))?,
             }
         }
         Ok(())

@@ -65,7 +65,7 @@ fn damage_whose_next_sound_frame_is_cut_off_stays_listed() {
     }
     // So much was synced that the damage to batch 2 is one, and batch 7 may be torn.
     let synced = format::HEADER_BYTES + frames[..6].iter().map(Vec::len).sum::<usize>();
-    format::put(frames.last_mut().unwrap(), &format::Frame::Synced(synced as u64));
+    format::put(frames.last_mut().unwrap(), &format::JournalFrame::Synced(synced as u64));
     let file = [format::header(1, 1).to_vec(), frames.concat()].concat();
     let (found, _) = replay(&stored(std::slice::from_ref(&file))).unwrap();
     assert!(found.torn.is_some() && found.files[0].damage.last().unwrap().range.end as u64 == found.files[0].bytes);

@@ -15,8 +15,8 @@ use splay_store::TableSpec;
 use splay_store::storage::{Storage, StorageFile};
 
 use super::catalog::Catalog;
-use super::format::{self, Frame, Layout, RowsFrame};
-use super::reader::Found;
+use super::format::{self, JournalFrame, RowsFrame, TableLayout};
+use super::reader::JournalContent;
 use super::{FOLDER, JournalFile, Producers, path};
 use crate::error::{Error, Result};
 use crate::replica::{Position, Replicas};
@@ -48,7 +48,7 @@ pub(crate) struct JournalWriter {
 }
 
 /// Rows that shall be written.
-pub(crate) struct Entry<'a> {
+pub(crate) struct RowsToWrite<'a> {
     pub(crate) spec: &'a Arc<TableSpec>,
     pub(crate) sequence: u64,
     pub(crate) received: i64,
@@ -63,7 +63,7 @@ impl JournalWriter {
     /// Goes on behind the files that were found, in a new one. What a start had to mend is mended.
     pub(crate) fn begin(
         storage: Arc<dyn Storage>,
-        found: Found,
+        found: JournalContent,
         next_sequence: u64,
         producers: &Producers,
         segment_bytes: u64,
@@ -126,7 +126,7 @@ impl JournalWriter {
         self.sync_whole()?;
         // Without bytes it isn't there: it went with a start, or never was.
         let before = [Some(&self.current).filter(|file| file.bytes > 0), self.older.last()];
-        let link = before.into_iter().flatten().next().map_or_else(format::Link::default, JournalFile::link);
+        let link = before.into_iter().flatten().next().map_or_else(format::PreviousFile::default, JournalFile::link);
         let number = self.current.number + 1;
         let mut next = JournalFile::new(number, first);
         let catalog =
@@ -144,8 +144,8 @@ impl JournalWriter {
             // Files with the rows may go before this one.
             all.extend(self.received.map(|at| (String::new(), 0, at)));
             all.sort();
-            format::put(&mut bytes, &Frame::Link(link));
-            format::put(&mut bytes, &Frame::Producers(all));
+            format::put(&mut bytes, &JournalFrame::Link(link));
+            format::put(&mut bytes, &JournalFrame::Producers(all));
             file.write(&bytes)?;
             file.sync()?;
             self.storage.sync_dir(FOLDER)?;
@@ -175,7 +175,7 @@ impl JournalWriter {
     }
 
     /// Writes a group of rows: all of them or none. They are not synced.
-    pub(crate) fn write(&mut self, entries: &[Entry<'_>]) -> Result<()> {
+    pub(crate) fn write(&mut self, entries: &[RowsToWrite<'_>]) -> Result<()> {
         self.check()?;
         if entries.is_empty() {
             return Ok(());
@@ -188,7 +188,7 @@ impl JournalWriter {
             let (sequence, received, times) = (entry.sequence, entry.received, entry.times);
             let (producer, is_joined, rows) = (entry.producer, entry.is_joined, entry.rows);
             let frame = RowsFrame { sequence, layout, received, times, producer, is_joined, is_continued, rows };
-            format::put(&mut bytes, &Frame::Rows(frame));
+            format::put(&mut bytes, &JournalFrame::Rows(frame));
             is_continued = is_joined;
         }
         let Some(file) = &mut self.file else { return Err(Error::Closed) };
@@ -220,7 +220,7 @@ impl JournalWriter {
             id = id.wrapping_add(1);
         }
         if self.layouts.insert(id, Arc::clone(spec)).is_none() {
-            format::put(bytes, &Frame::Layout(Layout { id, spec: spec.as_ref().clone() }));
+            format::put(bytes, &JournalFrame::Layout(TableLayout { id, spec: spec.as_ref().clone() }));
             described.push(id);
         }
         self.of_tables.insert(spec.name.clone(), (id, Arc::clone(spec)));
@@ -270,7 +270,7 @@ impl JournalWriter {
     /// Says that all bytes so far are synced. If there is no room for that, the next time says it.
     fn mark(&mut self) {
         let mut bytes = Vec::new();
-        format::put(&mut bytes, &Frame::Synced(self.current.bytes));
+        format::put(&mut bytes, &JournalFrame::Synced(self.current.bytes));
         let Some(file) = &mut self.file else { return };
         match file.write(&bytes) {
             Ok(()) => {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use splay_store::TableSpec;
 
-use super::error::{Reason, Scanned, Stop, refused};
+use super::error::{Reason, ScanResult, ScanStop, refused};
 use super::names::table_name;
 use super::scan::Name;
 use super::settings::{LineSettings, Precision};
@@ -55,7 +55,7 @@ impl Budget {
 pub type TableLookup = Box<dyn Fn(&str) -> Option<TableSpec> + Send>;
 
 /// The tables of a batch.
-pub(super) struct Batch {
+pub(super) struct LineBatch {
     pub budget: Budget,
     pub tables: Vec<Table>,
     /// Positions by measurement as written, and by the store's name in lower case: one table may be written in many ways.
@@ -69,9 +69,9 @@ pub(super) struct Batch {
     scratch: Vec<u8>,
 }
 
-impl Batch {
-    pub fn new(settings: &LineSettings, lookup: Option<TableLookup>) -> Batch {
-        Batch {
+impl LineBatch {
+    pub fn new(settings: &LineSettings, lookup: Option<TableLookup>) -> LineBatch {
+        LineBatch {
             budget: Budget {
                 size: Size::default(),
                 rows: 0,
@@ -100,7 +100,7 @@ impl Batch {
 
     /// The table of a measurement, made if there is none.
     #[inline(always)]
-    pub fn table(&mut self, name: Name<'_>) -> Scanned<usize> {
+    pub fn table(&mut self, name: Name<'_>) -> ScanResult<usize> {
         if self.last.0 == name.raw && self.last.1 < self.tables.len() {
             return Ok(self.last.1);
         }
@@ -108,7 +108,7 @@ impl Batch {
     }
 
     #[inline(never)]
-    fn other_table(&mut self, name: Name<'_>) -> Scanned<usize> {
+    fn other_table(&mut self, name: Name<'_>) -> ScanResult<usize> {
         let position = match self.by_raw.get(name.raw) {
             Some(&position) => position,
             None => self.new_table(name)?,
@@ -119,14 +119,14 @@ impl Batch {
         Ok(position)
     }
 
-    fn new_table(&mut self, name: Name<'_>) -> Scanned<usize> {
+    fn new_table(&mut self, name: Name<'_>) -> ScanResult<usize> {
         let plain = name.plain(false, &mut self.scratch);
         let plain = std::str::from_utf8(plain).map_err(|_| refused(Reason::NotUtf8, 0))?;
         let stored = table_name(plain);
         let lower = stored.to_ascii_lowercase();
         // Spellings are limited as tables are, since a table may have any number of them.
         if self.by_raw.len() >= self.tables_max {
-            return Err(Stop::Full);
+            return Err(ScanStop::Full);
         }
         let position = match self.by_name.get(&lower) {
             Some(&position) => position,
@@ -166,8 +166,8 @@ impl Batch {
     }
 }
 
-impl std::fmt::Debug for Batch {
+impl std::fmt::Debug for LineBatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Batch").field("budget", &self.budget).field("tables", &self.tables).finish_non_exhaustive()
+        f.debug_struct("LineBatch").field("budget", &self.budget).field("tables", &self.tables).finish_non_exhaustive()
     }
 }

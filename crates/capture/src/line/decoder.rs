@@ -5,10 +5,10 @@
 //! - Behind a bad line the stream goes on at the next line feed that is not within a value; behind one that is bad for its quotes, at the first line
 //!   feed within the quotes, so that a quote left open costs its own line.
 
-use super::batch::Batch;
+use super::batch::LineBatch;
 pub use super::batch::TableLookup;
-use super::error::{LineError, Need, Reason, Refusal, SAMPLE_BYTES_MAX, Stop};
-use super::row::{Line, line};
+use super::error::{LineError, LineRefusal, MissingInput, Reason, SAMPLE_BYTES_MAX, ScanStop};
+use super::row::{LineKind, line};
 use super::scan::Text;
 use super::settings::LineSettings;
 use super::table::LineRows;
@@ -19,9 +19,9 @@ use super::table::LineRows;
 #[derive(Debug)]
 pub struct LineDecoder {
     settings: LineSettings,
-    batch: Batch,
+    batch: LineBatch,
     carry: Vec<u8>,
-    need: Need,
+    need: MissingInput,
     /// Bytes of the carry that were looked at; what its line waits for comes behind them.
     looked: usize,
     /// Bytes up to the next line feed belong to a line that was refused.
@@ -36,7 +36,7 @@ pub struct LineDecoder {
 }
 
 /// How far a piece of the stream was read.
-struct Read {
+struct ReadProgress {
     used: usize,
     full: bool,
 }
@@ -58,10 +58,10 @@ impl LineDecoder {
     fn build(settings: LineSettings, lookup: Option<TableLookup>) -> LineDecoder {
         let settings = settings.bounded();
         LineDecoder {
-            batch: Batch::new(&settings, lookup),
+            batch: LineBatch::new(&settings, lookup),
             settings,
             carry: Vec::new(),
-            need: Need::LineFeed,
+            need: MissingInput::LineFeed,
             looked: 0,
             skipping: false,
             full: false,
@@ -223,70 +223,70 @@ impl LineDecoder {
         let new = carry.get(self.looked..).unwrap_or_default();
         carry.len() >= self.settings.line_bytes_max
             || match self.need {
-                Need::LineFeed => memchr::memchr(b'\n', new).is_some(),
-                Need::Quote(_) => memchr::memchr(b'"', new).is_some(),
-                Need::Bytes(_, end) => carry.len() >= end,
+                MissingInput::LineFeed => memchr::memchr(b'\n', new).is_some(),
+                MissingInput::Quote(_) => memchr::memchr(b'"', new).is_some(),
+                MissingInput::Bytes(_, end) => carry.len() >= end,
             }
     }
 
     /// Reads lines from the beginning of one on, until the bytes hold no whole line more.
-    fn lines(&mut self, bytes: &[u8], ended: bool, now: i64) -> Read {
+    fn lines(&mut self, bytes: &[u8], ended: bool, now: i64) -> ReadProgress {
         let mut at = 0;
-        self.need = Need::LineFeed;
+        self.need = MissingInput::LineFeed;
         while at < bytes.len() {
             if !self.batch.has_room() {
-                return Read { used: at, full: true };
+                return ReadProgress { used: at, full: true };
             }
             let rest = &bytes[at..];
             let long = rest.len() > self.settings.line_bytes_max;
             let view = if long { &rest[..self.settings.line_bytes_max] } else { rest };
             let text = Text { bytes: view, ended: ended && !long, lenient: false };
             let used = match line(&text, now, &mut self.batch) {
-                Ok((Line::Row, used)) => {
+                Ok((LineKind::Row, used)) => {
                     self.accepted += 1;
                     used
                 }
-                Ok((Line::Empty, used)) => used,
-                Err(Stop::Full) => return Read { used: at, full: true },
-                Err(Stop::More(need)) if view.len() == self.settings.line_bytes_max => self.too_long(need, rest),
-                Err(Stop::More(need @ Need::Bytes(_, end))) if end > self.settings.line_bytes_max => {
+                Ok((LineKind::Empty, used)) => used,
+                Err(ScanStop::Full) => return ReadProgress { used: at, full: true },
+                Err(ScanStop::More(need)) if view.len() == self.settings.line_bytes_max => self.too_long(need, rest),
+                Err(ScanStop::More(need @ MissingInput::Bytes(_, end))) if end > self.settings.line_bytes_max => {
                     self.too_long(need, rest)
                 }
-                Err(Stop::More(need)) => {
+                Err(ScanStop::More(need)) => {
                     self.need = need;
-                    return Read { used: at, full: false };
+                    return ReadProgress { used: at, full: false };
                 }
-                Err(Stop::Refused(refusal)) => match self.again(&text, *refusal, now) {
+                Err(ScanStop::Refused(refusal)) => match self.again(&text, *refusal, now) {
                     Ok(Some(used)) => used,
-                    Ok(None) => return Read { used: at, full: false },
-                    Err(Stop::Full) => return Read { used: at, full: true },
-                    Err(Stop::Refused(refusal)) => self.refuse(rest, *refusal),
-                    Err(Stop::More(_)) => rest.len(),
+                    Ok(None) => return ReadProgress { used: at, full: false },
+                    Err(ScanStop::Full) => return ReadProgress { used: at, full: true },
+                    Err(ScanStop::Refused(refusal)) => self.refuse(rest, *refusal),
+                    Err(ScanStop::More(_)) => rest.len(),
                 },
             };
             self.line += 1;
             self.offset += used as u64;
             at += used;
         }
-        Read { used: at, full: false }
+        ReadProgress { used: at, full: false }
     }
 
     /// Reads a line again whose quotes don't pair, as text that holds quotes: Cryptofeed's InfluxDB back end sends books
     /// as JSON in quotes, and escapes nothing in it. `None`: the line's end has to come first.
     #[cold]
-    fn again(&mut self, text: &Text<'_>, refusal: Refusal, now: i64) -> Result<Option<usize>, Stop> {
+    fn again(&mut self, text: &Text<'_>, refusal: LineRefusal, now: i64) -> Result<Option<usize>, ScanStop> {
         if !refusal.quotes {
-            return Err(Stop::Refused(Box::new(refusal)));
+            return Err(ScanStop::Refused(Box::new(refusal)));
         }
         let rest = &text.bytes[refusal.at.min(text.bytes.len())..];
         let end = match memchr::memchr(b'\n', rest) {
             Some(found) => refusal.at + found + 1,
             None if text.ended => text.bytes.len(),
             None if text.bytes.len() < self.settings.line_bytes_max => {
-                self.need = Need::LineFeed;
+                self.need = MissingInput::LineFeed;
                 return Ok(None);
             }
-            None => return Err(Stop::Refused(Box::new(refusal))),
+            None => return Err(ScanStop::Refused(Box::new(refusal))),
         };
         let text = Text { bytes: &text.bytes[..end], ended: true, lenient: true };
         match line(&text, now, &mut self.batch) {
@@ -294,29 +294,29 @@ impl LineDecoder {
                 self.accepted += 1;
                 Ok(Some(used))
             }
-            Err(Stop::Full) => Err(Stop::Full),
+            Err(ScanStop::Full) => Err(ScanStop::Full),
             // The first reading's reason is the one that the protocol gives.
-            Err(_) => Err(Stop::Refused(Box::new(refusal))),
+            Err(_) => Err(ScanStop::Refused(Box::new(refusal))),
         }
     }
 
     /// Refuses a line that is longer than the limit.
     #[cold]
-    fn too_long(&mut self, need: Need, rest: &[u8]) -> usize {
+    fn too_long(&mut self, need: MissingInput, rest: &[u8]) -> usize {
         let line_bytes_max = self.settings.line_bytes_max;
         let too_long = Reason::TooLong { line_bytes_max };
         let (reason, at) = match need {
-            Need::Quote(at) => (Reason::UnclosedQuote, at),
-            Need::Bytes(from, _) => (too_long, from),
-            Need::LineFeed => (too_long, line_bytes_max),
+            MissingInput::Quote(at) => (Reason::UnclosedQuote, at),
+            MissingInput::Bytes(from, _) => (too_long, from),
+            MissingInput::LineFeed => (too_long, line_bytes_max),
         };
-        self.refuse(rest, Refusal { reason, at, resume: at, whole: false, quotes: false })
+        self.refuse(rest, LineRefusal { reason, at, resume: at, whole: false, quotes: false })
     }
 
     /// Keeps the error and gives where the next line begins.
     #[cold]
-    fn refuse(&mut self, rest: &[u8], refusal: Refusal) -> usize {
-        let Refusal { reason, at, resume, .. } = refusal;
+    fn refuse(&mut self, rest: &[u8], refusal: LineRefusal) -> usize {
+        let LineRefusal { reason, at, resume, .. } = refusal;
         self.refused += 1;
         if self.errors.len() < self.settings.errors_max {
             let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());

@@ -89,20 +89,20 @@ pub enum Reason {
 
 /// Why the scanner stopped within a line.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum ScanStop {
     /// The line goes on behind the bytes at hand.
-    More(Need),
+    More(MissingInput),
     /// The line is bad. Boxed, since it is rare and results are passed around for every value.
-    Refused(Box<Refusal>),
+    Refused(Box<LineRefusal>),
     /// The line is not looked at before the batch is taken.
     Full,
 }
 
-impl Stop {
+impl ScanStop {
     /// This stop; a refusal gets the end of its value.
     #[cold]
-    pub fn behind(mut self, end: usize) -> Stop {
-        if let Stop::Refused(refusal) = &mut self {
+    pub fn behind(mut self, end: usize) -> ScanStop {
+        if let ScanStop::Refused(refusal) = &mut self {
             refusal.resume = end;
             refusal.whole = true;
         }
@@ -112,7 +112,7 @@ impl Stop {
 
 /// What must come before it is worth to look at the line again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum MissingInput {
     /// A line feed.
     LineFeed,
     /// A quote, for the string that begins at this byte of the line.
@@ -123,7 +123,7 @@ pub(super) enum Need {
 
 /// A reason, and the byte of the line where it is.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct LineRefusal {
     pub reason: Reason,
     pub at: usize,
     /// The line's end is looked for from here on.
@@ -134,21 +134,21 @@ pub(super) struct Refusal {
     pub quotes: bool,
 }
 
-pub(super) type Scanned<T> = Result<T, Stop>;
+pub(super) type ScanResult<T> = Result<T, ScanStop>;
 
 #[cold]
-pub(super) fn refused(reason: Reason, at: usize) -> Stop {
-    Stop::Refused(Box::new(Refusal { reason, at, resume: at, whole: false, quotes: false }))
+pub(super) fn refused(reason: Reason, at: usize) -> ScanStop {
+    ScanStop::Refused(Box::new(LineRefusal { reason, at, resume: at, whole: false, quotes: false }))
 }
 
 /// A refusal whose cause ends at `end`, behind a value.
 #[cold]
-pub(super) fn refused_value(reason: Reason, at: usize, end: usize) -> Stop {
-    Stop::Refused(Box::new(Refusal { reason, at, resume: end, whole: true, quotes: false }))
+pub(super) fn refused_value(reason: Reason, at: usize, end: usize) -> ScanStop {
+    ScanStop::Refused(Box::new(LineRefusal { reason, at, resume: end, whole: true, quotes: false }))
 }
 
 #[cold]
-pub(super) fn expected(expected: &'static str, at: usize) -> Stop {
+pub(super) fn expected(expected: &'static str, at: usize) -> ScanStop {
     refused(Reason::Syntax { expected }, at)
 }
 

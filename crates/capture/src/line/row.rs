@@ -3,8 +3,8 @@
 //! `table[,tag=value…] [field=value[,field=value…]] [timestamp]`. A row needs a tag or a field; InfluxDB asks for a field,
 //! QuestDB doesn't.
 
-use super::batch::{Batch, Budget};
-use super::error::{Reason, Scanned, Stop, excerpt, expected, refused};
+use super::batch::{Budget, LineBatch};
+use super::error::{Reason, ScanResult, ScanStop, excerpt, expected, refused};
 use super::number::digits;
 use super::scan::Text;
 use super::settings::Precision;
@@ -13,7 +13,7 @@ use super::value::{Value, value};
 
 /// What a line was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum LineKind {
     Row,
     /// An empty line or a comment.
     Empty,
@@ -21,10 +21,10 @@ pub(super) enum Line {
 
 /// Reads the line at the text's beginning, and gives what it was and where the next one begins.
 #[inline(always)]
-pub(super) fn line(text: &Text<'_>, now: i64, batch: &mut Batch) -> Scanned<(Line, usize)> {
+pub(super) fn line(text: &Text<'_>, now: i64, batch: &mut LineBatch) -> ScanResult<(LineKind, usize)> {
     let at = text.skip_spaces(0);
     if let Some(next) = text.line_end(at)? {
-        return Ok((Line::Empty, next));
+        return Ok((LineKind::Empty, next));
     }
     if text.byte(at)? == b'#' {
         return comment(text, at);
@@ -37,7 +37,7 @@ pub(super) fn line(text: &Text<'_>, now: i64, batch: &mut Batch) -> Scanned<(Lin
         return Err(expected("the table's name", at));
     }
     let position = batch.table(name)?;
-    let Batch { budget, tables, .. } = batch;
+    let LineBatch { budget, tables, .. } = batch;
     let table = &mut tables[position];
     let size = budget.size;
     table.begin();
@@ -48,7 +48,7 @@ pub(super) fn line(text: &Text<'_>, now: i64, batch: &mut Batch) -> Scanned<(Lin
             budget.size.columns += table.row_bytes;
             budget.size.values += TIME_BYTES;
             budget.size.stored += table.stored_row_bytes;
-            Ok((Line::Row, next))
+            Ok((LineKind::Row, next))
         }
         Err(stop) => {
             table.take_back();
@@ -59,16 +59,16 @@ pub(super) fn line(text: &Text<'_>, now: i64, batch: &mut Batch) -> Scanned<(Lin
 }
 
 #[cold]
-fn comment(text: &Text<'_>, at: usize) -> Scanned<(Line, usize)> {
+fn comment(text: &Text<'_>, at: usize) -> ScanResult<(LineKind, usize)> {
     match memchr::memchr(b'\n', &text.bytes[at..]) {
-        Some(found) => Ok((Line::Empty, at + found + 1)),
-        None => text.byte(text.bytes.len()).map(|_| (Line::Empty, text.bytes.len())),
+        Some(found) => Ok((LineKind::Empty, at + found + 1)),
+        None => text.byte(text.bytes.len()).map(|_| (LineKind::Empty, text.bytes.len())),
     }
 }
 
 /// Tags, fields and timestamp from behind the table's name.
 #[inline(always)]
-fn row(text: &Text<'_>, at: usize, table: &mut Table, budget: &mut Budget) -> Scanned<(Option<i64>, usize)> {
+fn row(text: &Text<'_>, at: usize, table: &mut Table, budget: &mut Budget) -> ScanResult<(Option<i64>, usize)> {
     let mut at = at;
     let mut place = 0;
     let mut items = false;
@@ -118,7 +118,7 @@ fn item(
     tag: bool,
     table: &mut Table,
     budget: &mut Budget,
-) -> Scanned<(usize, usize)> {
+) -> ScanResult<(usize, usize)> {
     let read = |at| if tag { tag_value(text, at) } else { value(text, at) };
     if let Some((column, behind, next)) = table.guess(text, at, place) {
         let (value, end) = read(behind)?;
@@ -141,20 +141,20 @@ fn item(
 
 /// Reads on behind a value that was refused, for the line's end: binary values may hold line feeds.
 #[cold]
-fn rest(text: &Text<'_>, tag: bool, stop: Stop) -> Stop {
-    let Stop::Refused(mut refusal) = stop else { return stop };
+fn rest(text: &Text<'_>, tag: bool, stop: ScanStop) -> ScanStop {
+    let ScanStop::Refused(mut refusal) = stop else { return stop };
     if refusal.whole {
         refusal.resume = match skip(text, refusal.resume, tag) {
             Ok(end) => end,
-            Err(Stop::Refused(next)) => next.resume,
+            Err(ScanStop::Refused(next)) => next.resume,
             Err(stop) => return stop,
         };
     }
-    Stop::Refused(refusal)
+    ScanStop::Refused(refusal)
 }
 
 /// Where tags and fields end.
-fn skip(text: &Text<'_>, mut at: usize, mut tag: bool) -> Scanned<usize> {
+fn skip(text: &Text<'_>, mut at: usize, mut tag: bool) -> ScanResult<usize> {
     loop {
         match text.byte(at)? {
             b',' => at += 1,
@@ -173,20 +173,20 @@ fn skip(text: &Text<'_>, mut at: usize, mut tag: bool) -> Scanned<usize> {
         }
         let read = if tag { tag_value(text, behind + 1) } else { value(text, behind + 1) };
         at = match read {
-            Err(Stop::Refused(refusal)) if refusal.whole => refusal.resume,
+            Err(ScanStop::Refused(refusal)) if refusal.whole => refusal.resume,
             read => read?.1,
         };
     }
 }
 
 #[inline(always)]
-fn tag_value<'a>(text: &Text<'a>, at: usize) -> Scanned<(Value<'a>, usize)> {
+fn tag_value<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
     let (name, end) = text.name(at, true)?;
     Ok((if name.raw.is_empty() { Value::Null } else { Value::Text(name) }, end))
 }
 
 /// Whether a line of tags alone has its timestamp at `at`.
-fn is_timestamp(text: &Text<'_>, at: usize) -> Scanned<bool> {
+fn is_timestamp(text: &Text<'_>, at: usize) -> ScanResult<bool> {
     let first = text.byte(at)?;
     if !first.is_ascii_digit() && first != b'-' {
         return Ok(false);
@@ -197,7 +197,7 @@ fn is_timestamp(text: &Text<'_>, at: usize) -> Scanned<bool> {
 
 /// The time in nanoseconds; a suffix, as QuestDB's clients send it since protocol version 2, names its unit.
 #[inline(always)]
-fn timestamp(text: &Text<'_>, at: usize, precision: Precision) -> Scanned<(i64, usize)> {
+fn timestamp(text: &Text<'_>, at: usize, precision: Precision) -> ScanResult<(i64, usize)> {
     let negative = text.byte(at)? == b'-';
     let from = at + usize::from(negative);
     let digits = digits(text.bytes, from);

@@ -5,7 +5,7 @@
 //! InfluxDB's (line protocol reference, "Special characters"); line feeds are what QuestDB's clients escape besides
 //! (questdb-rs 7.2, `ingress/buffer/ilp.rs`).
 
-use super::error::{Need, Reason, Refusal, Scanned, Stop};
+use super::error::{LineRefusal, MissingInput, Reason, ScanResult, ScanStop};
 
 const SEPARATORS: [bool; 256] = {
     let mut table = [false; 256];
@@ -31,11 +31,11 @@ pub(super) struct Text<'a> {
 impl<'a> Text<'a> {
     /// The byte at a position; a line feed at the end of the last line.
     #[inline(always)]
-    pub fn byte(&self, at: usize) -> Scanned<u8> {
+    pub fn byte(&self, at: usize) -> ScanResult<u8> {
         match self.bytes.get(at) {
             Some(&byte) => Ok(byte),
             None if self.ended => Ok(b'\n'),
-            None => Err(Stop::More(Need::LineFeed)),
+            None => Err(ScanStop::More(MissingInput::LineFeed)),
         }
     }
 
@@ -50,7 +50,7 @@ impl<'a> Text<'a> {
 
     /// Where the next line begins, if the line ends at `at`: at a line feed, or a carriage return and a line feed.
     #[inline(always)]
-    pub fn line_end(&self, at: usize) -> Scanned<Option<usize>> {
+    pub fn line_end(&self, at: usize) -> ScanResult<Option<usize>> {
         match self.byte(at)? {
             b'\n' => Ok(Some((at + 1).min(self.bytes.len()))),
             b'\r' => match self.byte(at + 1)? {
@@ -64,7 +64,7 @@ impl<'a> Text<'a> {
     /// The name or tag value at `at` up to an unescaped separator, and that position. `keep_equals`: an equals sign is
     /// part of it, as InfluxDB allows in tag values.
     #[inline(always)]
-    pub fn name(&self, at: usize, keep_equals: bool) -> Scanned<(Name<'a>, usize)> {
+    pub fn name(&self, at: usize, keep_equals: bool) -> ScanResult<(Name<'a>, usize)> {
         let mut end = at;
         let mut escaped = false;
         loop {
@@ -86,7 +86,7 @@ impl<'a> Text<'a> {
     }
 
     /// The quoted text whose opening quote is just before `at`, and the position behind its closing quote.
-    pub fn quoted(&self, at: usize) -> Scanned<(Name<'a>, usize)> {
+    pub fn quoted(&self, at: usize) -> ScanResult<(Name<'a>, usize)> {
         if self.lenient {
             return self.quoted_leniently(at);
         }
@@ -106,7 +106,7 @@ impl<'a> Text<'a> {
     }
 
     /// As [`Text::quoted`], but a quote ends the text only where a separator and what may follow it stand behind.
-    fn quoted_leniently(&self, at: usize) -> Scanned<(Name<'a>, usize)> {
+    fn quoted_leniently(&self, at: usize) -> ScanResult<(Name<'a>, usize)> {
         let rest = self.bytes.get(at..).unwrap_or_default();
         for found in memchr::memchr_iter(b'"', rest).map(|n| at + n) {
             if self.bytes[found - 1] != b'\\' && self.ends_value(found + 1) {
@@ -139,9 +139,9 @@ impl<'a> Text<'a> {
     }
 
     #[cold]
-    fn unclosed(&self, at: usize) -> Stop {
+    fn unclosed(&self, at: usize) -> ScanStop {
         if self.ended {
-            Stop::Refused(Box::new(Refusal {
+            ScanStop::Refused(Box::new(LineRefusal {
                 reason: Reason::UnclosedQuote,
                 at,
                 resume: at,
@@ -149,7 +149,7 @@ impl<'a> Text<'a> {
                 quotes: true,
             }))
         } else {
-            Stop::More(Need::Quote(at))
+            ScanStop::More(MissingInput::Quote(at))
         }
     }
 }

@@ -14,7 +14,7 @@ use splay_store::{ColumnSpec, ColumnType, TableSpec};
 
 use super::batch::Budget;
 use super::column::{Column, Fault, times, width_of};
-use super::error::{Reason, Scanned, Stop, excerpt, expected, refused};
+use super::error::{Reason, ScanResult, ScanStop, excerpt, expected, refused};
 use super::names::column_fault;
 use super::scan::{Name, Text};
 use super::value::Value;
@@ -46,7 +46,7 @@ const LOOK_AHEAD: usize = 4;
 
 /// A name in the order of the lines before, with its equals sign.
 #[derive(Debug)]
-struct Place {
+struct FieldPosition {
     raw: Vec<u8>,
     column: usize,
 }
@@ -61,7 +61,7 @@ pub(super) struct Table {
     by_name: HashMap<String, usize>,
     /// Columns that the table as it exists lacks.
     added: usize,
-    places: Vec<Place>,
+    places: Vec<FieldPosition>,
     times: Vec<i64>,
     /// Bytes of a row in the columns that have a value in this batch.
     pub row_bytes: usize,
@@ -130,7 +130,7 @@ impl Table {
         value: &Value<'_>,
         tag: bool,
         budget: &mut Budget,
-    ) -> Scanned<Option<usize>> {
+    ) -> ScanResult<Option<usize>> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let plain = std::str::from_utf8(name.plain(false, &mut scratch)).map_err(|_| refused(Reason::NotUtf8, at))?;
         let lower = plain.to_ascii_lowercase();
@@ -158,10 +158,10 @@ impl Table {
             self.places.clear();
         }
         let place = place.min(self.places.len());
-        self.places.insert(place, Place { raw: [name.raw, b"="].concat(), column });
+        self.places.insert(place, FieldPosition { raw: [name.raw, b"="].concat(), column });
     }
 
-    fn new_column(&self, name: &str, value: &Value<'_>, tag: bool, at: usize) -> Scanned<Option<Column>> {
+    fn new_column(&self, name: &str, value: &Value<'_>, tag: bool, at: usize) -> ScanResult<Option<Column>> {
         let spec = self.known.as_ref().and_then(|spec| Some(&spec.columns[spec.position(name)?]));
         if matches!(value, Value::Null) {
             return Ok(None);
@@ -180,7 +180,7 @@ impl Table {
         self.known.as_ref().is_none_or(|spec| spec.position(name).is_none())
     }
 
-    fn add(&mut self, column: Column, lower: String, at: usize, budget: &mut Budget) -> Scanned<usize> {
+    fn add(&mut self, column: Column, lower: String, at: usize, budget: &mut Budget) -> ScanResult<usize> {
         let added = self.is_added(&lower);
         // The time column counts as one.
         let columns = self.known.as_ref().map_or(1, |spec| spec.columns.len()) + self.added;
@@ -190,7 +190,7 @@ impl Table {
         if added {
             let stored = self.rows() * column.width();
             if !budget.fits(0, stored) {
-                return Err(Stop::Full);
+                return Err(ScanStop::Full);
             }
             self.added += 1;
             self.stored_row_bytes += column.width();
@@ -204,7 +204,14 @@ impl Table {
     /// Sets a column of the row. A column that has its value keeps it: the first wins, as in QuestDB, whose
     /// `LineWalAppender` passes over names that came before in the line.
     #[inline(always)]
-    pub fn set(&mut self, column: usize, value: &Value<'_>, tag: bool, at: usize, budget: &mut Budget) -> Scanned<()> {
+    pub fn set(
+        &mut self,
+        column: usize,
+        value: &Value<'_>,
+        tag: bool,
+        at: usize,
+        budget: &mut Budget,
+    ) -> ScanResult<()> {
         let row = self.times.len();
         let place = column;
         let Some(column) = self.columns.get_mut(place) else { return self.set_time(value, at, budget) };
@@ -215,7 +222,7 @@ impl Table {
         if column.rows() == 0 {
             // Its nulls in the rows before it come with its first value.
             if !budget.fits(row * width, 0) {
-                return Err(Stop::Full);
+                return Err(ScanStop::Full);
             }
             budget.size.columns += row * width;
             self.row_bytes += width;
@@ -232,7 +239,7 @@ impl Table {
     }
 
     /// A field of the time column's name is the row's time, as in QuestDB (`LineWalAppender`).
-    fn set_time(&mut self, value: &Value<'_>, at: usize, budget: &Budget) -> Scanned<()> {
+    fn set_time(&mut self, value: &Value<'_>, at: usize, budget: &Budget) -> ScanResult<()> {
         let time = match value {
             Value::Null => return Ok(()),
             _ if self.field_time.is_some() => return Ok(()),
@@ -319,7 +326,7 @@ impl Table {
 }
 
 #[cold]
-fn fault_of(column: &Column, fault: Fault, at: usize) -> Stop {
+fn fault_of(column: &Column, fault: Fault, at: usize) -> ScanStop {
     let reason = match fault {
         Fault::NotUtf8 => Reason::NotUtf8,
         Fault::Conflict(given) => Reason::Conflict { column: column.name.clone(), holds: column.kind(), given },

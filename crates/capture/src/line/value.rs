@@ -3,7 +3,7 @@
 //! Sources: InfluxDB line protocol reference, "Data types and format"; questdb-rs 7.2 `ingress/buffer/ilp.rs`,
 //! `ingress/ndarr.rs` and `ingress/decimal.rs` for what its clients send; QuestDB `LineTcpParser.java` for suffixes.
 
-use super::error::{Need, Reason, Refusal, Scanned, Stop, excerpt, expected, refused_value};
+use super::error::{LineRefusal, MissingInput, Reason, ScanResult, ScanStop, excerpt, expected, refused_value};
 use super::number::digits;
 use super::scan::{Name, Text};
 use super::settings::Precision;
@@ -54,7 +54,7 @@ impl Value<'_> {
 
 /// The value at `at` and the position behind it, which the caller checks to be a separator.
 #[inline(always)]
-pub(super) fn value<'a>(text: &Text<'a>, at: usize) -> Scanned<(Value<'a>, usize)> {
+pub(super) fn value<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
     match text.byte(at)? {
         b'0'..=b'9' | b'-' | b'.' | b'+' => number(text, at),
         b'"' => {
@@ -81,10 +81,10 @@ fn without_nan<'a>(found: (Value<'a>, usize)) -> (Value<'a>, usize) {
 /// A quote that ends a text with line feeds is likely the beginning of another line's text: the fault is then where the
 /// text began, so that only its own line is lost.
 #[cold]
-fn text_behind_quote(raw: &[u8], at: usize, end: usize) -> Stop {
+fn text_behind_quote(raw: &[u8], at: usize, end: usize) -> ScanStop {
     let at = if memchr::memchr(b'\n', raw).is_some() { at } else { end };
     let reason = Reason::Syntax { expected: "a comma, a space or the line's end behind the quote" };
-    Stop::Refused(Box::new(Refusal { reason, at, resume: at, whole: false, quotes: true }))
+    ScanStop::Refused(Box::new(LineRefusal { reason, at, resume: at, whole: false, quotes: true }))
 }
 
 #[inline(always)]
@@ -93,7 +93,7 @@ fn is_separator(byte: u8) -> bool {
 }
 
 #[inline(always)]
-fn number<'a>(text: &Text<'a>, at: usize) -> Scanned<(Value<'a>, usize)> {
+fn number<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
     let negative = text.bytes[at] == b'-';
     let from = at + usize::from(negative);
     let digits = digits(text.bytes, from);
@@ -125,7 +125,7 @@ fn number<'a>(text: &Text<'a>, at: usize) -> Scanned<(Value<'a>, usize)> {
 
 /// A value that is no plain number: looked at as a whole.
 #[inline(never)]
-fn word<'a>(text: &Text<'a>, at: usize) -> Scanned<(Value<'a>, usize)> {
+fn word<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
     let mut end = at;
     while !is_separator(text.byte(end)?) {
         end += 1;
@@ -162,7 +162,7 @@ fn is_id(id: &[u8]) -> bool {
 }
 
 /// The binary value whose type stands at `at`.
-fn binary<'a>(text: &Text<'a>, at: usize) -> Scanned<(Value<'a>, usize)> {
+fn binary<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
     match piece(text, at, 1)?[0] {
         BINARY_FLOAT => Ok((Value::Float(float(piece(text, at + 1, 8)?)), at + 9)),
         BINARY_ARRAY => array(text, at + 1),
@@ -177,7 +177,7 @@ fn binary<'a>(text: &Text<'a>, at: usize) -> Scanned<(Value<'a>, usize)> {
 }
 
 /// An array: type of the items, number of dimensions, their lengths, the items.
-fn array<'a>(text: &Text<'a>, at: usize) -> Scanned<(Value<'a>, usize)> {
+fn array<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
     let item = piece(text, at, 1)?[0];
     if item == ITEM_NULL {
         return Ok((Value::Null, at + 1));
@@ -198,12 +198,12 @@ fn array<'a>(text: &Text<'a>, at: usize) -> Scanned<(Value<'a>, usize)> {
 }
 
 /// The given number of bytes at a position.
-fn piece<'a>(text: &Text<'a>, at: usize, length: usize) -> Scanned<&'a [u8]> {
+fn piece<'a>(text: &Text<'a>, at: usize, length: usize) -> ScanResult<&'a [u8]> {
     let end = at.saturating_add(length);
     match text.bytes.get(at..end) {
         Some(bytes) => Ok(bytes),
         None if text.ended => Err(expected("a whole binary value", at.min(text.bytes.len()))),
-        None => Err(Stop::More(Need::Bytes(at, end))),
+        None => Err(ScanStop::More(MissingInput::Bytes(at, end))),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::error::Result;
 pub(crate) type Layers = BTreeMap<i32, Vec<Arc<Segment>>>;
 
 /// The same as a list, for the store.
-pub(crate) type Dated = Vec<(i32, Vec<Arc<Segment>>)>;
+pub(crate) type SegmentsByDate = Vec<(i32, Vec<Arc<Segment>>)>;
 
 /// Layers of about one size that become one.
 const TIER_LAYERS: usize = 8;
@@ -205,8 +205,8 @@ fn tier(rows: u64) -> u32 {
 }
 
 /// The segments of each date that has live ones: those in files, and live ones behind them.
-pub(crate) fn over_files(stored: &TableSnapshot, layers: &Layers) -> Result<Dated> {
-    let mut dated = Dated::with_capacity(layers.len());
+pub(crate) fn over_files(stored: &TableSnapshot, layers: &Layers) -> Result<SegmentsByDate> {
+    let mut dated = SegmentsByDate::with_capacity(layers.len());
     for (date, live) in layers {
         let stands = stored.partitions().binary_search_by_key(date, |partition| partition.date);
         let files = stands.map(|place| stored.partitions()[place].segments.to_vec()).unwrap_or_default();
@@ -235,7 +235,7 @@ fn over(spec: &TableSpec, files: Vec<Arc<Segment>>, live: &[Arc<Segment>]) -> Re
 }
 
 /// Layers as rows with times up to `cut`, by date, and those that are later.
-pub(super) fn split(spec: &TableSpec, layers: &Layers, cut: i64) -> Result<(Dated, Layers)> {
+pub(super) fn split(spec: &TableSpec, layers: &Layers, cut: i64) -> Result<(SegmentsByDate, Layers)> {
     let (mut earlier, mut later) = (Vec::new(), Layers::new());
     let all: Vec<usize> = (0..spec.columns.len()).collect();
     for (date, segments) in layers {

@@ -6,7 +6,7 @@
 //! - Layers are tiered: eight of similar size are merged into one, so each row is copied a few times and there are
 //!   few layers. The thread that adds a layer merges small ones; the organiser's thread merges larger ones, and no
 //!   reader waits for it.
-//! - Invariant: the files decide which rows a snapshot takes from memory. [`Captured`] in the manifest says which
+//! - Invariant: the files decide which rows a snapshot takes from memory. [`WriteDownPosition`] in the manifest says which
 //!   rows the files have, and the snapshot takes the live state that begins exactly there. During a write-down there
 //!   are two states, with the same tail, so every row is seen once, before and after the commit. A snapshot that
 //!   finds no matching state retries.
@@ -22,11 +22,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::TimestampNanosecondType;
-use splay_store::{Captured, LiveRows, Table, TableSnapshot, TableSpec};
+use splay_store::{LiveRows, Table, TableSnapshot, TableSpec, WriteDownPosition};
 
 use crate::error::{Error, Result};
 use crate::measure::{Meter, Meters};
-use layers::{Dated, Layers};
+use layers::{Layers, SegmentsByDate};
 use state::State;
 pub(crate) use state::Tail;
 
@@ -52,7 +52,7 @@ pub(crate) struct LiveTable {
     /// Held by whoever puts tails into layers, or replaces a state.
     organising: Mutex<()>,
     /// What was last put over the files.
-    composed: Mutex<Option<Composed>>,
+    composed: Mutex<Option<LiveSegments>>,
     meter: Arc<Meter>,
     /// When rows were last written down, and dates last rolled, in nanoseconds since the epoch; 0 for not yet.
     pub(crate) written_at: AtomicI64,
@@ -75,12 +75,12 @@ impl States {
 }
 
 /// The first batches of a tail, and their rows in order.
-struct Ordered {
+struct SortedTail {
     batches: Vec<Arc<Tail>>,
     rows: Layers,
 }
 
-impl Ordered {
+impl SortedTail {
     /// Whether a tail begins with these batches. Tails are pieces of one sequence, so the first one tells.
     fn begins(&self, tail: &[Arc<Tail>]) -> bool {
         self.batches.len() <= tail.len()
@@ -89,19 +89,19 @@ impl Ordered {
 }
 
 /// Layers of each state, with the number of the last batch in them.
-struct Reached {
+struct LayersByState {
     current: (Arc<Layers>, u64),
     next: Option<(Arc<Layers>, u64)>,
 }
 
 /// Segments of live dates over the files of a commit.
 #[derive(Debug)]
-struct Composed {
+struct LiveSegments {
     epoch: u64,
     last: u64,
     /// Pages of files that couldn't be read until then: such files are opened anew.
     unreadable: u64,
-    partitions: Dated,
+    partitions: SegmentsByDate,
 }
 
 /// What a table holds in memory.
@@ -188,7 +188,7 @@ impl LiveTable {
     }
 
     /// Which captured rows are on disk.
-    pub(crate) fn captured(&self) -> Captured {
+    pub(crate) fn captured(&self) -> WriteDownPosition {
         self.states().current.captured
     }
 
@@ -205,18 +205,18 @@ impl LiveTable {
     }
 
     /// Batches put in order; those of no tail are none.
-    fn in_order(&self, tail: &[Arc<Tail>]) -> Result<Vec<Ordered>> {
+    fn in_order(&self, tail: &[Arc<Tail>]) -> Result<Vec<SortedTail>> {
         if tail.is_empty() {
             return Ok(Vec::new());
         }
         // Not before the batches were taken: it has all their columns.
         let rows = layers::of_tail(self.table.stored()?.spec(), tail)?;
-        Ok(vec![Ordered { batches: tail.to_vec(), rows }])
+        Ok(vec![SortedTail { batches: tail.to_vec(), rows }])
     }
 
     /// Puts the tails of both states into their layers, and gives these. Batches that are `ready` aren't put in order once more. The
     /// caller holds `organising`.
-    fn put_into_layers(&self, mut ready: Vec<Ordered>) -> Result<Reached> {
+    fn put_into_layers(&self, mut ready: Vec<SortedTail>) -> Result<LayersByState> {
         let (current, next) = {
             let states = self.states();
             (states.current.clone(), states.next.clone())
@@ -224,7 +224,7 @@ impl LiveTable {
         let is_empty = current.tail().is_empty() && next.as_ref().is_none_or(|next| next.tail().is_empty());
         if is_empty {
             let of = |state: State| (state.layers, state.last);
-            return Ok(Reached { current: of(current), next: next.map(of) });
+            return Ok(LayersByState { current: of(current), next: next.map(of) });
         }
         let spec = self.table.stored()?.spec().clone();
         let mut with_tail = |state: &State| -> Result<(Arc<Layers>, u64)> {
@@ -234,7 +234,7 @@ impl LiveTable {
                 let ready_place = ready.iter().position(|ready| ready.begins(tail));
                 let place = ready_place.unwrap_or(ready.len());
                 if ready_place.is_none() {
-                    ready.push(Ordered { batches: tail.to_vec(), rows: layers::of_tail(&spec, tail)? });
+                    ready.push(SortedTail { batches: tail.to_vec(), rows: layers::of_tail(&spec, tail)? });
                 }
                 layers = Arc::new(layers::with(&spec, &layers, &ready[place].rows)?);
                 tail = &tail[ready[place].batches.len()..];
@@ -248,7 +248,7 @@ impl LiveTable {
         if let (Some(state), Some(before), Some((layers, _))) = (&mut states.next, &next, &of_next) {
             state.put_into(Arc::clone(layers), before.tail().len());
         }
-        Ok(Reached { current: of_current, next: of_next })
+        Ok(LayersByState { current: of_current, next: of_next })
     }
 
     /// Joins layers of about one size, if there are enough of them and no late row changes them meanwhile. Neither readers nor
@@ -276,7 +276,7 @@ impl LiveTable {
     /// The live rows over the files.
     fn compose(&self, stored: &TableSnapshot, layers: &Layers, last: u64) -> Result<TableSnapshot> {
         let mut composed = self.composed.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |cached: &&Composed| {
+        let is_same = |cached: &&LiveSegments| {
             (cached.epoch, cached.last, cached.unreadable) == (stored.epoch(), last, stored.watch().since())
         };
         if let Some(cached) = composed.as_ref().filter(is_same) {
@@ -284,7 +284,7 @@ impl LiveTable {
         }
         let partitions = layers::over_files(stored, layers)?;
         let snapshot = stored.with_partitions(last, partitions.clone());
-        *composed = Some(Composed { epoch: stored.epoch(), last, unreadable: stored.watch().since(), partitions });
+        *composed = Some(LiveSegments { epoch: stored.epoch(), last, unreadable: stored.watch().since(), partitions });
         Ok(snapshot)
     }
 
@@ -297,7 +297,7 @@ impl LiveTable {
             let (layers, sequence) = self.put_into_layers(Vec::new())?.current;
             let mut states = self.states();
             let current = &states.current;
-            let captured = Captured { sequence, cut: cut(current.times.1).max(current.captured.cut) };
+            let captured = WriteDownPosition { sequence, cut: cut(current.times.1).max(current.captured.cut) };
             let mut forming = State::new(captured);
             current.tail().iter().for_each(|tail| forming.push(Arc::clone(tail)));
             states.forming = Some(forming);
@@ -348,9 +348,9 @@ impl LiveTable {
 #[derive(Debug)]
 pub(crate) struct WriteDown {
     /// What the table shall say it has.
-    pub(crate) captured: Captured,
+    pub(crate) captured: WriteDownPosition,
     /// Segments by date.
-    pub(crate) rows: Dated,
+    pub(crate) rows: SegmentsByDate,
 }
 
 impl LiveRows for LiveTable {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use splay_store::Captured;
+use splay_store::WriteDownPosition;
 
 use super::LiveSize;
 use super::layers::Layers;
@@ -24,7 +24,7 @@ pub(crate) struct Tail {
 #[derive(Debug, Clone)]
 pub(super) struct State {
     /// What the files have.
-    pub(super) captured: Captured,
+    pub(super) captured: WriteDownPosition,
     /// Rows in order.
     pub(super) layers: Arc<Layers>,
     /// Batches behind those. A state is copied to work on it, batches aren't.
@@ -45,7 +45,7 @@ pub(super) struct State {
 const NO_TIMES: (i64, i64) = (i64::MAX, i64::MIN);
 
 impl State {
-    pub(super) fn new(captured: Captured) -> State {
+    pub(super) fn new(captured: WriteDownPosition) -> State {
         State {
             captured,
             layers: Arc::default(),
@@ -124,7 +124,7 @@ mod tests {
     /// The next write-down said that less is in the files than before, and the table's manifest couldn't be read from then on.
     #[test]
     fn batches_that_come_back_after_a_start_do_not_turn_the_number_back() {
-        let captured = Captured { sequence: 106, cut: 7 };
+        let captured = WriteDownPosition { sequence: 106, cut: 7 };
         let mut state = State::new(captured);
         let schema = std::sync::Arc::new(arrow::datatypes::Schema::empty());
         let mut push = |sequence| {

@@ -29,7 +29,7 @@ pub struct QualitySettings {
 
 /// Columns by their places.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct MeasuredColumns {
     pub(super) time: usize,
     pub(super) sequence: Option<usize>,
     pub(super) bid: Option<usize>,
@@ -39,9 +39,9 @@ pub(super) struct Places {
     pub(super) venue: Option<usize>,
 }
 
-impl Places {
+impl MeasuredColumns {
     /// The columns of a table. Names that were set and can't be what they shall are logged and passed over.
-    pub(super) fn of(spec: &TableSpec, settings: &QualitySettings) -> Places {
+    pub(super) fn of(spec: &TableSpec, settings: &QualitySettings) -> MeasuredColumns {
         let find = |what: &str, set: &Option<String>, usual: &[&str], fits: fn(&ColumnType) -> bool| {
             let place = |name: &str| spec.position(name).filter(|place| fits(&spec.columns[*place].column_type));
             match set.as_deref() {
@@ -55,7 +55,7 @@ impl Places {
         };
         let event_by_time = if spec.time.eq_ignore_ascii_case("ts_recv") { "ts_event" } else { &spec.time };
         let symbol: Vec<&str> = spec.symbol.as_deref().into_iter().collect();
-        Places {
+        MeasuredColumns {
             time: spec.time_position(),
             sequence: find("sequence", &settings.sequence, &["sequence", "seq", "sequence_number"], is_whole),
             bid: find("bid", &settings.bid, &["bid_price", "bid"], is_price),
@@ -79,17 +79,17 @@ fn is_price(held: &ColumnType) -> bool {
 }
 
 /// Whole numbers of a batch.
-pub(super) struct Numbers(Int64Array);
+pub(super) struct BatchNumbers(Int64Array);
 
-impl Numbers {
+impl BatchNumbers {
     /// Numbers beyond 63 bits count as none.
-    pub(super) fn of(column: &ArrayRef) -> Option<Numbers> {
+    pub(super) fn of(column: &ArrayRef) -> Option<BatchNumbers> {
         let column = if *column.data_type() == DataType::Int64 {
             Arc::clone(column)
         } else {
             cast(column, &DataType::Int64).ok()?
         };
-        Some(Numbers(column.as_primitive::<Int64Type>().clone()))
+        Some(BatchNumbers(column.as_primitive::<Int64Type>().clone()))
     }
 
     #[inline]

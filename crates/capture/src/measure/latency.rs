@@ -50,12 +50,12 @@ impl Latency {
 
 /// Counts that are gathered of a batch and then added at once.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
+pub(super) struct BatchLatencies {
     counts: [u64; LATENCY_BOUNDS + 1],
     seconds: f64,
 }
 
-impl Gathered {
+impl BatchLatencies {
     /// Notes rows. What took less than nothing, since clocks differ, took nothing.
     #[inline]
     #[expect(clippy::cast_precision_loss, reason = "a sum of times")]
@@ -81,7 +81,7 @@ pub(crate) struct Histogram {
 }
 
 impl Histogram {
-    pub(super) fn add(&self, gathered: &Gathered) {
+    pub(super) fn add(&self, gathered: &BatchLatencies) {
         for (count, more) in self.counts.iter().zip(gathered.counts) {
             if more > 0 {
                 count.fetch_add(more, Ordering::Relaxed);
@@ -93,7 +93,7 @@ impl Histogram {
 
     /// Notes rows that took as long.
     pub(crate) fn note(&self, nanoseconds: i64, rows: u64) {
-        let mut gathered = Gathered::default();
+        let mut gathered = BatchLatencies::default();
         gathered.note(nanoseconds, rows);
         self.add(&gathered);
     }

@@ -28,7 +28,7 @@ pub(crate) use days::LateDays;
 pub(crate) use latency::Histogram;
 pub use latency::{LATENCY_BOUNDS, Latency, latency_bounds};
 pub use quality::{Defects, Quality, SeriesQuality};
-use quality::{Room, Watch};
+use quality::{SeriesLimit, Watch};
 
 /// How long rows of a table took.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -56,7 +56,7 @@ impl Meter {
         let mut watch = self.watch();
         if let Some(event) = watch.places(spec).event.filter(|event| *event < rows.num_columns()) {
             let times = columns::times(rows, event);
-            let mut gathered = latency::Gathered::default();
+            let mut gathered = latency::BatchLatencies::default();
             // A time column has no nulls; another one's say nothing.
             for time in times.values().iter().enumerate().filter(|(row, _)| !is_null(times, *row)).map(|(_, time)| time)
             {
@@ -94,7 +94,7 @@ fn is_null(array: &arrow::array::TimestampNanosecondArray, row: usize) -> bool {
 /// Makes the meters of tables.
 #[derive(Debug, Default)]
 pub(crate) struct Meters {
-    room: Arc<Room>,
+    room: Arc<SeriesLimit>,
     /// By lower-case name of the table.
     settings: BTreeMap<String, QualitySettings>,
     calendars: Calendars,
@@ -120,14 +120,14 @@ impl Meters {
 
 /// Batches that are in the journal and not synced yet.
 #[derive(Debug, Default)]
-pub(crate) struct Unsynced(Vec<(Arc<Meter>, i64, u64)>);
+pub(crate) struct UnsyncedBatches(Vec<(Arc<Meter>, i64, u64)>);
 
-impl Unsynced {
+impl UnsyncedBatches {
     /// Batches that are remembered. Of more between two syncs the time to the sync isn't measured.
     const MAX: usize = 1 << 16;
 
     pub(crate) fn push(&mut self, meter: &Arc<Meter>, received: i64, rows: u64) {
-        if self.0.len() < Unsynced::MAX {
+        if self.0.len() < UnsyncedBatches::MAX {
             self.0.push((Arc::clone(meter), received, rows));
         }
     }

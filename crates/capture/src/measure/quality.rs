@@ -16,7 +16,7 @@ use hashbrown::HashMap;
 use serde::Serialize;
 use splay_store::TableSpec;
 
-use super::columns::{Numbers, Places, Prices, QualitySettings, times};
+use super::columns::{BatchNumbers, MeasuredColumns, Prices, QualitySettings, times};
 use super::days::{Days, LateDays};
 
 /// Series that are watched, over all tables.
@@ -128,9 +128,9 @@ pub struct Quality {
 
 /// Room for series, which tables share.
 #[derive(Debug, Default)]
-pub(crate) struct Room(AtomicUsize);
+pub(crate) struct SeriesLimit(AtomicUsize);
 
-impl Room {
+impl SeriesLimit {
     fn take(&self) -> bool {
         let more = |taken: usize| (taken < SERIES_MAX).then_some(taken + 1);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
@@ -146,7 +146,7 @@ impl Room {
 }
 
 #[derive(Debug)]
-struct Series {
+struct SeriesState {
     /// Greatest number.
     last: Option<i64>,
     /// Latest time.
@@ -164,12 +164,12 @@ struct Series {
 #[derive(Debug)]
 pub(super) struct Watch {
     settings: QualitySettings,
-    room: Arc<Room>,
+    room: Arc<SeriesLimit>,
     /// The table for which the places hold.
     spec: Option<Arc<TableSpec>>,
-    places: Places,
+    places: MeasuredColumns,
     names: HashMap<String, u32>,
-    series: Vec<Series>,
+    series: Vec<SeriesState>,
     named: Vec<SeriesQuality>,
     batch: u64,
     /// Whether a series found no room.
@@ -183,13 +183,13 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(settings: QualitySettings, room: Arc<Room>, days: Days) -> Watch {
+    pub(super) fn new(settings: QualitySettings, room: Arc<SeriesLimit>, days: Days) -> Watch {
         Watch {
             settings,
             room,
             days,
             spec: None,
-            places: Places::default(),
+            places: MeasuredColumns::default(),
             names: HashMap::new(),
             series: Vec::new(),
             named: Vec::new(),
@@ -204,9 +204,9 @@ impl Watch {
     }
 
     /// Columns of a table, looked for again only when the table has changed.
-    pub(super) fn places(&mut self, spec: &Arc<TableSpec>) -> Places {
+    pub(super) fn places(&mut self, spec: &Arc<TableSpec>) -> MeasuredColumns {
         if self.spec.as_ref().is_none_or(|previous| !Arc::ptr_eq(previous, spec)) {
-            self.places = Places::of(spec, &self.settings);
+            self.places = MeasuredColumns::of(spec, &self.settings);
             self.spec = Some(Arc::clone(spec));
         }
         self.places
@@ -222,7 +222,7 @@ impl Watch {
         }
         let column =
             |place: Option<usize>| place.filter(|place| *place < rows.num_columns()).map(|place| rows.column(place));
-        let sequence = column(places.sequence).and_then(Numbers::of);
+        let sequence = column(places.sequence).and_then(BatchNumbers::of);
         let bid = column(places.bid).and_then(Prices::of);
         let ask = column(places.ask).and_then(Prices::of);
         let times = times(rows, places.time).values();
@@ -273,7 +273,7 @@ impl Watch {
         let named = self.named.iter().position(|other| other.symbol == symbol && other.venue == venue);
         let named = named.and_then(|place| u32::try_from(place).ok()).unwrap_or(NONE);
         let (last, latest, lower, seen) = (None, i64::MIN, 0, self.batch);
-        self.series.push(Series { last, latest, lower, seen, named, defects: Defects::default() });
+        self.series.push(SeriesState { last, latest, lower, seen, named, defects: Defects::default() });
         self.names.insert(name, at);
         at
     }
@@ -304,7 +304,7 @@ impl Watch {
         let oldest_kept = *seen.select_nth_unstable(middle).1 + 1;
         let mut kept = Vec::new();
         let mut names = HashMap::new();
-        let mut all: Vec<Option<Series>> = self.series.drain(..).map(Some).collect();
+        let mut all: Vec<Option<SeriesState>> = self.series.drain(..).map(Some).collect();
         let before = all.len();
         for (name, at) in self.names.drain() {
             let series = all[at as usize].take_if(|series| series.seen >= oldest_kept);
@@ -353,7 +353,7 @@ impl Drop for Watch {
     }
 }
 
-impl Series {
+impl SeriesState {
     /// Takes the number of the next row.
     #[inline]
     fn follow(&mut self, number: Option<i64>, found: &mut Defects) {
@@ -385,8 +385,8 @@ fn parts(name: &str) -> (String, String) {
 
 /// The series of a batch's rows. Each pair of a symbol and a venue is looked up once.
 struct Keys<'a> {
-    symbol: Option<Texts<'a>>,
-    venue: Option<Texts<'a>>,
+    symbol: Option<DictionaryColumn<'a>>,
+    venue: Option<DictionaryColumn<'a>>,
     /// Places of the series by symbol and venue: a cell for each pair if there aren't many more pairs than rows, else by hash.
     cells: Vec<u32>,
     by_hash: HashMap<(i32, i32), u32>,
@@ -399,16 +399,16 @@ const UNKNOWN: u32 = u32::MAX - 1;
 /// Pairs for each row up to which each has a cell.
 const CELLS_A_ROW: usize = 4;
 
-struct Texts<'a> {
+struct DictionaryColumn<'a> {
     keys: &'a ScalarBuffer<i32>,
     column: &'a arrow::array::DictionaryArray<Int32Type>,
     texts: &'a StringArray,
 }
 
-impl<'a> Texts<'a> {
-    fn of(column: &'a arrow::array::ArrayRef) -> Option<Texts<'a>> {
+impl<'a> DictionaryColumn<'a> {
+    fn of(column: &'a arrow::array::ArrayRef) -> Option<DictionaryColumn<'a>> {
         let column = column.as_dictionary_opt::<Int32Type>()?;
-        Some(Texts { keys: column.keys().values(), column, texts: column.values().as_string_opt::<i32>()? })
+        Some(DictionaryColumn { keys: column.keys().values(), column, texts: column.values().as_string_opt::<i32>()? })
     }
 
     /// The place of a row's text; -1 for none.
@@ -428,9 +428,9 @@ impl<'a> Keys<'a> {
         venue: Option<&'a arrow::array::ArrayRef>,
         rows: usize,
     ) -> Keys<'a> {
-        let (symbol, venue) = (symbol.and_then(Texts::of), venue.and_then(Texts::of));
+        let (symbol, venue) = (symbol.and_then(DictionaryColumn::of), venue.and_then(DictionaryColumn::of));
         // One more for rows without a text.
-        let texts = |texts: &Option<Texts<'a>>| texts.as_ref().map_or(0, |texts| texts.texts.len()) + 1;
+        let texts = |texts: &Option<DictionaryColumn<'a>>| texts.as_ref().map_or(0, |texts| texts.texts.len()) + 1;
         let pairs = texts(&symbol).saturating_mul(texts(&venue));
         let cells = if pairs <= rows.saturating_mul(CELLS_A_ROW) { vec![UNKNOWN; pairs] } else { Vec::new() };
         Keys { symbol, venue, cells, by_hash: HashMap::new(), last: None }
@@ -438,14 +438,14 @@ impl<'a> Keys<'a> {
 
     #[inline]
     fn series(&mut self, row: usize, mut find: impl FnMut(&str, &str) -> u32) -> u32 {
-        let key = |texts: &Option<Texts<'a>>| texts.as_ref().map_or(-1, |texts| texts.key(row));
+        let key = |texts: &Option<DictionaryColumn<'a>>| texts.as_ref().map_or(-1, |texts| texts.key(row));
         let both = (key(&self.symbol), key(&self.venue));
         if let Some((previous, at)) = self.last
             && previous == both
         {
             return at;
         }
-        let text = |texts: &Option<Texts<'a>>, key: i32| texts.as_ref().map_or("", |texts| texts.text(key));
+        let text = |texts: &Option<DictionaryColumn<'a>>, key: i32| texts.as_ref().map_or("", |texts| texts.text(key));
         let (symbols, venues) = (&self.symbol, &self.venue);
         let mut find = || find(text(symbols, both.0), text(venues, both.1));
         let width = venues.as_ref().map_or(0, |venues| venues.texts.len()) + 1;

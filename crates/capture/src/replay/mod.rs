@@ -5,9 +5,9 @@
 //! - Each replay advances as its subscriber reads it. Nothing is dropped for a slow one; it only falls behind.
 //! - The clock comes from outside.
 
+mod journal_replay;
 mod pace;
-mod recorded;
-mod stored;
+mod table_replay;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,12 +19,12 @@ use arrow::datatypes::Date32Type;
 use chrono::Timelike;
 use splay_store::{Database, TableSpec};
 
-pub use self::pace::{Pace, Speed};
-use self::recorded::Recorded;
-use self::stored::Stored;
+use self::journal_replay::JournalReplay;
+pub use self::pace::{Pace, ReplaySpeed};
+use self::table_replay::TableReplay;
 use crate::error::{Error, Result};
-use crate::subscribe::{From, Update, UpdateKind};
-use crate::wanted::Wanted;
+use crate::subscribe::{SubscriptionStart, Update, UpdateKind};
+use crate::subscription_filter::SubscriptionFilter;
 
 /// Most bytes of columns that are decoded at once: those of cold segments, which aren't mapped.
 const DECODED_BYTES_MAX: usize = 1 << 30;
@@ -61,7 +61,7 @@ pub struct ReplayRequest {
     /// Nanoseconds of the stretches of time within which rows may be sent together, at the end of the last; at least 1.
     pub batch_ns: i64,
     /// How fast.
-    pub speed: Speed,
+    pub speed: ReplaySpeed,
 }
 
 impl ReplayRequest {
@@ -75,7 +75,7 @@ impl ReplayRequest {
             from: None,
             to: None,
             batch_ns: 10_000_000,
-            speed: Speed::Times(1.0),
+            speed: ReplaySpeed::Times(1.0),
         }
     }
 }
@@ -91,11 +91,11 @@ pub struct ReplayView {
     pub columns: Option<Vec<String>>,
     /// With the rows of the date before the first instant as a snapshot, without, or behind an update. A recorded replay begins with
     /// nothing: its snapshot is empty.
-    pub from: From,
+    pub from: SubscriptionStart,
 }
 
 /// A batch of a replay: rows of one table.
-struct Given {
+struct ReplayBatch {
     /// Place of the table in the request.
     table: usize,
     sequence: u64,
@@ -107,8 +107,8 @@ struct Given {
 /// Where batches come from, one after the other.
 #[derive(Debug)]
 enum Source {
-    Stored(Box<Stored>),
-    Recorded(Box<Recorded>),
+    Stored(Box<TableReplay>),
+    Recorded(Box<JournalReplay>),
 }
 
 /// One table as a subscriber wants it.
@@ -117,7 +117,7 @@ struct View {
     name: Arc<str>,
     spec: Arc<TableSpec>,
     /// `None` if nothing of it is wanted.
-    wanted: Option<Wanted>,
+    wanted: Option<SubscriptionFilter>,
 }
 
 /// A replay that is going on.
@@ -126,21 +126,21 @@ pub struct Replay {
     source: Source,
     views: Vec<View>,
     pace: Pace,
-    speed: Speed,
+    speed: ReplaySpeed,
     /// The instant with which it begins, once known.
     first: Option<i64>,
     /// Tables whose snapshots are still to come, last first.
     snapshots: Vec<usize>,
     /// Whether the snapshot under way has begun.
     in_snapshot: bool,
-    waiting: Option<Given>,
+    waiting: Option<ReplayBatch>,
     last: u64,
     is_over: bool,
 }
 
-impl std::fmt::Debug for Given {
+impl std::fmt::Debug for ReplayBatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Given").field("sequence", &self.sequence).field("due", &self.due).finish_non_exhaustive()
+        f.debug_struct("ReplayBatch").field("sequence", &self.sequence).field("due", &self.due).finish_non_exhaustive()
     }
 }
 
@@ -158,7 +158,7 @@ impl Replay {
         if request.batch_ns < 1 {
             return refused("rows are sent together for at least a nanosecond");
         }
-        if let Speed::Times(times) = request.speed
+        if let ReplaySpeed::Times(times) = request.speed
             && !(times.is_finite() && times > 0.0)
         {
             return refused("the speed is a number above zero, or max");
@@ -166,18 +166,18 @@ impl Replay {
         let specs = specs(database, &request.tables)?;
         let views = views(&request.tables, &specs, view)?;
         let after = match view.from {
-            From::After(sequence) => sequence,
-            From::Now | From::Snapshot => 0,
+            SubscriptionStart::After(sequence) => sequence,
+            SubscriptionStart::Now | SubscriptionStart::Snapshot => 0,
         };
-        let with_snapshot = view.from == From::Snapshot;
+        let with_snapshot = view.from == SubscriptionStart::Snapshot;
         let (source, first) = match request.source {
             ReplaySource::Stored => {
-                let stored = Stored::open(database, request, &specs, after, with_snapshot)?;
+                let stored = TableReplay::open(database, request, &specs, after, with_snapshot)?;
                 let first = stored.begins();
                 (Source::Stored(Box::new(stored)), first)
             }
             ReplaySource::Recorded => {
-                let recorded = Recorded::open(database, request, &specs, after)?;
+                let recorded = JournalReplay::open(database, request, &specs, after)?;
                 let first = recorded.begins();
                 (Source::Recorded(Box::new(recorded)), first)
             }
@@ -235,7 +235,7 @@ impl Replay {
         }
     }
 
-    fn take(&mut self) -> Result<Option<Given>> {
+    fn take(&mut self) -> Result<Option<ReplayBatch>> {
         if let Some(next_update) = self.waiting.take() {
             return Ok(Some(next_update));
         }
@@ -315,7 +315,7 @@ fn views(tables: &[String], specs: &[Arc<TableSpec>], view: &ReplayView) -> Resu
     };
     let made = specs.iter().map(|spec| {
         let wanted = is_wanted(&spec.name)
-            .then(|| Wanted::new(spec, view.symbols.as_deref(), view.columns.as_deref()))
+            .then(|| SubscriptionFilter::new(spec, view.symbols.as_deref(), view.columns.as_deref()))
             .transpose()?;
         Ok(View { name: Arc::from(spec.name.as_str()), spec: Arc::clone(spec), wanted })
     });

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 
 /// How fast a replay goes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Speed {
+pub enum ReplaySpeed {
     /// So many times as fast as it happened; above zero.
     Times(f64),
     /// As fast as it is taken.
@@ -16,7 +16,7 @@ pub enum Speed {
 
 /// Where a replay began: by the clock, and in the time of its rows.
 #[derive(Debug, Clone, Copy)]
-struct Beginning {
+struct ReplayStart {
     at: i64,
     of: i64,
 }
@@ -25,7 +25,7 @@ struct Beginning {
 #[derive(Debug, Clone)]
 pub struct Pace {
     clock: Arc<dyn Clock>,
-    beginning: Arc<OnceLock<Beginning>>,
+    beginning: Arc<OnceLock<ReplayStart>>,
 }
 
 impl Pace {
@@ -37,10 +37,10 @@ impl Pace {
 
     /// How long until an instant of the replay is there, in nanoseconds; `None` if it is. Begins the replay with `first` if it
     /// hasn't begun.
-    pub(super) fn left(&self, speed: Speed, first: i64, instant: i64) -> Option<Duration> {
-        let Speed::Times(times) = speed else { return None };
+    pub(super) fn left(&self, speed: ReplaySpeed, first: i64, instant: i64) -> Option<Duration> {
+        let ReplaySpeed::Times(times) = speed else { return None };
         let now = self.clock.now();
-        let beginning = self.beginning.get_or_init(|| Beginning { at: now, of: first });
+        let beginning = self.beginning.get_or_init(|| ReplayStart { at: now, of: first });
         let since = instant.saturating_sub(beginning.of);
         #[expect(clippy::cast_possible_truncation, reason = "saturates")]
         let due = beginning.at.saturating_add((since as f64 / times) as i64);

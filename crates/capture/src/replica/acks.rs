@@ -19,7 +19,7 @@ const FOLLOWERS_MAX: usize = 64;
 const SYNCS_MAX: usize = 4_096;
 
 /// Told once followers have a batch, or won't be waited for.
-type Done = Box<dyn FnOnce(Result<()>) + Send>;
+type ReplicaCallback = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// See the module's text.
 pub(crate) struct Replicas {
@@ -35,28 +35,28 @@ pub(crate) struct Replicas {
 #[derive(Default)]
 struct State {
     durable: Position,
-    followers: BTreeMap<String, Seen>,
-    waiting: VecDeque<Waiting>,
+    followers: BTreeMap<String, FollowerPosition>,
+    waiting: VecDeque<PendingAck>,
     synced: VecDeque<(Position, Instant)>,
     closed: Option<Error>,
     acknowledged: u64,
     unconfirmed: u64,
 }
 
-struct Seen {
+struct FollowerPosition {
     position: Position,
     at: Instant,
 }
 
-struct Waiting {
+struct PendingAck {
     position: Position,
     since: Instant,
-    done: Done,
+    done: ReplicaCallback,
 }
 
 /// A follower as its leader sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FollowerSeen {
+pub struct FollowerView {
     /// Its name.
     pub follower: String,
     /// What it has of the journal.
@@ -77,7 +77,7 @@ pub struct ReplicationStatus {
     /// How far the journal is synced.
     pub durable: Position,
     /// Followers that have asked.
-    pub followers: Vec<FollowerSeen>,
+    pub followers: Vec<FollowerView>,
     /// Batches that wait for followers.
     pub waiting: u64,
     /// Batches that were acknowledged as `replica`, and those of which followers didn't say in time that they have them.
@@ -150,7 +150,7 @@ impl Replicas {
         if position > state.durable {
             return;
         }
-        let seen = state.followers.entry(follower.to_owned()).or_insert(Seen { position, at: now });
+        let seen = state.followers.entry(follower.to_owned()).or_insert(FollowerPosition { position, at: now });
         // One that comes back may have less: then it says so.
         (seen.position, seen.at) = (position, now);
         if state.followers.len() > FOLLOWERS_MAX {
@@ -163,21 +163,21 @@ impl Replicas {
             self.lag.note(i64::try_from(now.duration_since(at).as_nanos()).unwrap_or(i64::MAX), 1);
         }
         let count = state.waiting.iter().take_while(|waiting| waiting.position <= reached).count();
-        let done: Vec<Waiting> = state.waiting.drain(..count).collect();
+        let done: Vec<PendingAck> = state.waiting.drain(..count).collect();
         state.acknowledged += done.len() as u64;
         drop(state);
         done.into_iter().for_each(|waiting| (waiting.done)(Ok(())));
     }
 
     /// Tells `done` once enough followers have all before a place.
-    pub(crate) fn wait(&self, position: Position, done: Done) {
+    pub(crate) fn wait(&self, position: Position, done: ReplicaCallback) {
         let mut state = self.state();
         let is_there = state.reached(self.needed).is_some_and(|reached| position <= reached);
         let answer = match &state.closed {
             Some(error) => Err(error.clone()),
             None if is_there => Ok(()),
             None => {
-                state.waiting.push_back(Waiting { position, since: Instant::now(), done });
+                state.waiting.push_back(PendingAck { position, since: Instant::now(), done });
                 return;
             }
         };
@@ -216,7 +216,7 @@ impl Replicas {
     pub(crate) fn expire(&self) {
         let mut state = self.state();
         let late = state.waiting.iter().take_while(|waiting| waiting.since.elapsed() >= self.patience).count();
-        let late: Vec<Waiting> = state.waiting.drain(..late).collect();
+        let late: Vec<PendingAck> = state.waiting.drain(..late).collect();
         state.unconfirmed += late.len() as u64;
         drop(state);
         late.into_iter().for_each(|waiting| (waiting.done)(Err(Error::Unconfirmed)));
@@ -236,7 +236,7 @@ impl Replicas {
     /// What is known of followers; the epoch is the caller's to add.
     pub(crate) fn status(&self) -> ReplicationStatus {
         let state = self.state();
-        let followers = state.followers.iter().map(|(follower, seen)| FollowerSeen {
+        let followers = state.followers.iter().map(|(follower, seen)| FollowerView {
             follower: follower.clone(),
             position: seen.position,
             silent_ms: u64::try_from(seen.at.elapsed().as_millis()).unwrap_or(u64::MAX),

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use splay_store::storage::Storage;
-use splay_store::{Database, Followed, ReplicaWriter, Table, TableHead, TableSnapshot};
+use splay_store::{Database, FollowedRows, ReplicaWriter, Table, TableHead, TableSnapshot};
 
 use super::exchange::{PART_BYTES, finish_exchange, next_bytes_max};
 use super::join::other_history;
 use super::journal::FollowedJournal;
-use super::{Asker, JournalPart, Leader, LeaderState, PartKind, Position, ReplicaState};
+use super::{FollowerIdentity, JournalPart, Leader, LeaderState, PartKind, Position, ReplicaState};
 use crate::capture::{captured_of, take_lock};
 use crate::error::{Error, Result};
 use crate::follow::{FollowSettings, follow};
@@ -35,7 +35,7 @@ pub struct Replica {
     /// The last batch that the journal has, without its lock.
     sequence: AtomicU64,
     fetched: AtomicU64,
-    seen: Mutex<Seen>,
+    seen: Mutex<LeaderPosition>,
     stopped: AtomicBool,
     /// Whether the leader has been asked whether this is a copy of its database.
     joined: AtomicBool,
@@ -46,7 +46,7 @@ pub struct Replica {
 
 /// What was seen of the leader.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(super) struct LeaderPosition {
     /// When this copy last had all that the leader had.
     pub(super) current: Option<Instant>,
     /// The same of tables, views, users and roles.
@@ -60,7 +60,7 @@ pub(super) struct Seen {
     bytes_max: usize,
 }
 
-impl Seen {
+impl LeaderPosition {
     /// Whether this copy had all that the leader had when it was last asked.
     fn has_all(&self) -> bool {
         self.current.is_some() && self.position == self.end
@@ -69,7 +69,7 @@ impl Seen {
 
 /// What a step along the journal did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum CopyStep {
     /// Nothing came.
     Idle,
     /// Bytes came; whether they name tables or columns that were not there before.
@@ -80,12 +80,12 @@ pub(super) enum Step {
 
 /// Statements wait while journal and files are exchanged.
 #[derive(Debug)]
-struct Gated {
+struct GatedRows {
     gate: Arc<RwLock<()>>,
-    inner: Arc<dyn Followed>,
+    inner: Arc<dyn FollowedRows>,
 }
 
-impl Followed for Gated {
+impl FollowedRows for GatedRows {
     fn over(
         &self,
         table: &Table,
@@ -115,7 +115,7 @@ impl Replica {
         let gate = Arc::new(RwLock::new(()));
         follow(&database, settings);
         if let Some(inner) = database.follow(None) {
-            database.follow(Some(Arc::new(Gated { gate: Arc::clone(&gate), inner })));
+            database.follow(Some(Arc::new(GatedRows { gate: Arc::clone(&gate), inner })));
         }
         let replica = Replica {
             database,
@@ -124,10 +124,10 @@ impl Replica {
             writer,
             gate,
             sequence: AtomicU64::new(journal.last().0),
-            seen: Mutex::new(Seen {
+            seen: Mutex::new(LeaderPosition {
                 position: journal.position().unwrap_or_default(),
                 bytes_max: PART_BYTES,
-                ..Seen::default()
+                ..LeaderPosition::default()
             }),
             journal: Mutex::new(journal),
             state: Mutex::new(state),
@@ -165,11 +165,11 @@ impl Replica {
         self.installed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, LeaderPosition> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn has_seen(&self) -> Seen {
+    pub(super) fn has_seen(&self) -> LeaderPosition {
         self.seen().clone()
     }
 
@@ -183,10 +183,10 @@ impl Replica {
         Ok(())
     }
 
-    pub(super) fn asker(&self) -> Asker {
+    pub(super) fn asker(&self) -> FollowerIdentity {
         let state = self.state();
         let follower = if state.is_whole { state.follower.clone() } else { String::new() };
-        Asker { follower, database: state.database.clone(), epoch: state.epoch, end: None }
+        FollowerIdentity { follower, database: state.database.clone(), epoch: state.epoch, end: None }
     }
 
     pub(super) fn sequence(&self) -> u64 {
@@ -247,7 +247,7 @@ impl Replica {
     }
 
     /// Asks for what comes next of the journal, and keeps it.
-    pub(super) fn follow_journal(&self) -> Result<Step> {
+    pub(super) fn follow_journal(&self) -> Result<CopyStep> {
         // Not held while the leader is asked.
         let position = self.journal().position().unwrap_or_default();
         let (sent, bytes_max) = (Instant::now(), self.seen().bytes_max);
@@ -258,7 +258,7 @@ impl Replica {
         }
         let mut journal = self.journal();
         if journal.position().unwrap_or_default() != position || self.is_stopped() {
-            return Ok(Step::Idle);
+            return Ok(CopyStep::Idle);
         }
         let step = self.take_part(&mut journal, &part, bytes_max).inspect_err(|error| {
             if matches!(error, Error::OtherLeader { .. } | Error::Damaged { .. }) {
@@ -276,19 +276,19 @@ impl Replica {
         Ok(step)
     }
 
-    fn take_part(&self, journal: &mut FollowedJournal, part: &JournalPart, bytes_max: usize) -> Result<Step> {
+    fn take_part(&self, journal: &mut FollowedJournal, part: &JournalPart, bytes_max: usize) -> Result<CopyStep> {
         Ok(match part.kind {
-            PartKind::Bytes if part.bytes.is_empty() => Step::Idle,
+            PartKind::Bytes if part.bytes.is_empty() => CopyStep::Idle,
             PartKind::Bytes => {
                 let appended = journal.append(&part.bytes)?;
                 self.seen().bytes_max = next_bytes_max(bytes_max, part.bytes.len(), appended.bytes);
-                Step::Took(appended.has_layouts)
+                CopyStep::Took(appended.has_layouts)
             }
             PartKind::Next(number) => {
                 journal.next(number)?;
-                Step::Took(false)
+                CopyStep::Took(false)
             }
-            PartKind::Gone(_) => Step::Gone,
+            PartKind::Gone(_) => CopyStep::Gone,
             PartKind::Ahead => return Err(other_history(journal.position().unwrap_or_default())),
         })
     }
@@ -319,9 +319,9 @@ impl Replica {
         }
         loop {
             match self.follow_journal()? {
-                Step::Gone => self.exchange()?,
-                Step::Took(_) => {}
-                Step::Idle => break,
+                CopyStep::Gone => self.exchange()?,
+                CopyStep::Took(_) => {}
+                CopyStep::Idle => break,
             }
             if self.has_seen().has_all() {
                 // Said once more, so that the leader knows.

@@ -14,7 +14,7 @@ use splay_store::{Database, NewCommit, TableHead};
 
 use super::copy::is_stored;
 use super::journal::{FollowedJournal, STAGED};
-use super::{Asker, LeaderState, PartKind, Replica, ReplicaState};
+use super::{FollowerIdentity, LeaderState, PartKind, Replica, ReplicaState};
 use crate::error::{Error, Result};
 use crate::journal::{self, FOLDER};
 
@@ -64,7 +64,7 @@ impl Replica {
         staged.list(&leader.catalog);
         staged.next(leader.oldest)?;
         // Without a name: it isn't a copy yet, and confirms nothing.
-        let asker = Asker { follower: String::new(), ..self.asker() };
+        let asker = FollowerIdentity { follower: String::new(), ..self.asker() };
         let mut bytes_max = PART_BYTES;
         loop {
             let position = staged.position().unwrap_or_default();

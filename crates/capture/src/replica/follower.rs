@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use splay_store::storage::Storage;
 
-use super::copy::Step;
+use super::copy::CopyStep;
 use super::{Position, Replica, Role};
 use crate::error::{Error, Result};
 
@@ -64,12 +64,12 @@ pub struct FollowerStatus {
 #[derive(Debug)]
 pub struct Follower {
     replica: Arc<Replica>,
-    shared: Arc<Shared>,
+    shared: Arc<FollowerShared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct FollowerShared {
     settings: FollowerSettings,
     state: Mutex<State>,
     woken: Condvar,
@@ -93,9 +93,9 @@ impl Follower {
     /// [`Error::Failed`] if there are no threads.
     pub fn start(replica: Replica, settings: FollowerSettings) -> Result<Follower> {
         let replica = Arc::new(replica);
-        let shared = Arc::new(Shared { settings, ..Shared::default() });
+        let shared = Arc::new(FollowerShared { settings, ..FollowerShared::default() });
         let follower = Follower { replica, shared, threads: Mutex::default() };
-        let works: [(&str, fn(&Replica, &Shared)); 2] =
+        let works: [(&str, fn(&Replica, &FollowerShared)); 2] =
             [("follow-journal", along_journal), ("follow-tables", along_tables)];
         for (name, work) in works {
             let (replica, shared) = (Arc::clone(&follower.replica), Arc::clone(&follower.shared));
@@ -167,7 +167,7 @@ impl Drop for Follower {
     }
 }
 
-impl Shared {
+impl FollowerShared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -211,7 +211,7 @@ impl Shared {
 }
 
 /// Follows the journal until it is stopped.
-fn along_journal(replica: &Replica, shared: &Shared) {
+fn along_journal(replica: &Replica, shared: &FollowerShared) {
     let mut pause = RETRY_MIN;
     replica.set_runs(true);
     while !shared.state().is_stopped {
@@ -224,12 +224,12 @@ fn along_journal(replica: &Replica, shared: &Shared) {
             Ok(step) => {
                 pause = RETRY_MIN;
                 let mut state = shared.state();
-                (state.is_due, state.is_gone) = (state.is_due || step == Step::Took(true), step == Step::Gone);
+                (state.is_due, state.is_gone) = (state.is_due || step == CopyStep::Took(true), step == CopyStep::Gone);
                 if state.is_due || state.is_gone {
                     shared.woken.notify_all();
                 }
                 drop(state);
-                if step != Step::Gone {
+                if step != CopyStep::Gone {
                     shared.note("the journal", Ok(()));
                 }
             }
@@ -243,12 +243,12 @@ fn along_journal(replica: &Replica, shared: &Shared) {
     replica.set_runs(false);
 }
 
-fn join(replica: &Replica, shared: &Shared) -> Result<()> {
+fn join(replica: &Replica, shared: &FollowerShared) -> Result<()> {
     if replica.is_joined() { Ok(()) } else { replica.join(shared.settings.aside.as_ref()) }
 }
 
 /// Follows the tables until it is stopped.
-fn along_tables(replica: &Replica, shared: &Shared) {
+fn along_tables(replica: &Replica, shared: &FollowerShared) {
     let mut pause = RETRY_MIN;
     while !shared.state().is_stopped {
         if !replica.is_joined() {

@@ -9,8 +9,8 @@ use splay_store::storage::Storage;
 use super::copy::batches_behind;
 use super::journal::FollowedJournal;
 use super::promote::Role;
-use super::state::{Fork, random};
-use super::{Asker, LeaderState, Position, Replica, ReplicaState};
+use super::state::{EpochEnd, random};
+use super::{FollowerIdentity, LeaderState, Position, Replica, ReplicaState};
 use crate::backup::back_up_with;
 use crate::error::{Error, Result};
 use crate::journal::{self, Catalog, FOLDER};
@@ -50,7 +50,7 @@ impl Replica {
     /// Whether the journal is a beginning of the leader's: one of a leader that was restored or set back isn't, whatever its numbers say.
     fn check_journal(&self) -> Result<()> {
         let Some(end) = self.journal().end() else { return Ok(()) };
-        let asker = Asker { follower: String::new(), end: Some(end), ..self.asker() };
+        let asker = FollowerIdentity { follower: String::new(), end: Some(end), ..self.asker() };
         if self.leader.state(&asker)?.is_beginning {
             return Ok(());
         }
@@ -80,7 +80,7 @@ impl Replica {
         let (what, fork) = match fork {
             Some(fork) => (self.behind(fork)?, fork.clone()),
             None => {
-                (Some("its epoch ended so long ago that the leader doesn't know where".to_owned()), Fork::default())
+                (Some("its epoch ended so long ago that the leader doesn't know where".to_owned()), EpochEnd::default())
             }
         };
         if let Some(what) = what {
@@ -100,7 +100,7 @@ impl Replica {
     }
 
     /// What is here behind the end of an epoch.
-    fn behind(&self, fork: &Fork) -> Result<Option<String>> {
+    fn behind(&self, fork: &EpochEnd) -> Result<Option<String>> {
         if let Some((count, first, last)) = batches_behind(self.storage.as_ref(), fork.sequence)? {
             return Ok(Some(format!("{count} batches of rows, with numbers {first} to {last}, in its journal")));
         }
@@ -123,8 +123,8 @@ impl Replica {
         let is_longer = numbers.contains(&at.file) && storage.identity(&journal::path(at.file))?.length > at.offset;
         if !later.is_empty() || is_longer {
             let mut catalog = match Catalog::load(storage)? {
-                journal::Stored::Sound(catalog) => catalog,
-                journal::Stored::Absent | journal::Stored::Damaged => Catalog::default(),
+                journal::CatalogContent::Sound(catalog) => catalog,
+                journal::CatalogContent::Absent | journal::CatalogContent::Damaged => Catalog::default(),
             };
             // First, so that nothing that it names is missing.
             (catalog.newest, catalog.bytes) = (at.file, at.offset.min(catalog.bytes));

@@ -11,14 +11,14 @@ use splay_store::storage::{Storage, StorageFile};
 
 use super::{JournalEnd, Position};
 use crate::error::{Error, Result};
-use crate::journal::{self, Catalog, FOLDER, Frame, Link, format};
+use crate::journal::{self, Catalog, FOLDER, JournalFrame, PreviousFile, format};
 
 /// Where a journal is put together that takes the place of one.
 pub(super) const STAGED: &str = ".journal/next";
 
 /// What came with some bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Appended {
+pub(super) struct AppendOutcome {
     /// Bytes that were kept: whole frames.
     pub(super) bytes: usize,
     /// Whether tables or columns are named that were not before.
@@ -34,7 +34,7 @@ pub(super) struct FollowedJournal {
     position: Position,
     crc: u32,
     /// The file before the one that is written.
-    before: Option<Link>,
+    before: Option<PreviousFile>,
     /// Number of the last batch.
     sequence: u64,
     /// When it came in.
@@ -46,8 +46,8 @@ impl FollowedJournal {
     /// Opens what is there, and cuts off what isn't whole.
     pub(super) fn open(storage: &Arc<dyn Storage>, folder: &'static str) -> Result<FollowedJournal> {
         let catalog = match Catalog::load(storage.as_ref())? {
-            journal::Stored::Sound(catalog) => catalog,
-            journal::Stored::Absent | journal::Stored::Damaged => Catalog::default(),
+            journal::CatalogContent::Sound(catalog) => catalog,
+            journal::CatalogContent::Absent | journal::CatalogContent::Damaged => Catalog::default(),
         };
         let mut journal = FollowedJournal {
             storage: Arc::clone(storage),
@@ -154,17 +154,18 @@ impl FollowedJournal {
         }
         if self.file.take().is_some() {
             let Position { file, offset } = self.position;
-            self.before = Some(Link { number: file, bytes: offset, sequence: self.sequence, crc: self.crc });
+            self.before = Some(PreviousFile { number: file, bytes: offset, sequence: self.sequence, crc: self.crc });
         }
         (self.position, self.crc) = (Position { file: number, offset: 0 }, 0);
         Ok(())
     }
 
     /// Adds bytes that the leader has behind [`FollowedJournal::position`], as far as they are whole frames, and syncs them.
-    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<Appended> {
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<AppendOutcome> {
         let (sequence, received) = (self.sequence, self.received);
         let lossy = self.is_lossy(self.position.file);
-        let scanned = if lossy { Ok(Appended { bytes: bytes.len(), has_layouts: true }) } else { self.scan(bytes) };
+        let scanned =
+            if lossy { Ok(AppendOutcome { bytes: bytes.len(), has_layouts: true }) } else { self.scan(bytes) };
         let appended = scanned.inspect_err(|_| (self.sequence, self.received) = (sequence, received))?;
         let whole = &bytes[..appended.bytes];
         if whole.is_empty() {
@@ -206,8 +207,8 @@ impl FollowedJournal {
     }
 
     /// Looks at whole frames: how many bytes they are. Notes what they say.
-    fn scan(&mut self, bytes: &[u8]) -> Result<Appended> {
-        let mut appended = Appended::default();
+    fn scan(&mut self, bytes: &[u8]) -> Result<AppendOutcome> {
+        let mut appended = AppendOutcome::default();
         if self.position.offset == 0 {
             let told = |what| damaged(self.storage.as_ref(), &self.path(self.position.file), 0, what);
             if bytes.len() < format::HEADER_BYTES {
@@ -230,9 +231,9 @@ impl FollowedJournal {
                 return if is_all { told() } else { Ok(appended) };
             };
             match format::parse(content) {
-                Some(Frame::Link(link)) => self.check_link(link)?,
-                Some(Frame::Layout(_)) => appended.has_layouts = true,
-                Some(Frame::Rows(rows)) => (self.sequence, self.received) = (rows.sequence, rows.received),
+                Some(JournalFrame::Link(link)) => self.check_link(link)?,
+                Some(JournalFrame::Layout(_)) => appended.has_layouts = true,
+                Some(JournalFrame::Rows(rows)) => (self.sequence, self.received) = (rows.sequence, rows.received),
                 Some(_) => {}
                 None => {
                     return Err(damaged(
@@ -249,7 +250,7 @@ impl FollowedJournal {
     }
 
     /// The file before has to be the one that the leader's next file was written behind.
-    fn check_link(&self, link: Link) -> Result<()> {
+    fn check_link(&self, link: PreviousFile) -> Result<()> {
         let Some(before) = self.before.filter(|before| before.number == link.number) else { return Ok(()) };
         if (before.bytes, before.crc) == (link.bytes, link.crc) || self.is_lossy(link.number) {
             return Ok(());

@@ -32,12 +32,12 @@ use crate::error::Result;
 use crate::journal::Catalog;
 
 pub(crate) use acks::Replicas;
-pub use acks::{FollowerSeen, ReplicationStatus};
+pub use acks::{FollowerView, ReplicationStatus};
 pub use copy::Replica;
 pub use follower::{Follower, FollowerSettings, FollowerStatus};
 pub use part::{JournalPart, PartKind};
 pub use promote::{Role, promote, role};
-pub use state::{Fork, State};
+pub use state::{EpochEnd, State};
 pub(crate) use state::{NAME as STATE_FILE, ReplicaState};
 
 /// A place in a journal.
@@ -51,7 +51,7 @@ pub struct Position {
 
 /// The follower that sends a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asker {
+pub struct FollowerIdentity {
     /// The follower's own name, by which the leader tells followers apart.
     pub follower: String,
     /// Identity of the database that it follows; empty for one that is still to become a copy.
@@ -94,7 +94,7 @@ pub struct LeaderState {
     /// What its journal has to have, with losses that a start has told.
     pub(crate) catalog: Catalog,
     /// Where earlier epochs ended.
-    pub(crate) forks: Vec<Fork>,
+    pub(crate) forks: Vec<EpochEnd>,
     /// Whether the asker's journal is a beginning of this one, as far as its end can still be compared.
     pub(crate) is_beginning: bool,
 }
@@ -106,19 +106,19 @@ pub trait Leader: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`Error::Fenced`](crate::Error::Fenced) if the asker knows of a higher epoch, or the leader does; [`Error::Leader`](crate::Error::Leader) if it
     /// can't be asked.
-    fn state(&self, asker: &Asker) -> Result<LeaderState>;
+    fn state(&self, asker: &FollowerIdentity) -> Result<LeaderState>;
 
     /// What the leader's journal has behind a place, all before which is on the asker's disk. Waits a little if there is nothing.
     ///
     /// # Errors
     /// As [`Leader::state`].
-    fn journal(&self, asker: &Asker, after: Position, bytes_max: usize) -> Result<JournalPart>;
+    fn journal(&self, asker: &FollowerIdentity, after: Position, bytes_max: usize) -> Result<JournalPart>;
 
     /// Bytes of a table's file behind an offset, at least one if the file is longer.
     ///
     /// # Errors
     /// As [`Leader::state`]; those of the store for a file that there isn't any more.
-    fn file(&self, asker: &Asker, path: &str, offset: u64, bytes_max: usize) -> Result<Vec<u8>>;
+    fn file(&self, asker: &FollowerIdentity, path: &str, offset: u64, bytes_max: usize) -> Result<Vec<u8>>;
 
     /// Requests under way end soon, with an error, and so do later ones.
     fn cancel(&self) {}

@@ -8,7 +8,7 @@ use splay_store::{Database, ReplicaWriter};
 
 use super::exchange::finish_exchange;
 use super::journal::FollowedJournal;
-use super::state::Fork;
+use super::state::EpochEnd;
 use super::{Position, Replica, ReplicaState};
 use crate::capture::take_lock;
 use crate::error::{Error, Result};
@@ -86,8 +86,8 @@ fn raise(
 }
 
 /// Where the journal and the tables are.
-fn fork(database: &Database, storage: &dyn Storage, epoch: u64) -> Result<Fork> {
-    let mut fork = Fork { epoch, ..Fork::default() };
+fn fork(database: &Database, storage: &dyn Storage, epoch: u64) -> Result<EpochEnd> {
+    let mut fork = EpochEnd { epoch, ..EpochEnd::default() };
     if let Some(number) = journal::numbers(storage)?.last().copied()
         && let Some(copied) = journal::copy(storage, number, true)?
     {

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use splay_store::storage::Storage;
 
-use super::{Asker, JournalEnd, JournalPart, Leader, LeaderState, PartKind, Position, ReplicaState, ReplicationStatus};
+use super::{
+    FollowerIdentity, JournalEnd, JournalPart, Leader, LeaderState, PartKind, Position, ReplicaState, ReplicationStatus,
+};
 use crate::capture::Capture;
 use crate::error::{Error, Result};
 use crate::journal::{self, Catalog};
@@ -40,11 +42,11 @@ impl Capture {
 
     /// As whom the leader before is told that this copy was promoted, until it has heard.
     #[must_use]
-    pub fn successor(&self) -> Option<Asker> {
+    pub fn successor(&self) -> Option<FollowerIdentity> {
         let replica_state = self.replica();
         let state =
             replica_state.as_ref().filter(|state| state.leader.is_some() && !state.is_told && state.epoch > 1)?;
-        Some(Asker { database: state.database.clone(), epoch: state.epoch, ..Asker::default() })
+        Some(FollowerIdentity { database: state.database.clone(), epoch: state.epoch, ..FollowerIdentity::default() })
     }
 
     /// The leader before has heard.
@@ -59,7 +61,7 @@ impl Capture {
     }
 
     /// Says who this database is to an asker who may know of it, and hears from it which epoch there is.
-    fn answer(&self, asker: &Asker) -> Result<ReplicaState> {
+    fn answer(&self, asker: &FollowerIdentity) -> Result<ReplicaState> {
         let mut replica_state = self.replica();
         let mut state = match replica_state.as_ref() {
             Some(state) => state.clone(),
@@ -90,7 +92,7 @@ impl Capture {
     }
 
     /// A part of the journal, with a time to wait.
-    fn part(&self, asker: &Asker, after: Position, bytes_max: usize, wait: Duration) -> Result<JournalPart> {
+    fn part(&self, asker: &FollowerIdentity, after: Position, bytes_max: usize, wait: Duration) -> Result<JournalPart> {
         let state = self.answer(asker)?;
         let replicas = &self.shared.replicas;
         // A copy that isn't whole yet asks without a name: it confirms nothing.
@@ -149,7 +151,7 @@ fn read(storage: &dyn Storage, after: Position, end: Position, bytes_max: usize)
 }
 
 impl Leader for Capture {
-    fn state(&self, asker: &Asker) -> Result<LeaderState> {
+    fn state(&self, asker: &FollowerIdentity) -> Result<LeaderState> {
         let state = self.answer(asker)?;
         let (database, storage) = (&self.shared.database, self.shared.database.raw_storage());
         let heads = self.shared.replicas.heads(database)?;
@@ -158,8 +160,8 @@ impl Leader for Capture {
         // Behind the commits: what these name is in the journal up to there.
         let durable = self.shared.replicas.durable();
         let catalog = match Catalog::load(storage.as_ref())? {
-            journal::Stored::Sound(catalog) => catalog,
-            journal::Stored::Absent | journal::Stored::Damaged => Catalog::default(),
+            journal::CatalogContent::Sound(catalog) => catalog,
+            journal::CatalogContent::Absent | journal::CatalogContent::Damaged => Catalog::default(),
         };
         let oldest = journal::numbers(storage.as_ref())?.first().copied().unwrap_or(durable.file);
         Ok(LeaderState {
@@ -177,11 +179,11 @@ impl Leader for Capture {
         })
     }
 
-    fn journal(&self, asker: &Asker, after: Position, bytes_max: usize) -> Result<JournalPart> {
+    fn journal(&self, asker: &FollowerIdentity, after: Position, bytes_max: usize) -> Result<JournalPart> {
         self.part(asker, after, bytes_max, WAIT)
     }
 
-    fn file(&self, asker: &Asker, path: &str, offset: u64, bytes_max: usize) -> Result<Vec<u8>> {
+    fn file(&self, asker: &FollowerIdentity, path: &str, offset: u64, bytes_max: usize) -> Result<Vec<u8>> {
         self.answer(asker)?;
         Ok(self.shared.database.read_for_follower(path, offset, bytes_max.min(BYTES_MAX))?)
     }

@@ -25,7 +25,7 @@ const FORKS_MAX: usize = 100;
 
 /// Where an epoch ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fork {
+pub struct EpochEnd {
     /// The epoch that began there.
     pub epoch: u64,
     /// Where the journal ended.
@@ -67,10 +67,10 @@ pub struct State {
     pub exchange: Vec<u64>,
     /// Where its journal has to be cut off before it goes on.
     #[serde(default)]
-    pub cut: Option<Fork>,
+    pub cut: Option<EpochEnd>,
     /// Where earlier epochs ended, oldest first.
     #[serde(default)]
-    pub forks: Vec<Fork>,
+    pub forks: Vec<EpochEnd>,
 }
 
 /// The crate's name for it.
@@ -112,7 +112,7 @@ impl State {
         State { database: random(), follower: random(), epoch: 1, is_whole: true, ..State::default() }
     }
 
-    pub(crate) fn note_fork(&mut self, fork: Fork) {
+    pub(crate) fn note_fork(&mut self, fork: EpochEnd) {
         self.forks.push(fork);
         let more = self.forks.len().saturating_sub(FORKS_MAX);
         self.forks.drain(..more);

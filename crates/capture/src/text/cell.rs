@@ -10,7 +10,7 @@ use splay_store::ColumnType;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Cell<'a> {
+pub(super) enum TextCell<'a> {
     Null,
     Bool(bool),
     Int(i64),
@@ -71,18 +71,18 @@ impl TimeUnit {
 ///
 /// # Errors
 /// What the text isn't.
-pub(super) fn of_text<'a>(text: Cow<'a, str>, held: &ColumnType, unit: TimeUnit) -> Result<Cell<'a>, String> {
+pub(super) fn of_text<'a>(text: Cow<'a, str>, held: &ColumnType, unit: TimeUnit) -> Result<TextCell<'a>, String> {
     let isnt = || format!("{:?} is no {held}", shown(&text));
     let whole = |least: i64, greatest: i64| {
         let number = text.parse().ok().filter(|number| (least..=greatest).contains(number));
-        number.map(Cell::Int).ok_or_else(isnt)
+        number.map(TextCell::Int).ok_or_else(isnt)
     };
     let positive =
-        |greatest: u64| text.parse().ok().filter(|number| *number <= greatest).map(Cell::UInt).ok_or_else(isnt);
+        |greatest: u64| text.parse().ok().filter(|number| *number <= greatest).map(TextCell::UInt).ok_or_else(isnt);
     match held {
         ColumnType::Bool => match &*text {
-            "true" | "True" | "TRUE" | "t" | "1" => Ok(Cell::Bool(true)),
-            "false" | "False" | "FALSE" | "f" | "0" => Ok(Cell::Bool(false)),
+            "true" | "True" | "TRUE" | "t" | "1" => Ok(TextCell::Bool(true)),
+            "false" | "False" | "FALSE" | "f" | "0" => Ok(TextCell::Bool(false)),
             _ => Err(isnt()),
         },
         ColumnType::Int8 => whole(i8::MIN.into(), i8::MAX.into()),
@@ -93,15 +93,15 @@ pub(super) fn of_text<'a>(text: Cow<'a, str>, held: &ColumnType, unit: TimeUnit)
         ColumnType::UInt16 => positive(u16::MAX.into()),
         ColumnType::UInt32 => positive(u32::MAX.into()),
         ColumnType::UInt64 => positive(u64::MAX),
-        ColumnType::Float32 => text.parse::<f32>().map(|number| Cell::Float(number.into())).map_err(|_| isnt()),
-        ColumnType::Float64 => fast_float2::parse(text.as_bytes()).map(Cell::Float).map_err(|_| isnt()),
+        ColumnType::Float32 => text.parse::<f32>().map(|number| TextCell::Float(number.into())).map_err(|_| isnt()),
+        ColumnType::Float64 => fast_float2::parse(text.as_bytes()).map(TextCell::Float).map_err(|_| isnt()),
         ColumnType::Decimal { precision, scale } => {
-            decimal(&text, *precision, *scale).map(Cell::Decimal).ok_or_else(isnt)
+            decimal(&text, *precision, *scale).map(TextCell::Decimal).ok_or_else(isnt)
         }
-        ColumnType::Date => Date32Type::parse(&text).map(|days| Cell::Int(days.into())).ok_or_else(isnt),
-        ColumnType::Time => Time64NanosecondType::parse(&text).map(Cell::Int).ok_or_else(isnt),
-        ColumnType::Timestamp => instant(&text, unit).map(Cell::Int).ok_or_else(isnt),
-        ColumnType::Symbol | ColumnType::Text => Ok(Cell::Text(text)),
+        ColumnType::Date => Date32Type::parse(&text).map(|days| TextCell::Int(days.into())).ok_or_else(isnt),
+        ColumnType::Time => Time64NanosecondType::parse(&text).map(TextCell::Int).ok_or_else(isnt),
+        ColumnType::Timestamp => instant(&text, unit).map(TextCell::Int).ok_or_else(isnt),
+        ColumnType::Symbol | ColumnType::Text => Ok(TextCell::Text(text)),
         ColumnType::Levels { size } => {
             let items: Vec<Option<f64>> = serde_json::from_str(&text).map_err(|_| isnt())?;
             levels(items, *size)
@@ -110,13 +110,13 @@ pub(super) fn of_text<'a>(text: Cow<'a, str>, held: &ColumnType, unit: TimeUnit)
 }
 
 /// Levels of a row; fewer than the column has are filled up with nulls.
-pub(super) fn levels(mut items: Vec<Option<f64>>, size: i32) -> Result<Cell<'static>, String> {
+pub(super) fn levels(mut items: Vec<Option<f64>>, size: i32) -> Result<TextCell<'static>, String> {
     let size = usize::try_from(size).unwrap_or(0);
     if items.len() > size {
         return Err(format!("{} levels are more than {size}", items.len()));
     }
     items.resize(size, None);
-    Ok(Cell::Levels(items))
+    Ok(TextCell::Levels(items))
 }
 
 /// An instant in nanoseconds: a number in the unit, or a date and time, in UTC unless it says otherwise.

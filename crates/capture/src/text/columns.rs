@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Int32Type};
 use arrow::error::ArrowError;
 use splay_store::ColumnType;
 
-use super::cell::Cell;
+use super::cell::TextCell;
 
 /// A column. What is narrower than 64 bits is gathered wide, and was checked to fit.
 pub(super) enum Column {
@@ -50,16 +50,16 @@ impl Column {
     }
 
     /// Appends a value, which was made for a column of this type.
-    pub(super) fn push(&mut self, cell: &Cell<'_>) {
+    pub(super) fn push(&mut self, cell: &TextCell<'_>) {
         match (self, cell) {
-            (Column::Bool(column), Cell::Bool(value)) => column.append_value(*value),
-            (Column::Int(column), Cell::Int(value)) => column.append_value(*value),
-            (Column::UInt(column), Cell::UInt(value)) => column.append_value(*value),
-            (Column::Float(column), Cell::Float(value)) => column.append_value(*value),
-            (Column::Decimal(column), Cell::Decimal(value)) => column.append_value(*value),
-            (Column::Text(column), Cell::Text(value)) => column.append_value(value),
-            (Column::Symbol(column), Cell::Text(value)) => column.append_value(value),
-            (Column::Levels(column, _), Cell::Levels(items)) => {
+            (Column::Bool(column), TextCell::Bool(value)) => column.append_value(*value),
+            (Column::Int(column), TextCell::Int(value)) => column.append_value(*value),
+            (Column::UInt(column), TextCell::UInt(value)) => column.append_value(*value),
+            (Column::Float(column), TextCell::Float(value)) => column.append_value(*value),
+            (Column::Decimal(column), TextCell::Decimal(value)) => column.append_value(*value),
+            (Column::Text(column), TextCell::Text(value)) => column.append_value(value),
+            (Column::Symbol(column), TextCell::Text(value)) => column.append_value(value),
+            (Column::Levels(column, _), TextCell::Levels(items)) => {
                 items.iter().for_each(|item| column.values().append_option(*item));
                 column.append(true);
             }

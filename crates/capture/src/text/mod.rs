@@ -23,7 +23,7 @@ use serde_json::Value;
 use splay_store::{ColumnSpec, TableSpec};
 
 pub use cell::TimeUnit;
-use cell::{Cell, levels, of_text};
+use cell::{TextCell, levels, of_text};
 use columns::Column;
 
 /// Bytes of a refused line that an error keeps.
@@ -206,7 +206,7 @@ impl TextDecoder {
         if lines.saturating_mul(self.columns.len()) > CELLS_MAX {
             return Err(TextFault::TooMany { lines, columns: self.columns.len() });
         }
-        let mut grown = Grown::new(self);
+        let mut grown = GrowingRows::new(self);
         let (mut refused, mut errors) = (0, Vec::new());
         for (number, line) in (first_line..).zip(block.split(|byte| *byte == b'\n').take(lines)) {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -225,7 +225,7 @@ impl TextDecoder {
         Ok(TextRows { rows, last_line: first_line.saturating_add(lines as u64).saturating_sub(1), refused, errors })
     }
 
-    fn line(&self, line: &[u8], grown: &mut Grown<'_>) -> Result<(), String> {
+    fn line(&self, line: &[u8], grown: &mut GrowingRows<'_>) -> Result<(), String> {
         if line.len() > self.settings.line_bytes_max {
             return Err(format!("it is longer than {} bytes", self.settings.line_bytes_max));
         }
@@ -238,7 +238,7 @@ impl TextDecoder {
         if let Some(twice) = cells.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(TextFault::Twice { column: self.columns[twice[0].0].name.clone() }.to_string());
         }
-        let has_time = cells.iter().any(|(place, cell)| *place == self.time && *cell != Cell::Null);
+        let has_time = cells.iter().any(|(place, cell)| *place == self.time && *cell != TextCell::Null);
         if !has_time {
             return Err(format!("it has no {}", self.columns[self.time].name));
         }
@@ -246,21 +246,21 @@ impl TextDecoder {
         Ok(())
     }
 
-    fn csv<'a>(&self, line: &'a str) -> Result<Vec<(usize, Cell<'a>)>, String> {
+    fn csv<'a>(&self, line: &'a str) -> Result<Vec<(usize, TextCell<'a>)>, String> {
         let fields = csv::fields(line)?;
         if fields.len() != self.fields.len() {
             return Err(format!("it has {} fields, not {}", fields.len(), self.fields.len()));
         }
-        let cell = |(place, field): (&usize, csv::Field<'a>)| -> Result<(usize, Cell<'a>), String> {
+        let cell = |(place, field): (&usize, csv::Field<'a>)| -> Result<(usize, TextCell<'a>), String> {
             if field.text.is_empty() && !field.is_quoted {
-                return Ok((*place, Cell::Null));
+                return Ok((*place, TextCell::Null));
             }
             Ok((*place, self.of_text(*place, field.text)?))
         };
         self.fields.iter().zip(fields).map(cell).collect()
     }
 
-    fn object(&self, line: &str) -> Result<Vec<(usize, Cell<'static>)>, String> {
+    fn object(&self, line: &str) -> Result<Vec<(usize, TextCell<'static>)>, String> {
         let object: serde_json::Map<String, Value> =
             serde_json::from_str(line).map_err(|error| format!("it is no object of JSON: {error}"))?;
         let mut cells = Vec::with_capacity(object.len());
@@ -276,21 +276,21 @@ impl TextDecoder {
         Ok(cells)
     }
 
-    fn of_text<'a>(&self, place: usize, text: Cow<'a, str>) -> Result<Cell<'a>, String> {
+    fn of_text<'a>(&self, place: usize, text: Cow<'a, str>) -> Result<TextCell<'a>, String> {
         let column = &self.columns[place];
         of_text(text, &column.column_type, self.settings.time_unit)
             .map_err(|reason| format!("{}: {reason}", column.name))
     }
 
-    fn of_value(&self, place: usize, value: Value) -> Result<Cell<'static>, String> {
+    fn of_value(&self, place: usize, value: Value) -> Result<TextCell<'static>, String> {
         let column = &self.columns[place];
         let isnt = |what: &str| format!("{}: {what} is no {}", column.name, column.column_type);
         match value {
-            Value::Null => Ok(Cell::Null),
+            Value::Null => Ok(TextCell::Null),
             Value::String(text) => self.of_text(place, Cow::Owned(text)),
             // As it is written, so that each type reads it by its own rules.
             Value::Number(number) => self.of_text(place, Cow::Owned(number.to_string())),
-            Value::Bool(value) if column.column_type == splay_store::ColumnType::Bool => Ok(Cell::Bool(value)),
+            Value::Bool(value) if column.column_type == splay_store::ColumnType::Bool => Ok(TextCell::Bool(value)),
             Value::Bool(_) => Err(isnt("a boolean")),
             Value::Array(items) => match column.column_type {
                 splay_store::ColumnType::Levels { size } => {
@@ -311,7 +311,7 @@ impl TextDecoder {
 }
 
 /// Rows that grow.
-struct Grown<'a> {
+struct GrowingRows<'a> {
     specs: &'a [ColumnSpec],
     time: usize,
     /// Columns that occurred, as long as the rows.
@@ -319,10 +319,10 @@ struct Grown<'a> {
     rows: usize,
 }
 
-impl<'a> Grown<'a> {
-    fn new(decoder: &'a TextDecoder) -> Grown<'a> {
+impl<'a> GrowingRows<'a> {
+    fn new(decoder: &'a TextDecoder) -> GrowingRows<'a> {
         let columns = decoder.columns.iter().map(|_| None).collect();
-        let mut grown = Grown { specs: &decoder.columns, time: decoder.time, columns, rows: 0 };
+        let mut grown = GrowingRows { specs: &decoder.columns, time: decoder.time, columns, rows: 0 };
         for place in decoder.fields.iter().chain([&decoder.time]) {
             grown.column(*place);
         }
@@ -334,13 +334,13 @@ impl<'a> Grown<'a> {
         let (rows, held) = (self.rows, &self.specs[place].column_type);
         self.columns[place].get_or_insert_with(|| {
             let mut column = Column::new(held);
-            (0..rows).for_each(|_| column.push(&Cell::Null));
+            (0..rows).for_each(|_| column.push(&TextCell::Null));
             column
         })
     }
 
     /// Appends a row, whose cells are in the order of the columns.
-    fn push(&mut self, cells: &[(usize, Cell<'_>)]) {
+    fn push(&mut self, cells: &[(usize, TextCell<'_>)]) {
         for (place, _) in cells {
             self.column(*place);
         }
@@ -349,7 +349,7 @@ impl<'a> Grown<'a> {
             let Some(column) = column else { continue };
             match cells.next_if(|(of, _)| *of == place) {
                 Some((_, cell)) => column.push(cell),
-                None => column.push(&Cell::Null),
+                None => column.push(&TextCell::Null),
             }
         }
         self.rows += 1;

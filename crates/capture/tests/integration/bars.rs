@@ -9,8 +9,8 @@ use arrow::datatypes::{Float64Type, Int32Type, Int64Type, TimestampNanosecondTyp
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use splay_capture::{
-    Append, Bars, BarsRequest, Capture, Error, From, Pace, Replay, ReplayRequest, ReplayView, SlowPolicy, Speed,
-    StoredBarRows, SubscribeRequest, Subscriber, Update, UpdateKind,
+    Append, Bars, BarsRequest, Capture, Error, Pace, Replay, ReplayRequest, ReplaySpeed, ReplayView, SlowPolicy,
+    StoredBarRows, SubscribeRequest, Subscriber, SubscriptionStart, Update, UpdateKind,
 };
 use splay_store::{ColumnSpec, ColumnType, Database, Dates, TableSpec};
 
@@ -150,13 +150,13 @@ struct Following {
 }
 
 impl Following {
-    fn new(capture: &Capture, every: i64, from: From, slow: SlowPolicy) -> Following {
+    fn new(capture: &Capture, every: i64, from: SubscriptionStart, slow: SlowPolicy) -> Following {
         let spec = capture.spec("trade").unwrap().unwrap();
         let columns = Some(request(every).columns(&spec));
-        let tells = from == From::Snapshot;
+        let tells = from == SubscriptionStart::Snapshot;
         let request_rows = SubscribeRequest {
             columns,
-            from: From::Snapshot,
+            from: SubscriptionStart::Snapshot,
             queue_bytes_max: 1,
             slow,
             ..SubscribeRequest::new("trade")
@@ -192,7 +192,7 @@ fn history(seed: u64) {
     let database = Database::open_or_create(folder.path()).unwrap();
     let (capture, _) = Capture::open_with(database, settings(), TestClock::at(START + 400 * DAY)).unwrap();
     let mut trades: Vec<Trade> = Vec::new();
-    let mut followers: Vec<(Following, usize, From, SlowPolicy)> = Vec::new();
+    let mut followers: Vec<(Following, usize, SubscriptionStart, SlowPolicy)> = Vec::new();
     let mut now = START + random.random_range(0..DAY);
     for _ in 0..random.random_range(5..40) {
         let first = trades.len();
@@ -214,7 +214,8 @@ fn history(seed: u64) {
         match random.random_range(0..6) {
             0 => drop(capture.write_down(None).unwrap()),
             1 if followers.len() < 4 => {
-                let from = [From::Snapshot, From::Snapshot, From::Now][random.random_range(0..3)];
+                let from = [SubscriptionStart::Snapshot, SubscriptionStart::Snapshot, SubscriptionStart::Now]
+                    [random.random_range(0..3)];
                 let slow = [SlowPolicy::Snapshot, SlowPolicy::CatchUp][random.random_range(0..2)];
                 followers.push((Following::new(&capture, every, from, slow), trades.len(), from, slow));
             }
@@ -242,7 +243,8 @@ fn history(seed: u64) {
         let mut dates = Dates::new(zone.parse().unwrap());
         let newest = trades[..*began].iter().map(|trade| dates.of(trade.time)).max();
         for (number, trade) in trades.iter().enumerate() {
-            let is_due = number >= *began || (*from == From::Snapshot && Some(dates.of(trade.time)) == newest);
+            let is_due =
+                number >= *began || (*from == SubscriptionStart::Snapshot && Some(dates.of(trade.time)) == newest);
             let key = (trade.symbol.map(str::to_owned), trade.time.div_euclid(every) * every);
             assert!(!is_due || seen.contains_key(&key), "seed {seed}: {key:?} is missing");
         }
@@ -261,7 +263,7 @@ fn only_bars_that_changed_are_told_and_final_ones_say_so() {
     let (capture, _) = Capture::open_with(database, settings(), TestClock::at(START + DAY)).unwrap();
     let minute = 60 * SECOND;
     send(&capture, "UTC", &[trade("A", START, 1.0, 1), trade("B", START + 1, 2.0, 1)]);
-    let mut following = Following::new(&capture, minute, From::Snapshot, SlowPolicy::CatchUp);
+    let mut following = Following::new(&capture, minute, SubscriptionStart::Snapshot, SlowPolicy::CatchUp);
     following.go_on();
     let key = |symbol: &str, bucket: i64| (Some(symbol.to_owned()), START + bucket * minute);
     assert_eq!(following.seen.bars.len(), 2);
@@ -317,9 +319,9 @@ fn bars_of_a_replay_end_with_it() {
     let trades: Vec<Trade> =
         (0..500).map(|i| trade(["A", "B"][i as usize % 2], START + i * SECOND, (i % 7) as f64, i)).collect();
     send(&capture, "UTC", &trades);
-    let asked = ReplayRequest { speed: Speed::Max, ..ReplayRequest::new(vec!["trade".to_owned()], "2024-03-10") };
+    let asked = ReplayRequest { speed: ReplaySpeed::Max, ..ReplayRequest::new(vec!["trade".to_owned()], "2024-03-10") };
     let columns = Some(request(60 * SECOND).columns(&spec("UTC")));
-    let view = ReplayView { tables: None, symbols: None, columns, from: From::Snapshot };
+    let view = ReplayView { tables: None, symbols: None, columns, from: SubscriptionStart::Snapshot };
     let pace = Pace::new(TestClock::at(0));
     let mut replay = Replay::begin(capture.database(), &asked, &view, pace).unwrap();
     let mut bars = Bars::new(&spec("UTC"), request(60 * SECOND), None, true).unwrap();

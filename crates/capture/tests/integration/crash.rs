@@ -10,7 +10,8 @@ use arrow::datatypes::Schema;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use splay_capture::{
-    AckClass, Append, Capture, CaptureSettings, Error, FollowSettings, From, Producer, Result, SubscribeRequest, follow,
+    AckClass, Append, Capture, CaptureSettings, Error, FollowSettings, Producer, Result, SubscribeRequest,
+    SubscriptionStart, follow,
 };
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{Database, Settings};
@@ -492,10 +493,10 @@ fn a_subscriber_that_saw_what_a_power_cut_took_misses_nothing_afterwards() {
         let (rows, ack) = (batch(&rows_of(number)), Some(ack));
         capture.append(Append { spec: Some(spec("UTC")), ack, ..Append::new("trade", rows) }).unwrap()
     };
-    let request = |from: From| SubscribeRequest { from, ..SubscribeRequest::new("trade") };
+    let request = |from: SubscriptionStart| SubscribeRequest { from, ..SubscribeRequest::new("trade") };
     let capture = open(&storage);
     send(&capture, 0, AckClass::Disk);
-    let mut subscriber = capture.subscribe(request(From::Now)).unwrap();
+    let mut subscriber = capture.subscribe(request(SubscriptionStart::Now)).unwrap();
     for number in 1..4 {
         send(&capture, number, AckClass::Process);
     }
@@ -508,7 +509,7 @@ fn a_subscriber_that_saw_what_a_power_cut_took_misses_nothing_afterwards() {
     let capture = open(&crashed);
     assert_eq!(all(capture.database()).len() as i64, ROWS, "what wasn't synced is gone");
     let numbers: Vec<u64> = (4..6).map(|number| send(&capture, number, AckClass::Process).sequence).collect();
-    let mut subscriber = capture.subscribe(request(From::After(last))).unwrap();
+    let mut subscriber = capture.subscribe(request(SubscriptionStart::After(last))).unwrap();
     let seen: Vec<u64> = (0..2).map(|_| subscriber.next(Duration::from_secs(60)).unwrap().unwrap().sequence).collect();
     assert_eq!(seen, numbers, "{last}");
     capture.close().unwrap();

@@ -14,7 +14,7 @@ fn named(name: &str) -> TableSpec {
     TableSpec { name: name.to_owned(), ..spec("UTC") }
 }
 
-fn open(folder: &Path) -> (Capture, splay_capture::Recovered) {
+fn open(folder: &Path) -> (Capture, splay_capture::RecoveryStatus) {
     let settings = CaptureSettings { journal_keep_bytes: 0, late_s: 1, ..settings() };
     let database = Database::open_or_create(folder).unwrap();
     Capture::open_with(database, settings, TestClock::at(START + 100 * SECOND)).unwrap()

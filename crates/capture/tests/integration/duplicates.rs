@@ -10,7 +10,8 @@ use arrow::datatypes::Int64Type;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use splay_capture::{
-    AckClass, Append, Capture, CaptureSettings, DedupeSettings, Error, From, Producer, Result, SubscribeRequest,
+    AckClass, Append, Capture, CaptureSettings, DedupeSettings, Error, Producer, Result, SubscribeRequest,
+    SubscriptionStart,
 };
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{Bounds, CompactOptions, Database, Dates, LoadOptions, Removal, Selection, Settings};
@@ -401,7 +402,7 @@ fn subscribers_and_readers_see_only_what_stays() {
     for part in [&rows[..3], &rows[..2], &rows[1..5]] {
         send(&capture, part);
     }
-    let after = SubscribeRequest { from: From::After(1), ..SubscribeRequest::new("trade") };
+    let after = SubscribeRequest { from: SubscriptionStart::After(1), ..SubscribeRequest::new("trade") };
     let mut from_journal = capture.subscribe(after).unwrap();
     for subscriber in [&mut now, &mut from_journal] {
         let mut seen = Vec::new();

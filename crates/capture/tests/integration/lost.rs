@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampNanosecondArray};
 use splay_capture::{
-    AckClass, Append, Capture, CaptureSettings, Error, FollowSettings, From, JournalLoss, JournalReport, LeftOut,
-    LossKind, Producer, Recovered, SubscribeRequest, back_up, follow,
+    AckClass, Append, Capture, CaptureSettings, Error, FollowSettings, JournalLoss, JournalReport, LossKind, Producer,
+    RecoveryStatus, SkippedBatch, SubscribeRequest, SubscriptionStart, back_up, follow,
 };
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{Backup, Database};
@@ -20,7 +20,7 @@ use crate::rows::{SECOND, START, TestClock, all, batch, row, settings, spec};
 /// Batches of a test, each of one row, whose number is its own.
 const BATCHES: i64 = 24;
 
-fn open(folder: &Path, segment_bytes: u64) -> (Capture, Recovered) {
+fn open(folder: &Path, segment_bytes: u64) -> (Capture, RecoveryStatus) {
     let settings = CaptureSettings { journal_segment_bytes: segment_bytes, ..settings() };
     let database = Database::open_or_create(folder).unwrap();
     Capture::open_with(database, settings, TestClock::at(START + 100 * SECOND)).unwrap()
@@ -67,7 +67,7 @@ fn killed(to: &Path, segment_bytes: u64) {
     let temporary = tempfile::tempdir().unwrap();
     let folder = temporary.path().join("db");
     let (capture, recovered) = open(&folder, segment_bytes);
-    assert_eq!(recovered, Recovered::default());
+    assert_eq!(recovered, RecoveryStatus::default());
     send_all(&capture, 0..BATCHES);
     copy_all(&folder, to);
     capture.close().unwrap();
@@ -411,7 +411,7 @@ fn who_catches_up_over_a_loss_is_told_of_it() {
     std::fs::write(&file, bytes).unwrap();
     let (capture, _) = open(&folder, 1 << 20);
     let behind = |after: u64| {
-        let request = SubscribeRequest { from: From::After(after), ..SubscribeRequest::new("trade") };
+        let request = SubscribeRequest { from: SubscriptionStart::After(after), ..SubscribeRequest::new("trade") };
         let mut subscriber = capture.subscribe(request)?;
         let mut seen = Vec::new();
         while seen.last() != Some(&(BATCHES as u64)) {
@@ -431,7 +431,7 @@ fn who_catches_up_over_a_loss_is_told_of_it() {
     std::fs::remove_file(&journal_files(&folder)[1]).unwrap();
     let (capture, _) = open(&folder, 900);
     let behind = |after: u64| {
-        let request = SubscribeRequest { from: From::After(after), ..SubscribeRequest::new("trade") };
+        let request = SubscribeRequest { from: SubscriptionStart::After(after), ..SubscribeRequest::new("trade") };
         capture.subscribe(request)?.next(std::time::Duration::from_secs(60))
     };
     let (last, first) = (report.files[0].last_sequence, report.files[2].first_sequence);
@@ -501,7 +501,7 @@ fn what_was_set_aside_is_stored_once_however_often() {
     assert!(send_to_some(&capture, 5).duplicate && send_to_some(&capture, 11).duplicate);
     capture.write_down(None).unwrap();
     let written = capture.store_set_aside(&aside).unwrap().left_out;
-    assert!(written.iter().all(|why| matches!(why, LeftOut::Written { .. })), "{written:?}");
+    assert!(written.iter().all(|why| matches!(why, SkippedBatch::Written { .. })), "{written:?}");
     assert_eq!(ids(&capture), without_it);
     capture.close().unwrap();
 }
@@ -513,7 +513,7 @@ fn what_stands_behind_a_producers_missing_number_is_left_out() {
     let (capture, aside) = torn_at(temporary.path(), 5);
     let done = capture.store_set_aside(&aside).unwrap();
     assert_eq!((done.stored, done.known), (3, 0), "those without a producer");
-    let number = |number| LeftOut::Number { producer: "feed".to_owned(), number, last: Some(2) };
+    let number = |number| SkippedBatch::Number { producer: "feed".to_owned(), number, last: Some(2) };
     assert_eq!(done.left_out, [number(4), number(5), number(6)]);
     for id in [5, 7, 9, 11] {
         assert!(!send_to_some(&capture, id).duplicate, "{id}");

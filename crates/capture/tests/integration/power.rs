@@ -122,7 +122,7 @@ impl History {
         tried
     }
 
-    fn open(&self, storage: &FaultStorage) -> Result<(splay_capture::Recovered, Capture)> {
+    fn open(&self, storage: &FaultStorage) -> Result<(splay_capture::RecoveryStatus, Capture)> {
         let database = Database::open_on(Arc::new(storage.clone()))?;
         let clock = Arc::clone(&self.clock);
         let (capture, recovered) = Capture::open_with(database, self.settings.clone(), clock)?;

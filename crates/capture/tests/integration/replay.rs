@@ -9,8 +9,8 @@ use arrow::datatypes::{Int32Type, Int64Type, TimestampNanosecondType};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use splay_capture::{
-    Append, Capture, CaptureSettings, Clock, Error, From, Pace, Replay, ReplayRequest, ReplaySource, ReplayView, Speed,
-    Update, UpdateKind,
+    Append, Capture, CaptureSettings, Clock, Error, Pace, Replay, ReplayRequest, ReplaySource, ReplaySpeed, ReplayView,
+    SubscriptionStart, Update, UpdateKind,
 };
 use splay_store::{CompactOptions, Database, TableSpec, Tier};
 
@@ -20,12 +20,12 @@ const DATE: &str = "2024-03-10";
 
 /// All of everything.
 fn whole() -> ReplayView {
-    ReplayView { tables: None, symbols: None, columns: None, from: From::Now }
+    ReplayView { tables: None, symbols: None, columns: None, from: SubscriptionStart::Now }
 }
 
 fn fast(tables: &[&str]) -> ReplayRequest {
     let tables = tables.iter().map(|table| (*table).to_owned()).collect();
-    ReplayRequest { speed: Speed::Max, ..ReplayRequest::new(tables, DATE) }
+    ReplayRequest { speed: ReplaySpeed::Max, ..ReplayRequest::new(tables, DATE) }
 }
 
 fn named(table: &str) -> TableSpec {
@@ -125,7 +125,7 @@ fn rows_come_in_order_of_time_whatever_files_they_are_in_and_cut_the_same_way() 
         assert_eq!(drain(&mut begin(capture.database(), &request, &whole())), given, "seed {seed}");
         // Behind any of them it goes on with the next.
         let after = given.len() as u64 / 3;
-        let view = ReplayView { from: From::After(after), ..whole() };
+        let view = ReplayView { from: SubscriptionStart::After(after), ..whole() };
         assert_eq!(drain(&mut begin(capture.database(), &request, &view)), given[after as usize..]);
         // One table of it has the numbers that it has among the others.
         let view = ReplayView { tables: Some(vec!["QUOTE".to_owned()]), ..whole() };
@@ -158,7 +158,7 @@ fn a_stretch_of_the_day_comes_with_what_was_before_it() {
     let (from, to) = (START + SECOND / 2, START + SECOND);
     for (low, high) in [("00:00:00.5", "00:00:01"), ("2024-03-10T00:00:00.5Z", "2024-03-09T19:00:01-05:00")] {
         let request = ReplayRequest { from: Some(low.to_owned()), to: Some(high.to_owned()), ..fast(&["trade"]) };
-        let view = ReplayView { from: From::Snapshot, ..whole() };
+        let view = ReplayView { from: SubscriptionStart::Snapshot, ..whole() };
         let mut replay = begin(capture.database(), &request, &view);
         let first = replay.next(Duration::ZERO).unwrap().unwrap();
         assert_eq!((first.kind, first.sequence), (UpdateKind::Snapshot { first: true, more: false }, 0));
@@ -176,7 +176,7 @@ fn a_stretch_of_the_day_comes_with_what_was_before_it() {
         assert_eq!(given, expected);
     }
     // A day begins with nothing.
-    let view = ReplayView { from: From::Snapshot, ..whole() };
+    let view = ReplayView { from: SubscriptionStart::Snapshot, ..whole() };
     let first = begin(capture.database(), &fast(&["trade"]), &view).next(Duration::ZERO).unwrap().unwrap();
     assert_eq!((first.kind, first.rows.num_rows()), (UpdateKind::Snapshot { first: true, more: false }, 0));
     capture.close().unwrap();
@@ -190,7 +190,7 @@ fn updates_come_when_they_are_due() {
     send(&capture, "trade", &[row("A", START, 0), row("B", START + 20 * SECOND, 1), row("A", START + 60 * SECOND, 2)]);
     let clock = TestClock::at(1_000);
     let pace = Pace::new(Arc::clone(&clock) as Arc<dyn Clock>);
-    let request = ReplayRequest { speed: Speed::Times(10.0), ..fast(&["trade"]) };
+    let request = ReplayRequest { speed: ReplaySpeed::Times(10.0), ..fast(&["trade"]) };
     let mut replay = Replay::begin(capture.database(), &request, &whole(), pace.clone()).unwrap();
     let next = |replay: &mut Replay| replay.next(Duration::ZERO).unwrap().map(|update| update.sequence);
     assert_eq!((next(&mut replay), next(&mut replay)), (Some(1), None));
@@ -205,7 +205,7 @@ fn updates_come_when_they_are_due() {
     clock.0.store(1_000 + 6 * SECOND, Ordering::SeqCst);
     assert_eq!((next(&mut replay), next(&mut late)), (Some(3), Some(3)));
     // One that is resumed goes on from there, without waiting for what it has.
-    let view = ReplayView { from: From::After(2), ..whole() };
+    let view = ReplayView { from: SubscriptionStart::After(2), ..whole() };
     let pace = Pace::new(Arc::clone(&clock) as Arc<dyn Clock>);
     let mut resumed = Replay::begin(capture.database(), &request, &view, pace).unwrap();
     assert_eq!(next(&mut resumed), Some(3));
@@ -232,7 +232,10 @@ fn a_recorded_replay_has_the_batches_as_they_came() {
     let given =
         |database: &Database, request: &ReplayRequest, view: &ReplayView| drain(&mut begin(database, request, view));
     assert_eq!(given(capture.database(), &request, &whole()), sent);
-    assert_eq!(given(capture.database(), &request, &ReplayView { from: From::After(41), ..whole() }), sent[41..]);
+    assert_eq!(
+        given(capture.database(), &request, &ReplayView { from: SubscriptionStart::After(41), ..whole() }),
+        sent[41..]
+    );
     // Write-downs change nothing of what was recorded.
     capture.write_down(None).unwrap();
     assert_eq!(given(capture.database(), &request, &whole()), sent);
@@ -251,7 +254,7 @@ fn a_recorded_replay_has_the_batches_as_they_came() {
     // At its own pace.
     let clock = TestClock::at(0);
     let pace = Pace::new(Arc::clone(&clock) as Arc<dyn Clock>);
-    let request = ReplayRequest { speed: Speed::Times(0.5), ..request };
+    let request = ReplayRequest { speed: ReplaySpeed::Times(0.5), ..request };
     let mut replay = Replay::begin(&other, &request, &whole(), pace).unwrap();
     let mut next = || replay.next(Duration::ZERO).unwrap().map(|update| update.sequence);
     assert_eq!((next(), next()), (Some(1), None));
@@ -283,8 +286,8 @@ fn what_cannot_be_replayed_is_said() {
         ReplayRequest { to: some("25:00"), ..fast(&["trade"]) },
         ReplayRequest { from: some("2300-01-01T00:00:00Z"), ..fast(&["trade"]) },
         ReplayRequest { batch_ns: 0, ..fast(&["trade"]) },
-        ReplayRequest { speed: Speed::Times(0.0), ..fast(&["trade"]) },
-        ReplayRequest { speed: Speed::Times(f64::NAN), ..fast(&["trade"]) },
+        ReplayRequest { speed: ReplaySpeed::Times(0.0), ..fast(&["trade"]) },
+        ReplayRequest { speed: ReplaySpeed::Times(f64::NAN), ..fast(&["trade"]) },
     ] {
         let error = refused(request.clone(), view.clone());
         assert!(matches!(error, Error::Rejected { .. }), "{request:?}: {error}");

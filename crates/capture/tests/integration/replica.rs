@@ -10,8 +10,8 @@ use std::time::Duration;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use splay_capture::{
-    AckClass, Append, Asker, Capture, CaptureSettings, Error, FollowSettings, Follower, FollowerSettings, JournalPart,
-    Leader, LeaderState, PartKind, Position, Replica, Result, promote,
+    AckClass, Append, Capture, CaptureSettings, Error, FollowSettings, Follower, FollowerIdentity, FollowerSettings,
+    JournalPart, Leader, LeaderState, PartKind, Position, Replica, Result, promote,
 };
 use splay_store::storage::Storage;
 use splay_store::storage::fault::FaultStorage;
@@ -50,11 +50,11 @@ impl Link {
 }
 
 impl Leader for Link {
-    fn state(&self, asker: &Asker) -> Result<LeaderState> {
+    fn state(&self, asker: &FollowerIdentity) -> Result<LeaderState> {
         self.pass(|| self.capture.state(asker))
     }
 
-    fn journal(&self, asker: &Asker, after: Position, bytes_max: usize) -> Result<JournalPart> {
+    fn journal(&self, asker: &FollowerIdentity, after: Position, bytes_max: usize) -> Result<JournalPart> {
         // In small parts, so that they end anywhere; nothing is waited for.
         self.pass(|| {
             let told = self.capture.journal(asker, after, 0)?;
@@ -63,7 +63,7 @@ impl Leader for Link {
         })
     }
 
-    fn file(&self, asker: &Asker, path: &str, offset: u64, bytes_max: usize) -> Result<Vec<u8>> {
+    fn file(&self, asker: &FollowerIdentity, path: &str, offset: u64, bytes_max: usize) -> Result<Vec<u8>> {
         self.pass(|| self.capture.file(asker, path, offset, bytes_max.min(5_000)))
     }
 }
@@ -223,8 +223,11 @@ fn rows_acknowledged_as_replica_are_there_after_any_power_cut_and_promotion() {
             }
         }
         // The old leader hears of it, refuses rows of any class, and does so after a start.
-        let hears =
-            Asker { database: promoted.state(&Asker::default()).unwrap().database, epoch: 2, ..Asker::default() };
+        let hears = FollowerIdentity {
+            database: promoted.state(&FollowerIdentity::default()).unwrap().database,
+            epoch: 2,
+            ..FollowerIdentity::default()
+        };
         assert!(matches!(leader.state(&hears), Err(Error::Fenced { epoch: 2 })));
         assert!(matches!(send(&leader, 5_000, AckClass::Memory), Err(Error::Fenced { epoch: 2 })));
         drop(leader.close());
@@ -238,7 +241,11 @@ fn without_a_follower_nothing_is_acknowledged_as_replica() {
     let (storage, leader) = new_leader();
     assert!(matches!(send(&leader, 0, AckClass::Replica), Err(Error::Unreplicated { .. })));
     assert_eq!(ids(leader.database()), Vec::<i64>::new(), "nothing of it was taken");
-    let hears = Asker { database: leader.state(&Asker::default()).unwrap().database, epoch: 9, ..Asker::default() };
+    let hears = FollowerIdentity {
+        database: leader.state(&FollowerIdentity::default()).unwrap().database,
+        epoch: 9,
+        ..FollowerIdentity::default()
+    };
     assert!(matches!(leader.state(&hears), Err(Error::Fenced { epoch: 9 })));
     leader.close().unwrap();
     let again = lead(&storage);

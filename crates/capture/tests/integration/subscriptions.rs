@@ -5,7 +5,7 @@ use std::time::Duration;
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use splay_capture::{
-    Append, Capture, CaptureSettings, Error, From, SlowPolicy, SubscribeRequest, Subscriber, UpdateKind,
+    Append, Capture, CaptureSettings, Error, SlowPolicy, SubscribeRequest, Subscriber, SubscriptionStart, UpdateKind,
 };
 use splay_store::Database;
 
@@ -45,7 +45,7 @@ fn a_snapshot_and_what_follows_have_every_row_once() {
     send(&capture, 0..10);
     capture.write_down(None).unwrap();
     send(&capture, 10..20);
-    let request = SubscribeRequest { from: From::Snapshot, ..SubscribeRequest::new("trade") };
+    let request = SubscribeRequest { from: SubscriptionStart::Snapshot, ..SubscribeRequest::new("trade") };
     let mut everything = capture.subscribe(request.clone()).unwrap();
     let symbols = Some(vec!["B".to_owned()]);
     let columns = Some(vec!["id".to_owned()]);
@@ -73,14 +73,14 @@ fn a_subscriber_goes_on_after_a_break_also_over_a_start() {
     send(&capture, 0..50);
     let (mut ids, last) = {
         let mut subscriber =
-            capture.subscribe(SubscribeRequest { from: From::After(0), ..SubscribeRequest::new("trade") });
+            capture.subscribe(SubscribeRequest { from: SubscriptionStart::After(0), ..SubscribeRequest::new("trade") });
         drain(subscriber.as_mut().unwrap())
     };
     send(&capture, 50..120);
     capture.close().unwrap();
     drop(capture);
     let capture = open(folder.path());
-    let request = SubscribeRequest { from: From::After(last), ..SubscribeRequest::new("trade") };
+    let request = SubscribeRequest { from: SubscriptionStart::After(last), ..SubscribeRequest::new("trade") };
     let mut subscriber = capture.subscribe(request).unwrap();
     send(&capture, 120..130);
     ids.extend(drain(&mut subscriber).0);
@@ -113,7 +113,7 @@ fn a_slow_subscriber_gets_what_it_asked_for_and_slows_nobody() {
     };
     let Error::Slow { after, .. } = error else { panic!("{error}") };
     // It goes on behind what it was given.
-    let request = SubscribeRequest { from: From::After(after), ..SubscribeRequest::new("trade") };
+    let request = SubscribeRequest { from: SubscriptionStart::After(after), ..SubscribeRequest::new("trade") };
     let rest = drain(&mut capture.subscribe(request).unwrap()).0;
     assert_eq!((given + rest.len(), rest.last()), (595, Some(&599)));
     capture.close().unwrap();
@@ -210,7 +210,7 @@ fn no_row_is_missed_by_who_subscribes_while_rows_come() {
     };
     let mut subscribers = Vec::new();
     while !sender.is_finished() {
-        let request = SubscribeRequest { from: From::Snapshot, ..SubscribeRequest::new("trade") };
+        let request = SubscribeRequest { from: SubscriptionStart::Snapshot, ..SubscribeRequest::new("trade") };
         subscribers.push(capture.subscribe(request).unwrap());
         // Few enough that publishing stays cheap.
         if subscribers.len() > 64 {

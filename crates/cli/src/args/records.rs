@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use splay_store::ByteSize;
-use splay_store::audit::Expected;
+use splay_store::audit::ExpectedRecord;
 
 use super::{DatabaseArguments, StatusFormat};
 /// Whether rows count that are acknowledged and in no table's files yet.
@@ -35,7 +35,7 @@ pub struct AuditVerifyArguments {
     pub key_file: Option<PathBuf>,
     /// A record that has to be there: the head that an earlier verification printed, and that was kept elsewhere
     #[arg(long, value_name = "NUMBER:DIGEST")]
-    pub head: Option<Expected>,
+    pub head: Option<ExpectedRecord>,
     /// Output format
     #[arg(long, value_enum, default_value = "table")]
     pub format: StatusFormat,

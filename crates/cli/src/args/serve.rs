@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use splay_capture::AckClass;
 use splay_capture::text::{TextFormat, TimeUnit};
-use splay_server::ingest::Speed;
+use splay_server::ingest::ReplaySpeed;
 use splay_server::settings::Address;
 
 use super::{PlaceArguments, ShapeArguments};
@@ -65,7 +65,7 @@ pub struct ReplayArguments {
     pub date: Option<chrono::NaiveDate>,
     /// Multiple of real time; 0 or max for as fast as subscribers read
     #[arg(long, default_value = "1", value_parser = speed)]
-    pub speed: Speed,
+    pub speed: ReplaySpeed,
     /// Tables, in the order of rows with equal times; default: all
     #[arg(long = "table", value_name = "TABLE", num_args = 1.., value_delimiter = ',')]
     pub tables: Vec<String>,
@@ -170,11 +170,11 @@ fn ack_class(text: &str) -> Result<AckClass, String> {
     text.parse()
 }
 
-fn speed(text: &str) -> Result<Speed, String> {
+fn speed(text: &str) -> Result<ReplaySpeed, String> {
     match text.parse::<f64>() {
-        _ if text == "max" => Ok(Speed::Max),
-        Ok(0.0) => Ok(Speed::Max),
-        Ok(times) if times.is_finite() && times > 0.0 => Ok(Speed::Times(times)),
+        _ if text == "max" => Ok(ReplaySpeed::Max),
+        Ok(0.0) => Ok(ReplaySpeed::Max),
+        Ok(times) if times.is_finite() && times > 0.0 => Ok(ReplaySpeed::Times(times)),
         _ => Err(format!("{text:?} is neither a number above zero nor \"max\"")),
     }
 }

@@ -7,10 +7,10 @@ use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use splay_store::{Advice, AdviseSettings, ColumnAdvice, Database, Error, PartAdvice, Table, TierRule};
 
 use crate::args::{AdviceFormat, AdviseArguments, OutputFormat};
-use crate::output::{self, Shown};
+use crate::output::{self, DisplayOptions};
 use crate::print::say;
 use crate::rows::Rows;
-use crate::size::{Human, Thousands};
+use crate::size::{HumanBytes, Thousands};
 
 /// What isn't a column.
 const BESIDE: &str = "(beside columns)";
@@ -54,7 +54,7 @@ fn show(arguments: &AdviseArguments, advice: &Advice) -> Result<()> {
         advice.table,
         Thousands(advice.rows),
         Thousands(advice.segments as u64),
-        Human(advice.bytes),
+        HumanBytes(advice.bytes),
         Thousands(advice.rows_sampled),
         Thousands(advice.segments_sampled as u64)
     )?;
@@ -78,7 +78,7 @@ fn show(arguments: &AdviseArguments, advice: &Advice) -> Result<()> {
     say!("{}", output::columns(&["column", "what makes it so"], &reasons))?;
     say!("\nthe whole table:")?;
     say!("{}", output::columns(&["tier", "size", "of mapped", "all values read by a core"], &tier_lines(advice)))?;
-    say!("\nadvice for {}: {}: {}", advice.goal.name(), rules(&advice.rules), Human(advice.bytes_advised))?;
+    say!("\nadvice for {}: {}: {}", advice.goal.name(), rules(&advice.rules), HumanBytes(advice.bytes_advised))?;
     for reason in &advice.reasons {
         say!("- {reason}")?;
     }
@@ -128,7 +128,7 @@ fn tier_lines(advice: &Advice) -> Vec<Vec<String>> {
     let line = |tier: &splay_store::TierAdvice| {
         let time = tier.read_seconds.map_or_else(|| "too few rows to tell".to_owned(), |time| format!("{time:.3} s"));
         let share = format!("{:.0} %", 100.0 * tier.bytes as f64 / mapped);
-        vec![tier.tier.name().to_owned(), Human(tier.bytes).to_string(), share, time]
+        vec![tier.tier.name().to_owned(), HumanBytes(tier.bytes).to_string(), share, time]
     };
     advice.tiers.iter().map(line).collect()
 }
@@ -183,5 +183,5 @@ fn csv(advice: &Advice) -> Result<()> {
     cells.push(("reason", texts(&|column| column.reason.clone(), &nothing)));
     let batch = RecordBatch::try_from_iter_with_nullable(cells.into_iter().map(|(name, cells)| (name, cells, true)))?;
     let rows = Rows { schema: batch.schema(), batches: Box::new(std::iter::once(Ok(batch))) };
-    output::write(rows, OutputFormat::Csv, None, Shown::ALL)
+    output::write(rows, OutputFormat::Csv, None, DisplayOptions::ALL)
 }

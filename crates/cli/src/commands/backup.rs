@@ -10,7 +10,7 @@ use splay_store::{Backup, Database, Error, RESTORE};
 use super::upkeep;
 use crate::args::{BackupArguments, RestoreArguments, VerifyArguments};
 use crate::print::say;
-use crate::size::{Human, Thousands};
+use crate::size::{HumanBytes, Thousands};
 
 pub fn backup(arguments: &BackupArguments) -> Result<()> {
     if let Some(backup) = &arguments.verify {
@@ -24,9 +24,9 @@ pub fn backup(arguments: &BackupArguments) -> Result<()> {
         report.generation,
         to.display(),
         Thousands(report.files),
-        Human(report.bytes),
+        HumanBytes(report.bytes),
         Thousands(report.new_files),
-        Human(report.new_bytes)
+        HumanBytes(report.new_bytes)
     )?;
     if arguments.link {
         let linked = Thousands(report.linked_files);

@@ -15,7 +15,7 @@ use crate::output;
 use crate::print::say;
 use crate::progress::{LineEnd, StatementLine};
 use crate::rows::Source;
-use crate::size::{Human, Thousands};
+use crate::size::{HumanBytes, Thousands};
 
 /// Dates that a line names one by one.
 const DATES_SHOWN: usize = 3;
@@ -212,7 +212,7 @@ fn maintain_table(table: &Table, arguments: &MaintainArguments) -> Result<bool> 
         }
         let options = CompactOptions { date: Some(date), ..CompactOptions::default() };
         let (before, after) = table.compact(&options, &mut |_| ControlFlow::Continue(()))?.bytes;
-        let (before, after) = (Human(before), Human(after));
+        let (before, after) = (HumanBytes(before), HumanBytes(after));
         say!("{}: {} moved to {}, {before} before, {after} after", table.name(), splay_store::date(date), tier.name())?;
     }
     let retention = table.stored()?.spec().retention;
@@ -223,7 +223,7 @@ fn maintain_table(table: &Table, arguments: &MaintainArguments) -> Result<bool> 
             (Some(first), Some(last)) => format!("{} to {}", splay_store::date(*first), splay_store::date(*last)),
             _ => "no dates".to_owned(),
         };
-        say!("{}: {dates} {would}, {} rows, {}", table.name(), Thousands(report.rows), Human(report.bytes))?;
+        say!("{}: {dates} {would}, {} rows, {}", table.name(), Thousands(report.rows), HumanBytes(report.bytes))?;
     }
     // Before files go that others may read still. What is refused doesn't keep the rest from being done.
     let mut is_seen = true;
@@ -236,10 +236,15 @@ fn maintain_table(table: &Table, arguments: &MaintainArguments) -> Result<bool> 
     }
     let kept: u64 = table.stored()?.kept_files().map(|entry| entry.bytes + entry.index_bytes).sum();
     if arguments.dry_run {
-        say!("{}: {} are kept for undo", table.name(), Human(kept))?;
+        say!("{}: {} are kept for undo", table.name(), HumanBytes(kept))?;
     } else {
         let gone = table.forget(arguments.forget)?;
-        say!("{}: {} that were kept for undo {would}, {} are kept", table.name(), Human(gone), Human(kept - gone))?;
+        say!(
+            "{}: {} that were kept for undo {would}, {} are kept",
+            table.name(),
+            HumanBytes(gone),
+            HumanBytes(kept - gone)
+        )?;
     }
     Ok(is_seen)
 }

@@ -12,7 +12,7 @@ use crate::args::{ExportArguments, ExportFormat};
 use crate::output::as_text;
 use crate::print::say;
 use crate::progress;
-use crate::size::{Human, Thousands};
+use crate::size::{HumanBytes, Thousands};
 
 pub fn run(arguments: &ExportArguments) -> Result<()> {
     let table = open_to_read(&arguments.database, &arguments.journal)?.table(&arguments.table)?;
@@ -34,7 +34,7 @@ pub fn run(arguments: &ExportArguments) -> Result<()> {
         }
     };
     bar.finish_and_clear();
-    say!("wrote {} rows, {}, to {}", Thousands(rows), Human(bytes), arguments.to.display())?;
+    say!("wrote {} rows, {}, to {}", Thousands(rows), HumanBytes(bytes), arguments.to.display())?;
     Ok(())
 }
 

@@ -1,12 +1,12 @@
 //! `splay gen`: market data from the simulator.
 
 use anyhow::Result;
-use splay_lab::{CryptoSettings, FileFormat, TaqSettings, Written};
+use splay_lab::{CryptoSettings, FileFormat, TaqSettings, WrittenFile};
 
 use crate::args::{GenCommand, GenFormat};
 use crate::print::say;
 use crate::progress;
-use crate::size::{Human, Thousands};
+use crate::size::{HumanBytes, Thousands};
 
 pub fn run(what: GenCommand) -> Result<()> {
     let bar = progress::rows("generating");
@@ -34,7 +34,7 @@ pub fn run(what: GenCommand) -> Result<()> {
     summarise(&written, start.elapsed())
 }
 
-fn summarise(written: &[Written], elapsed: std::time::Duration) -> Result<()> {
+fn summarise(written: &[WrittenFile], elapsed: std::time::Duration) -> Result<()> {
     let bytes: u64 = written.iter().filter_map(|file| file.path.metadata().ok()).map(|file| file.len()).sum();
     let rows: u64 = written.iter().map(|file| file.rows).sum();
     if written.len() <= 12 {
@@ -42,5 +42,11 @@ fn summarise(written: &[Written], elapsed: std::time::Duration) -> Result<()> {
             say!("{}  {} rows", file.path.display(), Thousands(file.rows))?;
         }
     }
-    say!("{} rows in {} files, {}, in {:.1} s", Thousands(rows), written.len(), Human(bytes), elapsed.as_secs_f64())
+    say!(
+        "{} rows in {} files, {}, in {:.1} s",
+        Thousands(rows),
+        written.len(),
+        HumanBytes(bytes),
+        elapsed.as_secs_f64()
+    )
 }

@@ -4,13 +4,13 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use splay_capture::{Capture, CaptureSettings, JournalReport, Recovered, RecoveredBatch};
+use splay_capture::{Capture, CaptureSettings, JournalReport, RecoveredBatch, RecoveryStatus};
 use splay_store::Database;
 
 use crate::args::{DatabaseArguments, JournalInspectArguments, JournalRecoverArguments, StatusFormat};
 use crate::output::columns;
 use crate::print::{self, say};
-use crate::size::{Human, Thousands};
+use crate::size::{HumanBytes, Thousands};
 
 pub fn inspect(arguments: &JournalInspectArguments) -> Result<()> {
     let report = JournalReport::of(&Database::open(&arguments.database)?)?;
@@ -72,7 +72,7 @@ fn store(database: Database, file: &Path) -> Result<()> {
     let settings = CaptureSettings { automatic: false, disk_reserve_bytes: 0, ..CaptureSettings::default() };
     let (capture, recovered) = Capture::open(database, settings)
         .context("batches are stored while nothing captures: stop the server first")?;
-    if recovered != Recovered::default() {
+    if recovered != RecoveryStatus::default() {
         say!("{recovered}")?;
     }
     let done = capture.store_set_aside(file)?;
@@ -119,7 +119,7 @@ pub fn verify(database: &Database) -> Result<usize> {
     }
     if losses.is_empty() && !report.files.is_empty() {
         let bytes = report.files.iter().map(|file| file.bytes).sum();
-        say!("journal: {} files, {}: sound", report.files.len(), Human(bytes))?;
+        say!("journal: {} files, {}: sound", report.files.len(), HumanBytes(bytes))?;
     }
     Ok(losses.len())
 }
@@ -129,7 +129,7 @@ fn show(out: &mut impl Write, report: &JournalReport) -> Result<()> {
     let catalog = if report.has_catalog { "sound" } else { "none: the next start makes one" };
     writeln!(out, "state     {state}\ncatalog   {catalog}")?;
     if report.torn_bytes > 0 && !report.is_written {
-        writeln!(out, "torn      {} behind the last whole frame", Human(report.torn_bytes))?;
+        writeln!(out, "torn      {} behind the last whole frame", HumanBytes(report.torn_bytes))?;
     }
     let rows: Vec<Vec<String>> = report.files.iter().flat_map(of_file).collect();
     if !rows.is_empty() {
@@ -147,7 +147,7 @@ fn show(out: &mut impl Write, report: &JournalReport) -> Result<()> {
     }
     if !report.set_aside.is_empty() {
         writeln!(out, "\nset aside")?;
-        report.set_aside.iter().try_for_each(|(file, bytes)| writeln!(out, "{file}  {}", Human(*bytes)))?;
+        report.set_aside.iter().try_for_each(|(file, bytes)| writeln!(out, "{file}  {}", HumanBytes(*bytes)))?;
     }
     Ok(())
 }
@@ -159,7 +159,8 @@ fn of_file(file: &splay_capture::JournalFileReport) -> Vec<Vec<String>> {
     } else {
         Thousands(file.last_sequence).to_string()
     };
-    let own = vec![file.file.clone(), Human(file.bytes).to_string(), Thousands(file.first_sequence).to_string(), last];
+    let own =
+        vec![file.file.clone(), HumanBytes(file.bytes).to_string(), Thousands(file.first_sequence).to_string(), last];
     let mut lines: Vec<Vec<String>> = file
         .tables
         .iter()

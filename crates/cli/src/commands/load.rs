@@ -8,7 +8,7 @@ use crate::args::{LoadArguments, OnConflictArgument, OnDuplicateArgument, OnErro
 use crate::commands::changes;
 use crate::print::{note, say};
 use crate::progress;
-use crate::size::{Human, Thousands};
+use crate::size::{HumanBytes, Thousands};
 
 pub fn run(arguments: LoadArguments) -> Result<()> {
     let options = LoadOptions {
@@ -101,12 +101,12 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
         "loaded {} rows from {} files ({}) into {} partitions, {} segments ({}), in {seconds:.2} s: {} rows/s, {}/s",
         Thousands(outcome.load.rows),
         outcome.import.files.len(),
-        Human(outcome.import.bytes),
+        HumanBytes(outcome.import.bytes),
         outcome.load.partitions,
         outcome.load.segments,
-        Human(outcome.load.bytes),
+        HumanBytes(outcome.load.bytes),
         Thousands(rate(outcome.import.rows, seconds)),
-        Human(rate(outcome.import.bytes, seconds)),
+        HumanBytes(rate(outcome.import.bytes, seconds)),
     )?;
     if outcome.load.removed > 0 {
         say!(

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use splay_capture::FollowSettings;
-use splay_server::client::{Answer, Client};
+use splay_server::client::{Client, HttpAnswer};
 use splay_sql::{Session, SessionSettings};
 use splay_store::Database;
 
@@ -62,7 +62,7 @@ pub fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 /// What a server answered, or why it refused.
-pub fn json(answer: &Answer) -> Result<Value> {
+pub fn json(answer: &HttpAnswer) -> Result<Value> {
     match serde_json::from_slice(&answer.body) {
         Ok(told) if answer.status < 300 => Ok(told),
         _ => Err(json_error(answer)),
@@ -70,7 +70,7 @@ pub fn json(answer: &Answer) -> Result<Value> {
 }
 
 /// Why a server refused.
-pub fn json_error(answer: &Answer) -> anyhow::Error {
+pub fn json_error(answer: &HttpAnswer) -> anyhow::Error {
     let told: Option<Value> = serde_json::from_slice(&answer.body).ok();
     match told.as_ref().and_then(|told| told["error"].as_str()) {
         Some(error) => anyhow!("{error}"),

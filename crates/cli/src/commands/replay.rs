@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use splay_capture::FollowSettings;
 use splay_server::Server;
-use splay_server::ingest::{ReplayRequest, ReplaySource, Speed};
+use splay_server::ingest::{ReplayRequest, ReplaySource, ReplaySpeed};
 use splay_server::settings::Settings;
 use splay_store::Database;
 use tokio::signal::unix::{SignalKind, signal};
@@ -64,8 +64,8 @@ async fn serve(settings: Settings, database: Database, request: ReplayRequest) -
 
 fn describe(database: &Database, request: &ReplayRequest) -> String {
     let speed = match request.speed {
-        Speed::Max => "as fast as it is taken".to_owned(),
-        Speed::Times(times) => format!("at speed {times}"),
+        ReplaySpeed::Max => "as fast as it is taken".to_owned(),
+        ReplaySpeed::Times(times) => format!("at speed {times}"),
     };
     let date = request.date.as_deref().unwrap_or("all that is recorded");
     format!("replays {} of {}, {date}, {speed}", request.tables.join(", "), database.path().display())

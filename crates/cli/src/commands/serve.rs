@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use splay_capture::{Capture, CaptureSettings, FollowSettings, Recovered};
+use splay_capture::{Capture, CaptureSettings, FollowSettings, RecoveryStatus};
 use splay_server::Server;
 use splay_server::ingest::Ingest;
 use splay_server::replica::{FollowerIngest, HttpLeader};
@@ -83,7 +83,7 @@ fn open(arguments: &ServeArguments, settings: CaptureSettings) -> Result<(Databa
     }
     let database = Database::open_or_create(&arguments.database)?;
     let (capture, recovered) = Capture::open(database.clone(), settings)?;
-    if recovered != Recovered::default() {
+    if recovered != RecoveryStatus::default() {
         say!("{recovered}")?;
     }
     Ok((database, Some(Arc::new(capture))))
@@ -165,7 +165,7 @@ pub fn roll(arguments: &DatabaseArguments) -> Result<()> {
     let settings = CaptureSettings { automatic: false, disk_reserve_bytes: 0, ..CaptureSettings::default() };
     let (capture, recovered) =
         Capture::open(database, settings).context("a server that captures into the database rolls it by itself")?;
-    if recovered != Recovered::default() {
+    if recovered != RecoveryStatus::default() {
         say!("{recovered}")?;
     }
     let report = capture.roll(None)?;

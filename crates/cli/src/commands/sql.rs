@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use splay_sql::{NamedStatements, Resolved, copy_to, is_change};
+use splay_sql::{NamedStatements, ResolvedStatement, copy_to, is_change};
 
 use super::place::source;
 use crate::args::{OutputFormat, SqlArguments};
 use crate::copy::copied;
-use crate::output::{self, Shown};
+use crate::output::{self, DisplayOptions};
 use crate::print::note;
 use crate::progress::StatementLine;
 use crate::rows::parameters;
@@ -48,12 +48,12 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
     }
     let (values, source) = (parameters(&arguments.params)?, source(&arguments.ask, arguments.stats)?);
     let (rows, size, is_ascii) = (arguments.ask.rows, output::terminal_size(), arguments.ask.ascii);
-    let shown = Shown { rows, size, is_vertical: false, is_ascii };
+    let shown = DisplayOptions { rows, size, is_vertical: false, is_ascii };
     let (never, mut named) = (AtomicBool::new(false), NamedStatements::default());
     for statement in statements {
         let resolved = match source.resolve(&mut named, statement, &never)? {
-            Resolved::Statement(statement) => statement,
-            Resolved::Done => continue,
+            ResolvedStatement::Statement(statement) => statement,
+            ResolvedStatement::Done => continue,
         };
         let statement = &*resolved;
         if arguments.output.is_some() && copy_to(statement)?.is_some() {

@@ -11,7 +11,7 @@ use super::views;
 use crate::args::{DescribeArguments, RecipesArguments, TablesArguments};
 use crate::output;
 use crate::print::say;
-use crate::size::{Human, Thousands};
+use crate::size::{HumanBytes, Thousands};
 
 /// Where it is listed what each is, if there are views.
 const KIND_AT: usize = 1;
@@ -39,7 +39,7 @@ pub fn tables(arguments: &TablesArguments) -> Result<()> {
             Thousands(snapshot.rows()).to_string(),
             snapshot.partitions().len().to_string(),
             dates(&snapshot),
-            Human(snapshot.bytes()).to_string(),
+            HumanBytes(snapshot.bytes()).to_string(),
         ]);
     }
     let mut titles = vec!["table", "rows", "partitions", "dates", "size"];
@@ -74,9 +74,9 @@ pub fn describe(arguments: &DescribeArguments) -> Result<()> {
     let of = if spec.partition.is_day() { String::new() } else { format!(" by {}", spec.partition) };
     say!("partitions {}{of} ({})", snapshot.partitions().len(), dates(&snapshot))?;
     say!("segments   {}", snapshot.partitions().iter().map(|p| p.segments.len()).sum::<usize>())?;
-    say!("size       {}", Human(snapshot.bytes()))?;
+    say!("size       {}", HumanBytes(snapshot.bytes()))?;
     for (tier, (dates, bytes)) in tiers(&snapshot) {
-        say!("           {} in {dates} dates {}", Human(bytes), tier.name())?;
+        say!("           {} in {dates} dates {}", HumanBytes(bytes), tier.name())?;
     }
     for (key, dates) in keys(&snapshot) {
         say!("encrypted  {dates} dates under {key}")?;
@@ -196,7 +196,7 @@ fn storage(snapshot: &TableSnapshot) -> Result<Vec<Vec<String>>> {
                 .filter(|_| bytes > 0)
                 .map_or(String::new(), |plain| format!("{:.2}", plain as f64 / bytes as f64));
             let kept = kept.into_iter().collect::<Vec<_>>().join("; ");
-            vec![tier.name().to_owned(), name.to_owned(), Human(bytes).to_string(), factor, kept]
+            vec![tier.name().to_owned(), name.to_owned(), HumanBytes(bytes).to_string(), factor, kept]
         };
     Ok(found.into_iter().map(line).collect())
 }

@@ -11,7 +11,7 @@ use crate::args::{StatusFormat, TickStatusArguments};
 use crate::commands::place;
 use crate::output::columns;
 use crate::print;
-use crate::size::{Human, Thousands};
+use crate::size::{HumanBytes, Thousands};
 
 /// Rows of a list that are shown.
 const SHOWN_MAX: usize = 20;
@@ -33,7 +33,7 @@ pub fn run(arguments: &TickStatusArguments) -> Result<()> {
 fn show_disk(out: &mut impl Write, disk: &Value) -> Result<()> {
     if disk["free_bytes"].is_u64() {
         let [free, least, reserve] =
-            ["free_bytes", "free_bytes_min", "reserve_bytes"].map(|key| Human(number(&disk[key])));
+            ["free_bytes", "free_bytes_min", "reserve_bytes"].map(|key| HumanBytes(number(&disk[key])));
         let state = if disk["is_refusing"] == true { "ROWS ARE REFUSED" } else { "rows are refused" };
         writeln!(out, "disk      {free} free, {state} below {least}; reserve {reserve}")?;
     }
@@ -90,7 +90,7 @@ fn show(out: &mut impl Write, told: &Value) -> Result<()> {
         writeln!(out, "LOST      {losses} losses of the journal: see splay journal inspect")?;
     }
     writeln!(out, "sequence  {}", count(&capture["sequence"]))?;
-    writeln!(out, "journal   {}", Human(number(&capture["journal_bytes"])))?;
+    writeln!(out, "journal   {}", HumanBytes(number(&capture["journal_bytes"])))?;
     if told["state"] == "running" {
         let (taken, batches) = (count(&capture["rows"]), count(&capture["batches"]));
         writeln!(
@@ -128,7 +128,12 @@ fn show(out: &mut impl Write, told: &Value) -> Result<()> {
     )?;
     let lags = list(&capture["subscriber_lags"]).map(|lag| {
         let lost = if lag["is_lost"] == true { "too slow" } else { "" };
-        vec![text(&lag["table"]), count(&lag["batches"]), Human(number(&lag["bytes"])).to_string(), lost.to_owned()]
+        vec![
+            text(&lag["table"]),
+            count(&lag["batches"]),
+            HumanBytes(number(&lag["bytes"])).to_string(),
+            lost.to_owned(),
+        ]
     });
     section(out, "subscribers", &["table", "batches behind", "bytes behind", ""], lags.collect())?;
     let refusals = list(&told["rejected_latest"]).rev();
@@ -180,7 +185,7 @@ fn tables(told: &Value) -> Vec<Vec<String>> {
         vec![
             text(&table["table"]),
             count(&table["stored_rows"]),
-            Human(number(&table["stored_bytes"])).to_string(),
+            HumanBytes(number(&table["stored_bytes"])).to_string(),
             dates,
             count(&live["live_rows"]),
             count(&live["last_sequence"]),

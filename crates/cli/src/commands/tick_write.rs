@@ -17,8 +17,8 @@ use splay_capture::text::{TextFormat, header};
 use crate::args::TickWriteArguments;
 use crate::print::{note, say};
 use crate::size::Thousands;
-use lines::{Block, Lines};
-use sink::{Sink, Stored};
+use lines::{Block, PendingLines};
+use sink::{BlockOutcome, Sink};
 
 /// Bytes of a batch.
 const BLOCK_BYTES_MAX: usize = 1 << 20;
@@ -80,7 +80,7 @@ fn send(input: &mut Input, sink: &Sink, total: &mut Total) -> Result<()> {
 }
 
 impl Total {
-    fn add(&mut self, stored: &Stored) {
+    fn add(&mut self, stored: &BlockOutcome) {
         for (line, reason) in &stored.errors {
             self.refused += 1;
             if self.refused <= SHOWN_MAX {
@@ -115,7 +115,7 @@ impl Total {
 /// Standard input, read by a thread, in blocks of whole lines.
 struct Input {
     chunks: Receiver<std::io::Result<Vec<u8>>>,
-    lines: Lines,
+    lines: PendingLines,
     linger: Duration,
     batch_rows: usize,
     is_over: bool,
@@ -126,7 +126,7 @@ impl Input {
         let (sender, chunks) = sync_channel(READS_WAITING);
         let thread = std::thread::Builder::new().name("input".to_owned());
         thread.spawn(move || read(&mut std::io::stdin().lock(), &sender)).context("start a thread")?;
-        Ok(Input { chunks, lines: Lines::default(), linger, batch_rows, is_over: false })
+        Ok(Input { chunks, lines: PendingLines::default(), linger, batch_rows, is_over: false })
     }
 
     /// The first line that isn't empty, if there is any.

@@ -10,7 +10,7 @@ use splay_store::{ColumnSpec, CompactOptions, Database, LoadOptions, Table};
 use crate::args::{AlterArguments, AlterCommand, CompactArguments, PublishArguments, VerifyArguments};
 use crate::print::say;
 use crate::progress;
-use crate::size::{Human, Thousands};
+use crate::size::{HumanBytes, Thousands};
 
 pub fn verify(arguments: &VerifyArguments) -> Result<()> {
     let database = Database::open(&arguments.database)?;
@@ -34,7 +34,7 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
             say!("{}: {}", problem.path.display(), problem.error)?;
         }
         if problems.is_empty() {
-            say!("{}: {} rows, {}: sound", table.name(), Thousands(snapshot.rows()), Human(snapshot.bytes()))?;
+            say!("{}: {} rows, {}: sound", table.name(), Thousands(snapshot.rows()), HumanBytes(snapshot.bytes()))?;
         }
         found += problems.len();
         match followed.table(table.name()).and_then(|table| table.snapshot()) {
@@ -94,8 +94,8 @@ pub fn compact(arguments: &CompactArguments) -> Result<()> {
             report.partitions,
             report.segments.0,
             report.segments.1,
-            Human(report.bytes.0),
-            Human(report.bytes.1)
+            HumanBytes(report.bytes.0),
+            HumanBytes(report.bytes.1)
         )?;
     }
     if damaged > 0 {
@@ -118,7 +118,7 @@ pub fn alter(arguments: AlterArguments) -> Result<()> {
             let report = table.set_partition(period, LoadOptions::default())?;
             say!("{} partitions by {period}", table.stored()?.partitions().len())?;
             if report.segments > 0 {
-                say!("{} segments, {}", report.segments, Human(report.bytes))?;
+                say!("{} segments, {}", report.segments, HumanBytes(report.bytes))?;
             }
         }
         AlterCommand::Rename { name } => {

@@ -12,11 +12,11 @@ use splay_store::{Summary, ValueKind};
 use super::distinct::DistinctCount;
 use super::external::External;
 use super::extremes::extreme;
+use super::group_slots::{GroupSlots, kept_of_runs};
 use super::kernels;
 use super::list::Lists;
-use super::parted::{Parted, kept_of_runs};
-use super::pivot::Pivoted;
-use super::spread::{Median, Relation, Variance};
+use super::pivot::PivotCells;
+use super::spread::{Median, PairStatistic, Variance};
 use super::{Aggregate, AggregateFunction};
 use crate::error::{Error, Result};
 use crate::natives::{array_of, natives, with_native};
@@ -24,7 +24,7 @@ use crate::vector::vectorized;
 
 /// Rows that stand together and belong to one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct GroupRun {
     pub group: u32,
     pub start: usize,
     pub end: usize,
@@ -32,13 +32,13 @@ pub(crate) struct Run {
 
 /// Which rows belong to which groups.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Assigned<'a> {
+pub(crate) enum RowGroups<'a> {
     /// Runs of rows; what is in none of them belongs to no group.
-    Runs(&'a [Run]),
+    Runs(&'a [GroupRun]),
     /// The group of each row, or [`NO_GROUP`].
     Rows(&'a [u32]),
     /// Groups by a small number for each row.
-    Places(&'a Parted),
+    Places(&'a GroupSlots),
     /// Some rows and the group of each: ascending, but where runs overlap (windows), each run's ascending.
     Listed(&'a [(u32, u32)]),
 }
@@ -46,29 +46,29 @@ pub(crate) enum Assigned<'a> {
 /// Group of a row that belongs to none.
 pub(crate) const NO_GROUP: u32 = u32::MAX;
 
-impl Assigned<'_> {
+impl RowGroups<'_> {
     /// Calls `visit` with group and row of each row that isn't null.
     pub fn each(&self, nulls: Option<&NullBuffer>, mut visit: impl FnMut(usize, usize)) {
         let is_valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
         match self {
-            Assigned::Runs(runs) => {
+            RowGroups::Runs(runs) => {
                 for run in *runs {
                     (run.start..run.end).filter(|row| is_valid(*row)).for_each(|row| visit(run.group as usize, row));
                 }
             }
-            Assigned::Rows(groups) => {
+            RowGroups::Rows(groups) => {
                 for (row, group) in groups.iter().enumerate() {
                     if *group != NO_GROUP && is_valid(row) {
                         visit(*group as usize, row);
                     }
                 }
             }
-            Assigned::Places(parted) => parted.each(|row, group| {
+            RowGroups::Places(parted) => parted.each(|row, group| {
                 if is_valid(row) {
                     visit(group as usize, row);
                 }
             }),
-            Assigned::Listed(rows) => {
+            RowGroups::Listed(rows) => {
                 for (row, group) in *rows {
                     if is_valid(*row as usize) {
                         visit(*group as usize, *row as usize);
@@ -83,13 +83,13 @@ impl Assigned<'_> {
         // What is behind a row is behind all that follow.
         let mut behind = 0;
         let mut group = |row: usize| match self {
-            Assigned::Runs(runs) => {
+            RowGroups::Runs(runs) => {
                 behind += runs[behind..].iter().take_while(|run| run.end <= row).count();
                 runs.get(behind).filter(|run| run.start <= row).map(|run| run.group)
             }
-            Assigned::Rows(groups) => Some(groups[row]),
-            Assigned::Places(parted) => parted.group(row, &mut behind),
-            Assigned::Listed(listed) => {
+            RowGroups::Rows(groups) => Some(groups[row]),
+            RowGroups::Places(parted) => parted.group(row, &mut behind),
+            RowGroups::Listed(listed) => {
                 behind += listed[behind..].iter().take_while(|(other, _)| (*other as usize) < row).count();
                 listed.get(behind).filter(|(other, _)| *other as usize == row).map(|(_, group)| *group)
             }
@@ -107,7 +107,7 @@ pub(crate) trait Accumulator: Send {
     fn grow(&mut self, groups: usize);
 
     /// Takes rows in.
-    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()>;
+    fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()>;
 
     /// Adds rows of which only the summary is known. Gives false if the summary doesn't determine the result.
     fn update_summary(&mut self, _group: u32, _kind: ValueKind, _summary: &Summary) -> bool {
@@ -138,20 +138,20 @@ pub(crate) fn update(
     accumulator: &mut dyn Accumulator,
     aggregate: &Aggregate,
     arguments: &[ArrayRef],
-    assigned: Assigned<'_>,
+    assigned: RowGroups<'_>,
 ) -> Result<()> {
-    if let Assigned::Runs(runs) = assigned
+    if let RowGroups::Runs(runs) = assigned
         && aggregate.pivot.is_none()
         && aggregate.function.leaves_nulls_out()
         && let Some((arguments, runs)) = without_nulls(arguments, runs)
     {
-        return accumulator.update(&arguments, Assigned::Runs(&runs));
+        return accumulator.update(&arguments, RowGroups::Runs(&runs));
     }
     accumulator.update(arguments, assigned)
 }
 
 /// Arguments that are numbers, as if none were null, and the runs of rows in which none is.
-fn without_nulls(arguments: &[ArrayRef], runs: &[Run]) -> Option<(Vec<ArrayRef>, Vec<Run>)> {
+fn without_nulls(arguments: &[ArrayRef], runs: &[GroupRun]) -> Option<(Vec<ArrayRef>, Vec<GroupRun>)> {
     let mut nulls: Option<NullBuffer> = None;
     for argument in arguments {
         nulls = NullBuffer::union(nulls.as_ref(), argument.nulls());
@@ -180,7 +180,7 @@ pub(crate) fn accumulator(
     if let Some(pivot) = &aggregate.pivot {
         let arguments = arguments.split_last().map_or(arguments, |(_, arguments)| arguments);
         let of_cells = Aggregate { pivot: None, ..aggregate.clone() };
-        return Ok(Box::new(Pivoted::new(accumulator(&of_cells, arguments, threads)?, pivot.width())));
+        return Ok(Box::new(PivotCells::new(accumulator(&of_cells, arguments, threads)?, pivot.width())));
     }
     let refused = || Error::Unsupported(format!("{:?} of {arguments:?}", aggregate.function));
     let is_float = |position: usize| arguments.get(position) == Some(&DataType::Float64);
@@ -218,9 +218,9 @@ pub(crate) fn accumulator(
             arguments.first().and_then(|data_type| extreme(data_type, greatest)).ok_or_else(refused)?
         }
         AggregateFunction::WeightedAverage if is_float(0) && is_float(1) => {
-            Box::new(Weighted { average: true, ..Weighted::default() })
+            Box::new(WeightedState { average: true, ..WeightedState::default() })
         }
-        AggregateFunction::WeightedSum if is_float(0) && is_float(1) => Box::new(Weighted::default()),
+        AggregateFunction::WeightedSum if is_float(0) && is_float(1) => Box::new(WeightedState::default()),
         AggregateFunction::Variance { sample } if is_float(0) => Box::new(Variance::new(sample, false)),
         AggregateFunction::Deviation { sample } if is_float(0) => Box::new(Variance::new(sample, true)),
         AggregateFunction::Median => match arguments.first() {
@@ -232,7 +232,7 @@ pub(crate) fn accumulator(
             Box::new(Lists::new(listing, &aggregate.data_type, arguments, threads).ok_or_else(refused)?)
         }
         AggregateFunction::Correlation | AggregateFunction::Covariance { .. } if is_float(0) && is_float(1) => {
-            Box::new(Relation::new(aggregate.function.clone()))
+            Box::new(PairStatistic::new(aggregate.function.clone()))
         }
         _ => return Err(refused()),
     })
@@ -255,15 +255,15 @@ impl Accumulator for Count {
         self.counts.resize(groups, 0);
     }
 
-    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+    fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()> {
         let nulls = arguments.first().and_then(|array| array.logical_nulls()).filter(|nulls| nulls.null_count() > 0);
         match (assigned, &nulls) {
-            (Assigned::Runs(runs), None) => {
+            (RowGroups::Runs(runs), None) => {
                 for run in runs {
                     self.counts[run.group as usize] += (run.end - run.start) as u64;
                 }
             }
-            (Assigned::Runs(runs), Some(nulls)) => {
+            (RowGroups::Runs(runs), Some(nulls)) => {
                 for run in runs {
                     let valid = vectorized(
                         #[inline(always)]
@@ -272,7 +272,7 @@ impl Accumulator for Count {
                     self.counts[run.group as usize] += valid as u64;
                 }
             }
-            (Assigned::Places(parted), None) => parted.counts(|group, count| self.counts[group] += count),
+            (RowGroups::Places(parted), None) => parted.counts(|group, count| self.counts[group] += count),
             _ => assigned.each(nulls.as_ref(), |group, _| self.counts[group] += 1),
         }
         Ok(())
@@ -316,17 +316,17 @@ impl Accumulator for FloatSum {
         self.counts.resize(groups, 0);
     }
 
-    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+    fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()> {
         let array = arguments[0].as_primitive::<Float64Type>();
         let (values, nulls) = (array.values(), array.nulls().filter(|nulls| nulls.null_count() > 0));
         match (assigned, nulls) {
-            (Assigned::Runs(runs), None) => {
+            (RowGroups::Runs(runs), None) => {
                 for run in runs {
                     self.sums[run.group as usize] += kernels::sum(&values[run.start..run.end]);
                     self.counts[run.group as usize] += (run.end - run.start) as u64;
                 }
             }
-            (Assigned::Rows(groups), None) => {
+            (RowGroups::Rows(groups), None) => {
                 for (group, value) in groups.iter().zip(values) {
                     // No group has the number of none.
                     let group = *group as usize;
@@ -336,7 +336,7 @@ impl Accumulator for FloatSum {
                     }
                 }
             }
-            (Assigned::Places(parted), None) => {
+            (RowGroups::Places(parted), None) => {
                 let of_rows = |rows: Range<usize>| values[rows].iter().copied();
                 parted.sums(
                     of_rows,
@@ -464,11 +464,11 @@ impl<N: Exact> Accumulator for ExactSum<N> {
         self.counts.resize(groups, 0);
     }
 
-    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+    fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()> {
         let values = natives::<N>(&arguments[0]);
         let nulls = arguments[0].nulls().filter(|nulls| nulls.null_count() > 0);
         match (assigned, nulls) {
-            (Assigned::Runs(runs), None) => {
+            (RowGroups::Runs(runs), None) => {
                 for run in runs {
                     let values = &values[run.start..run.end];
                     let (sum, magnitudes) = sum_and_magnitudes(values);
@@ -478,7 +478,7 @@ impl<N: Exact> Accumulator for ExactSum<N> {
                     self.counts[group] += (run.end - run.start) as u64;
                 }
             }
-            (Assigned::Places(parted), None) => {
+            (RowGroups::Places(parted), None) => {
                 self.magnitudes |= magnitudes(&values);
                 let of_rows = |rows: Range<usize>| values[rows].iter().copied();
                 parted.sums(of_rows, N::add_wrapping, |group, sum, count| {
@@ -486,7 +486,7 @@ impl<N: Exact> Accumulator for ExactSum<N> {
                     self.counts[group] += count;
                 });
             }
-            (Assigned::Rows(groups), None) => {
+            (RowGroups::Rows(groups), None) => {
                 for (group, value) in groups.iter().zip(values.iter()) {
                     // No group has the number of none.
                     let group = *group as usize;
@@ -659,27 +659,27 @@ impl Exact for i128 {
 
 /// Weighted sum or mean: the first argument is the weight. A pair with a null on either side is left out.
 #[derive(Debug, Default)]
-struct Weighted {
+struct WeightedState {
     products: Vec<f64>,
     weights: Vec<f64>,
     counts: Vec<u64>,
     average: bool,
 }
 
-impl Accumulator for Weighted {
+impl Accumulator for WeightedState {
     fn grow(&mut self, groups: usize) {
         self.products.resize(groups, 0.0);
         self.weights.resize(groups, 0.0);
         self.counts.resize(groups, 0);
     }
 
-    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+    fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()> {
         let (weights, values) =
             (arguments[0].as_primitive::<Float64Type>(), arguments[1].as_primitive::<Float64Type>());
         let nulls = NullBuffer::union(weights.nulls(), values.nulls()).filter(|nulls| nulls.null_count() > 0);
         let (weights, values) = (weights.values(), values.values());
         match (assigned, &nulls) {
-            (Assigned::Runs(runs), None) => {
+            (RowGroups::Runs(runs), None) => {
                 for run in runs {
                     let (group, rows) = (run.group as usize, run.start..run.end);
                     self.products[group] += kernels::dot(&weights[rows.clone()], &values[rows.clone()]);
@@ -687,7 +687,7 @@ impl Accumulator for Weighted {
                     self.counts[group] += rows.len() as u64;
                 }
             }
-            (Assigned::Places(parted), None) => {
+            (RowGroups::Places(parted), None) => {
                 let pair = |(weight, value): (&f64, &f64)| (weight * value, *weight);
                 let of_rows = |rows: Range<usize>| weights[rows.clone()].iter().zip(&values[rows]).map(pair);
                 let add = |one: (f64, f64), other: (f64, f64)| (one.0 + other.0, one.1 + other.1);
@@ -707,7 +707,7 @@ impl Accumulator for Weighted {
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
-        let other = same::<Weighted>(other)?;
+        let other = same::<WeightedState>(other)?;
         for (from, group) in groups.iter().enumerate() {
             let group = *group as usize;
             self.products[group] += other.products[from];
@@ -740,7 +740,7 @@ pub(crate) fn weighted(product: f64, weight: f64, count: u64, average: bool) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aggregate::parted::Places;
+    use crate::aggregate::group_slots::RowSlots;
 
     #[test]
     fn means_of_decimals_are_rounded_half_away_from_zero() {
@@ -766,9 +766,9 @@ mod tests {
         let is_null = |row: i64| row % 20 == 7 || (60..90).contains(&row);
         let values: ArrayRef = Arc::new((0..200).map(|row| (!is_null(row)).then_some(row)).collect::<Int64Array>());
         let runs = [
-            Run { group: 1, start: 3, end: 70 },
-            Run { group: 0, start: 80, end: 85 },
-            Run { group: 1, start: 90, end: 200 },
+            GroupRun { group: 1, start: 3, end: 70 },
+            GroupRun { group: 0, start: 80, end: 85 },
+            GroupRun { group: 1, start: 90, end: 200 },
         ];
         let aggregate = |function| Aggregate {
             function,
@@ -785,10 +785,10 @@ mod tests {
             let mut of_each = accumulator(&aggregate, &[DataType::Int64], 1).unwrap();
             of_all.grow(2);
             of_each.grow(2);
-            update(of_all.as_mut(), &aggregate, &[Arc::clone(&values)], Assigned::Runs(&runs)).unwrap();
+            update(of_all.as_mut(), &aggregate, &[Arc::clone(&values)], RowGroups::Runs(&runs)).unwrap();
             let rows: Vec<(u32, u32)> =
                 runs.iter().flat_map(|run| (run.start..run.end).map(|row| (row as u32, run.group))).collect();
-            of_each.update(&[Arc::clone(&values)], Assigned::Listed(&rows)).unwrap();
+            of_each.update(&[Arc::clone(&values)], RowGroups::Listed(&rows)).unwrap();
             assert_eq!(&of_all.finish().unwrap(), &of_each.finish().unwrap(), "{:?}", aggregate.function);
         }
         assert!(without_nulls(&[Arc::new(Int64Array::from(vec![1, 2]))], &runs).is_none(), "there are none");
@@ -797,17 +797,17 @@ mod tests {
     #[test]
     fn some_rows_have_the_groups_that_all_rows_have() {
         let runs = [
-            Run { group: 4, start: 2, end: 5 },
-            Run { group: 1, start: 5, end: 9 },
-            Run { group: 4, start: 12, end: 20 },
+            GroupRun { group: 4, start: 2, end: 5 },
+            GroupRun { group: 1, start: 5, end: 9 },
+            GroupRun { group: 4, start: 12, end: 20 },
         ];
         let rows: Vec<u32> = (0..20).map(|row| if row % 5 == 0 { NO_GROUP } else { row % 3 }).collect();
-        let places = Places { of_rows: (0..20).map(|row| row % 3).collect(), choices: 3 };
+        let places = RowSlots { of_rows: (0..20).map(|row| row % 3).collect(), choices: 3 };
         let found = |stretch: usize, row: usize| Ok(u32::try_from(stretch * 100 + row).unwrap());
-        let parted = Parted::new(places, vec![0..3, 3..4, 6..18], found).unwrap();
+        let parted = GroupSlots::new(places, vec![0..3, 3..4, 6..18], found).unwrap();
         let listed = [(1, 7), (2, 3), (9, 7), (18, 0)];
         for assigned in
-            [Assigned::Runs(&runs), Assigned::Rows(&rows), Assigned::Places(&parted), Assigned::Listed(&listed)]
+            [RowGroups::Runs(&runs), RowGroups::Rows(&rows), RowGroups::Places(&parted), RowGroups::Listed(&listed)]
         {
             let mut all = Vec::new();
             assigned.each(None, |group, row| all.push((u32::try_from(row).unwrap(), u32::try_from(group).unwrap())));

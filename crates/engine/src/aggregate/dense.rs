@@ -24,7 +24,7 @@ const EMPTIED_MAX: usize = 32;
 pub(super) struct DenseGroups {
     places_max: usize,
     /// By key.
-    reaches: Vec<Reach>,
+    reaches: Vec<KeyDomain>,
     groups: Vec<u32>,
     /// Scratch: the place of each row.
     places: Vec<u32>,
@@ -34,22 +34,22 @@ pub(super) struct DenseGroups {
 
 /// The range of words for which a key has places. The first place is that of null.
 #[derive(Debug, Clone, Copy)]
-struct Reach {
+struct KeyDomain {
     bounds: WordBounds,
     /// Words, and null.
     choices: usize,
 }
 
-impl Reach {
+impl KeyDomain {
     /// `None` for more words than there can be places for.
-    fn of(bounds: WordBounds) -> Option<Reach> {
+    fn of(bounds: WordBounds) -> Option<KeyDomain> {
         let choices = usize::try_from(bounds.steps()).ok()?.checked_add(2)?;
-        Some(Reach { bounds, choices })
+        Some(KeyDomain { bounds, choices })
     }
 }
 
 /// Places for all combinations.
-fn places(reaches: &[Reach]) -> Option<usize> {
+fn places(reaches: &[KeyDomain]) -> Option<usize> {
     reaches.iter().try_fold(1usize, |all, reach| all.checked_mul(reach.choices))
 }
 
@@ -91,7 +91,7 @@ impl DenseGroups {
 
     /// Whether there is a place for each of the words of some keys, made where there is none.
     fn reach(&mut self, values: &[ValueKey]) -> bool {
-        let covers = |(value, reach): (&ValueKey, &Reach)| {
+        let covers = |(value, reach): (&ValueKey, &KeyDomain)| {
             value.bounds().is_none_or(|bounds| reach.bounds.with(&bounds) == Some(reach.bounds))
         };
         if self.reaches.len() == values.len() && values.iter().zip(&self.reaches).all(covers) {
@@ -105,7 +105,7 @@ impl DenseGroups {
                 let Some(both) = bounds.with(&reach.bounds) else { return false };
                 bounds = both;
             }
-            let Some(reach) = Reach::of(bounds) else { return false };
+            let Some(reach) = KeyDomain::of(bounds) else { return false };
             reaches.push(reach);
         }
         let limit = self.places_max.min(self.rows_seen.saturating_mul(PLACES_OF_ROW_MAX));
@@ -115,8 +115,8 @@ impl DenseGroups {
         // What grew may grow on, as far as there are places.
         let further = |part: u64| {
             let grown = reaches.iter().zip(&self.reaches);
-            let reaches =
-                grown.map(|(reach, known)| Reach::of(reach.bounds.beyond(&known.bounds, reach.bounds.steps() / part)));
+            let reaches = grown
+                .map(|(reach, known)| KeyDomain::of(reach.bounds.beyond(&known.bounds, reach.bounds.steps() / part)));
             let reaches = reaches.collect::<Option<Vec<_>>>()?;
             places(&reaches).is_some_and(|places| places <= self.places_max).then_some(reaches)
         };

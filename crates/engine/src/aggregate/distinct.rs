@@ -19,7 +19,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Int32Type, TimeUnit};
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::accumulate::{Accumulator, Assigned, same};
+use super::accumulate::{Accumulator, RowGroups, same};
 use super::groups::words_of;
 use super::keys::TextWords;
 use super::row_numbers::RowNumbers;
@@ -326,7 +326,7 @@ impl Accumulator for DistinctCount {
         }
     }
 
-    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+    fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()> {
         let array = &arguments[0];
         if let Some(coded) = array.as_dictionary_opt::<Int32Type>() {
             let words = self.of_dictionary.of_texts(coded.values(), &mut self.texts)?;
@@ -397,7 +397,7 @@ mod tests {
     fn filled(array: &ArrayRef, groups: &[u32]) -> DistinctCount {
         let mut accumulator = DistinctCount::of(array.data_type()).unwrap();
         accumulator.grow(3);
-        accumulator.update(&[Arc::clone(array)], Assigned::Rows(groups)).unwrap();
+        accumulator.update(&[Arc::clone(array)], RowGroups::Rows(groups)).unwrap();
         accumulator
     }
 
@@ -418,8 +418,8 @@ mod tests {
         let filled = |array: ArrayRef| {
             let mut accumulator = DistinctCount::of(array.data_type()).unwrap();
             accumulator.grow(1_201);
-            accumulator.update(&[Arc::clone(&array)], Assigned::Rows(&groups)).unwrap();
-            accumulator.update(&[array], Assigned::Rows(&groups)).unwrap();
+            accumulator.update(&[Arc::clone(&array)], RowGroups::Rows(&groups)).unwrap();
+            accumulator.update(&[array], RowGroups::Rows(&groups)).unwrap();
             accumulator
         };
         let mut all = filled(numbers(-3_000, 1));
@@ -445,7 +445,7 @@ mod tests {
             let of_rows: Vec<u32> = (0..20_000).map(|row| row % groups).collect();
             let mut accumulator = DistinctCount::of(&DataType::Int64).unwrap();
             accumulator.grow(GROUPS as usize);
-            accumulator.update(&[numbers], Assigned::Rows(&of_rows)).unwrap();
+            accumulator.update(&[numbers], RowGroups::Rows(&of_rows)).unwrap();
             (accumulator, of_rows)
         };
         // Ascending, descending, and of groups that the others don't have or that have another number.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::compute::take;
 
-use super::accumulate::{Accumulator, Assigned, NO_GROUP, same};
+use super::accumulate::{Accumulator, NO_GROUP, RowGroups, same};
 use crate::error::Result;
 
 /// An aggregate that the engine doesn't know, whose result doesn't depend on the order of the rows.
@@ -81,7 +81,7 @@ impl External {
 
 impl External {
     /// Takes in rows among which there are others.
-    fn update_picked(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+    fn update_picked(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()> {
         let (mut rows, mut groups) = (Vec::new(), Vec::new());
         assigned.each(None, |group, row| {
             #[expect(clippy::cast_possible_truncation, reason = "rows of a block are numbered in 32 bits")]
@@ -102,13 +102,13 @@ impl Accumulator for External {
         self.groups = groups;
     }
 
-    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+    fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()> {
         match assigned {
-            Assigned::Rows(groups) if !groups.contains(&NO_GROUP) => {
+            RowGroups::Rows(groups) if !groups.contains(&NO_GROUP) => {
                 let groups: Vec<usize> = groups.iter().map(|group| *group as usize).collect();
                 self.state.update(arguments, &groups, self.groups)
             }
-            Assigned::Runs(runs) if runs.windows(2).all(|pair| pair[0].end == pair[1].start) => {
+            RowGroups::Runs(runs) if runs.windows(2).all(|pair| pair[0].end == pair[1].start) => {
                 let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return Ok(()) };
                 let mut groups = Vec::with_capacity(last.end - first.start);
                 runs.iter().for_each(|run| groups.resize(run.end - first.start, run.group as usize));

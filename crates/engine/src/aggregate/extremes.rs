@@ -7,8 +7,8 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::{ArrowNativeType, DataType};
 use splay_store::{Summary, ValueKind};
 
-use super::accumulate::{Accumulator, Assigned, present, same};
-use super::kernels::{self, Ordered};
+use super::accumulate::{Accumulator, RowGroups, present, same};
+use super::kernels::{self, TotalOrder};
 use super::text_extremes::TextExtreme;
 use crate::error::Result;
 use crate::natives::{array_of, natives, with_native};
@@ -36,7 +36,7 @@ struct Extreme<N> {
     data_type: DataType,
 }
 
-impl<N: Ordered> Extreme<N> {
+impl<N: TotalOrder> Extreme<N> {
     fn new(greatest: bool, data_type: DataType) -> Self {
         Extreme { values: Vec::new(), counts: Vec::new(), greatest, data_type }
     }
@@ -51,17 +51,17 @@ impl<N: Ordered> Extreme<N> {
     }
 }
 
-impl<N: ArrowNativeType + Ordered + FromSummary> Accumulator for Extreme<N> {
+impl<N: ArrowNativeType + TotalOrder + FromSummary> Accumulator for Extreme<N> {
     fn grow(&mut self, groups: usize) {
         self.values.resize(groups, N::default());
         self.counts.resize(groups, 0);
     }
 
-    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+    fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()> {
         let values = natives::<N>(&arguments[0]);
         let nulls = arguments[0].nulls().filter(|nulls| nulls.null_count() > 0);
         match (assigned, nulls) {
-            (Assigned::Runs(runs), None) => {
+            (RowGroups::Runs(runs), None) => {
                 for run in runs {
                     if let Some(value) = kernels::extreme(&values[run.start..run.end], self.greatest) {
                         self.take(run.group as usize, value, (run.end - run.start) as u64);
@@ -159,7 +159,7 @@ impl Accumulator for TruthExtreme {
         self.values.resize(groups, None);
     }
 
-    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+    fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()> {
         let values = arguments[0].as_boolean();
         assigned.each(values.nulls(), |group, row| self.take(group, values.value(row)));
         Ok(())
@@ -189,16 +189,16 @@ mod tests {
     use arrow::array::{Date32Array, DurationMillisecondArray, StringArray};
 
     use super::*;
-    use crate::aggregate::Run;
+    use crate::aggregate::GroupRun;
 
     /// The results of two groups, of which a part comes from elsewhere.
     fn of_groups(array: &ArrayRef, greatest: bool) -> ArrayRef {
         let [mut one, mut other] = [(); 2].map(|()| extreme(array.data_type(), greatest).unwrap());
         one.grow(2);
         other.grow(1);
-        one.update(std::slice::from_ref(array), Assigned::Rows(&[0, 1, 0, u32::MAX, u32::MAX])).unwrap();
-        let rest = Run { group: 0, start: 3, end: 5 };
-        other.update(std::slice::from_ref(array), Assigned::Runs(&[rest])).unwrap();
+        one.update(std::slice::from_ref(array), RowGroups::Rows(&[0, 1, 0, u32::MAX, u32::MAX])).unwrap();
+        let rest = GroupRun { group: 0, start: 3, end: 5 };
+        other.update(std::slice::from_ref(array), RowGroups::Runs(&[rest])).unwrap();
         one.merge(other, &[0]).unwrap();
         one.finish().unwrap()
     }

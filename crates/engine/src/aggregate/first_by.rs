@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
 use splay_store::{RowList, in_form};
 
-use super::accumulate::Assigned;
+use super::accumulate::RowGroups;
 use super::picks::{Picks, Positions};
 use crate::error::{Error, Result};
 use crate::order::numbers;
@@ -48,7 +48,7 @@ impl PicksByKeys {
     }
 
     /// Takes rows in with their keys.
-    pub fn update(&mut self, assigned: Assigned<'_>, positions: Positions<'_>, keys: Vec<ArrayRef>) -> Result<()> {
+    pub fn update(&mut self, assigned: RowGroups<'_>, positions: Positions<'_>, keys: Vec<ArrayRef>) -> Result<()> {
         let mut keys: Vec<ArrayRef> = keys.into_iter().map(in_form).collect();
         match self {
             PicksByKeys::Number(picks, options) => {

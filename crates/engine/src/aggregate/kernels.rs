@@ -87,7 +87,7 @@ fn fold(lanes: [f64; 8]) -> f64 {
 }
 
 /// A value with a total order, in which its least and greatest are taken.
-pub(crate) trait Ordered: Copy {
+pub(crate) trait TotalOrder: Copy {
     /// An integer with the same order.
     type Key: Ord + Copy + Into<i128>;
     fn key(self) -> Self::Key;
@@ -101,7 +101,7 @@ pub(crate) trait Ordered: Copy {
 
 macro_rules! integers {
     ($($native:ty),*) => {$(
-        impl Ordered for $native {
+        impl TotalOrder for $native {
             type Key = $native;
             #[inline(always)]
             fn key(self) -> $native {
@@ -120,7 +120,7 @@ integers!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
 // The bits of a float as a signed integer, those of negative floats inverted but for the sign: ordered as IEEE 754 orders.
 macro_rules! floats {
     ($($native:ty, $bits:ty, $shift:expr);*) => {$(
-        impl Ordered for $native {
+        impl TotalOrder for $native {
             type Key = $bits;
             #[inline(always)]
             fn key(self) -> $bits {
@@ -170,7 +170,7 @@ macro_rules! floats {
 floats!(f64, i64, 63; f32, i32, 31);
 
 /// The least or the greatest of some values; `None` of nothing.
-pub(crate) fn extreme<T: Ordered>(values: &[T], greatest: bool) -> Option<T> {
+pub(crate) fn extreme<T: TotalOrder>(values: &[T], greatest: bool) -> Option<T> {
     vectorized(
         #[inline(always)]
         || {
@@ -184,7 +184,7 @@ pub(crate) fn extreme<T: Ordered>(values: &[T], greatest: bool) -> Option<T> {
 }
 
 #[inline(always)]
-fn picked<T: Ordered>(values: &[T], pick: impl Fn(T::Key, T::Key) -> T::Key) -> Option<T::Key> {
+fn picked<T: TotalOrder>(values: &[T], pick: impl Fn(T::Key, T::Key) -> T::Key) -> Option<T::Key> {
     let start = values.first()?.key();
     // Lanes that don't wait for each other.
     let mut lanes = [start; LANES];

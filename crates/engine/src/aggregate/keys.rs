@@ -7,8 +7,8 @@ use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type};
 
+use super::group_slots::RowSlots;
 use super::groups::words_of;
-use super::parted::Places;
 use super::texts::Texts;
 use crate::codes::is_same;
 use crate::error::{Error, Result};
@@ -309,7 +309,7 @@ impl ValueKey {
 
     /// Small numbers for the values of the rows of several keys together; `None` if there may be more than so many. The last number of a
     /// key is null's.
-    pub fn places(values: &[ValueKey], rows: usize, places_max: usize) -> Option<Places> {
+    pub fn places(values: &[ValueKey], rows: usize, places_max: usize) -> Option<RowSlots> {
         let choices = values.iter().try_fold(1usize, |all, value| all.checked_mul(value.choices?))?;
         if choices > PLACES_MAX.min(places_max) {
             return None;
@@ -322,7 +322,7 @@ impl ValueKey {
                 rest.iter().for_each(|value| value.add(&mut of_rows));
             }
         }
-        Some(Places { of_rows, choices })
+        Some(RowSlots { of_rows, choices })
     }
 
     /// The number of each row's value.

@@ -14,7 +14,7 @@ use arrow::compute::{SortColumn, SortOptions, cast, concat, partition, take};
 use arrow::datatypes::DataType;
 use splay_store::in_form;
 
-use super::accumulate::{Accumulator, Assigned, same};
+use super::accumulate::{Accumulator, RowGroups, same};
 use crate::error::{Error, Result};
 use crate::order::order_by;
 
@@ -115,7 +115,7 @@ impl Accumulator for Lists {
         self.groups = groups;
     }
 
-    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+    fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()> {
         let before = self.of_rows.len();
         let mut rows = Vec::new();
         let nulls = self.listing.separator.as_ref().and_then(|_| arguments.first()?.logical_nulls());
@@ -236,7 +236,7 @@ mod tests {
         let types: Vec<DataType> = arguments.iter().map(|array| array.data_type().clone()).collect();
         let mut lists = Lists::new(listing, of, &types, 1).unwrap();
         lists.grow(3);
-        lists.update(arguments, Assigned::Rows(groups)).unwrap();
+        lists.update(arguments, RowGroups::Rows(groups)).unwrap();
         lists
     }
 

@@ -7,13 +7,13 @@ mod distinct;
 mod external;
 mod extremes;
 mod first_by;
+mod group_slots;
 mod groups;
 mod kernels;
 mod keys;
 mod list;
 mod over_frame;
 mod over_table;
-mod parted;
 mod picks;
 mod pivot;
 mod row_numbers;
@@ -30,9 +30,11 @@ use arrow::datatypes::DataType;
 pub use external::{AggregateKernel, ExternalAggregate, KernelAccumulator};
 pub use list::Listing;
 
-pub(crate) use accumulate::{Accumulator, Assigned, Exact, Mean, Run, accumulator, check_sums, magnitudes, weighted};
+pub(crate) use accumulate::{
+    Accumulator, Exact, GroupRun, Mean, RowGroups, accumulator, check_sums, magnitudes, weighted,
+};
 pub(crate) use groups::{Groups, words_of};
-pub(crate) use kernels::Ordered;
+pub(crate) use kernels::TotalOrder;
 pub(crate) use keys::{TextWords, ValueKey};
 pub(crate) use over_frame::{accumulator_of, arguments, at_each_row, group_rows, over_frames};
 pub(crate) use over_table::{TableAggregate, needs_symbols, over_table};

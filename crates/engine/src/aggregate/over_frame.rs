@@ -4,12 +4,12 @@ use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::{SortOptions, take};
 use arrow::datatypes::DataType;
 
-use super::accumulate::{Accumulator, Assigned, NO_GROUP, Run, accumulator, update};
+use super::accumulate::{Accumulator, GroupRun, NO_GROUP, RowGroups, accumulator, update};
 use super::dense::DenseGroups;
 use super::first_by::PicksByKeys;
+use super::group_slots::runs_as_they_stand;
 use super::groups::{Groups, key_column, merged};
 use super::keys::{TextWords, ValueKey};
-use super::parted::runs_as_they_stand;
 use super::picks::{Picks, Positions, rows_of};
 use super::pivot::{self, Cells, check_cells};
 use super::texts::Texts;
@@ -20,7 +20,7 @@ use crate::expr::Expr;
 use crate::frame::Frame;
 use crate::gather::position;
 use crate::parallel;
-use crate::run::Setting;
+use crate::run::ExecutionContext;
 
 /// The group of each row by some keys, and how many groups there are.
 pub(crate) fn group_rows(frame: &Frame, keys: &[Expr], constants: &[ArrayRef]) -> Result<(Vec<u32>, usize)> {
@@ -99,10 +99,10 @@ pub(crate) fn over_frames(
     keys: &[Expr],
     key_types: &[DataType],
     aggregates: &[Aggregate],
-    setting: &Setting<'_>,
+    context: &ExecutionContext<'_>,
 ) -> Result<Vec<ArrayRef>> {
     let rows: usize = frames.iter().map(Frame::len).sum();
-    let threads = parallel::threads_for_aggregates(rows, aggregates.len(), 0, setting.threads);
+    let threads = parallel::threads_for_aggregates(rows, aggregates.len(), 0, context.threads);
     // Neighbouring frames are one thread's, so that groups come in the order of their first rows.
     let parts = dealt(frames, rows.div_ceil(threads).max(1));
     let firsts = parts.iter().scan(0, |next, part| Some(std::mem::replace(next, *next + part.len())));
@@ -111,7 +111,7 @@ pub(crate) fn over_frames(
         let mut state = State::new(keys, aggregates);
         for (number, frame) in (first..).zip(frames) {
             // What was taken out of its columns is dropped with it, and its memory is there for the next one.
-            state.take(&frame, number, setting, setting.memory_bytes / 2 / threads)?;
+            state.take(&frame, number, context, context.memory_bytes / 2 / threads)?;
         }
         Ok(state)
     })?;
@@ -120,7 +120,7 @@ pub(crate) fn over_frames(
     for state in states {
         all.merge(state, threads)?;
     }
-    all.finish(key_types, threads, setting.constants)
+    all.finish(key_types, threads, context.constants)
 }
 
 /// Splits frames into parts of about this many rows.
@@ -154,7 +154,7 @@ struct State<'a> {
     grouping: Grouping<'a>,
     aggregates: &'a [Aggregate],
     /// With the types of their arguments, once a frame came by.
-    slots: Vec<Option<(Vec<DataType>, Slot)>>,
+    slots: Vec<Option<(Vec<DataType>, FrameSlot)>>,
 }
 
 impl<'a> State<'a> {
@@ -163,21 +163,21 @@ impl<'a> State<'a> {
     }
 
     /// Takes in the frame with a number.
-    fn take(&mut self, frame: &Frame, number: usize, setting: &Setting<'_>, bytes_max: usize) -> Result<()> {
-        setting.stop.check()?;
-        let rows = self.grouping.rows(frame, setting.constants)?;
+    fn take(&mut self, frame: &Frame, number: usize, context: &ExecutionContext<'_>, bytes_max: usize) -> Result<()> {
+        context.stop.check()?;
+        let rows = self.grouping.rows(frame, context.constants)?;
         let groups = self.grouping.groups.len();
         check_cells(self.aggregates, groups, bytes_max)?;
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         let runs = runs_as_they_stand(&rows);
         let grouped =
-            Grouped { frame, number, rows: &rows, runs: runs.as_deref(), groups, constants: setting.constants };
+            GroupedFrame { frame, number, rows: &rows, runs: runs.as_deref(), groups, constants: context.constants };
         for (aggregate, slot) in self.aggregates.iter().zip(&mut self.slots) {
-            let arguments = arguments(frame, aggregate, setting.constants)?;
+            let arguments = arguments(frame, aggregate, context.constants)?;
             let types = arguments.iter().map(|array| array.data_type().clone()).collect::<Vec<_>>();
             let (seen_types, slot) = match slot {
                 Some(seen_types) => seen_types,
-                None => slot.insert((types.clone(), Slot::new(aggregate, &arguments, setting.threads)?)),
+                None => slot.insert((types.clone(), FrameSlot::new(aggregate, &arguments, context.threads)?)),
             };
             if *seen_types != types {
                 return Err(of_two_types(seen_types, &types));
@@ -224,44 +224,51 @@ fn of_two_types(one: &[DataType], other: &[DataType]) -> Error {
 }
 
 /// A frame with the group of each of its rows.
-struct Grouped<'a> {
+struct GroupedFrame<'a> {
     frame: &'a Frame,
     /// Which of the frames it is.
     number: u32,
     rows: &'a [u32],
     /// The rows of each group as runs, if rows of a group mostly follow each other.
-    runs: Option<&'a [Run]>,
+    runs: Option<&'a [GroupRun]>,
     /// How many groups there are by now.
     groups: usize,
     constants: &'a [ArrayRef],
 }
 
 /// The state of one aggregate.
-enum Slot {
+enum FrameSlot {
     Kept(Box<dyn Accumulator>),
     /// With the values of each frame, of which some are the result.
     Picked(Picks, Vec<ArrayRef>),
     PickedByKeys(PicksByKeys, Vec<ArrayRef>),
 }
 
-impl Slot {
-    fn new(aggregate: &Aggregate, arguments: &[ArrayRef], threads: usize) -> Result<Slot> {
+impl FrameSlot {
+    fn new(aggregate: &Aggregate, arguments: &[ArrayRef], threads: usize) -> Result<FrameSlot> {
         if let AggregateFunction::FirstBy(orders) | AggregateFunction::LastBy(orders) = &aggregate.function {
             let types = arguments.iter().skip(1).map(|key| key.data_type().clone());
             let keys: Vec<(DataType, SortOptions)> = types.zip(orders.iter().copied()).collect();
             let last = matches!(aggregate.function, AggregateFunction::LastBy(_));
-            return Ok(Slot::PickedByKeys(PicksByKeys::new(last, aggregate.width(), &keys)?, Vec::new()));
+            return Ok(FrameSlot::PickedByKeys(PicksByKeys::new(last, aggregate.width(), &keys)?, Vec::new()));
         }
         match aggregate.function.picks() {
             Some((_, true)) => Err(Error::Unsupported("a first or last by time of rows in memory".to_owned())),
-            Some((last, false)) => Ok(Slot::Picked(Picks::new(last, false).with_width(aggregate.width()), Vec::new())),
-            None => Ok(Slot::Kept(accumulator_of(aggregate, arguments, threads)?)),
+            Some((last, false)) => {
+                Ok(FrameSlot::Picked(Picks::new(last, false).with_width(aggregate.width()), Vec::new()))
+            }
+            None => Ok(FrameSlot::Kept(accumulator_of(aggregate, arguments, threads)?)),
         }
     }
 
     /// Takes the rows of a frame in.
-    fn update(&mut self, aggregate: &Aggregate, mut arguments: Vec<ArrayRef>, grouped: &Grouped<'_>) -> Result<()> {
-        let Grouped { frame, number, rows, runs, groups, constants } = *grouped;
+    fn update(
+        &mut self,
+        aggregate: &Aggregate,
+        mut arguments: Vec<ArrayRef>,
+        grouped: &GroupedFrame<'_>,
+    ) -> Result<()> {
+        let GroupedFrame { frame, number, rows, runs, groups, constants } = *grouped;
         let only: Vec<u32>;
         let (rows, runs) = match &aggregate.filter {
             None => (rows, runs),
@@ -272,48 +279,48 @@ impl Slot {
                 (&only[..], None)
             }
         };
-        if let Slot::Kept(accumulator) = self {
+        if let FrameSlot::Kept(accumulator) = self {
             accumulator.grow(groups);
-            let assigned = runs.map_or(Assigned::Rows(rows), Assigned::Runs);
+            let assigned = runs.map_or(RowGroups::Rows(rows), RowGroups::Runs);
             return update(accumulator.as_mut(), aggregate, &arguments, assigned);
         }
         let cells = match aggregate.pivot.as_ref().and_then(|_| arguments.pop()) {
-            Some(places) => Some(Cells::new(Assigned::Rows(rows), &places, aggregate.width())?),
+            Some(places) => Some(Cells::new(RowGroups::Rows(rows), &places, aggregate.width())?),
             None => None,
         };
-        let assigned = cells.as_ref().map_or(Assigned::Rows(rows), Cells::assigned);
+        let assigned = cells.as_ref().map_or(RowGroups::Rows(rows), Cells::assigned);
         let positions = Positions::From(position(number, 0));
         let keys = arguments.split_off(1.min(arguments.len()));
         match self {
-            Slot::Picked(picks, values) => {
+            FrameSlot::Picked(picks, values) => {
                 picks.grow(groups);
                 picks.update(assigned, positions, None);
                 values.extend(arguments);
             }
-            Slot::PickedByKeys(picks, values) => {
+            FrameSlot::PickedByKeys(picks, values) => {
                 picks.grow(groups);
                 picks.update(assigned, positions, keys)?;
                 values.extend(arguments);
             }
-            Slot::Kept(_) => {}
+            FrameSlot::Kept(_) => {}
         }
         Ok(())
     }
 
     /// Takes in what another has of the frames that follow; `numbers` says which of `groups` groups each of its groups is.
-    fn merge(&mut self, other: Slot, numbers: &[u32], groups: usize) -> Result<()> {
+    fn merge(&mut self, other: FrameSlot, numbers: &[u32], groups: usize) -> Result<()> {
         match (self, other) {
-            (Slot::Kept(ours), Slot::Kept(theirs)) => {
+            (FrameSlot::Kept(ours), FrameSlot::Kept(theirs)) => {
                 ours.grow(groups);
                 ours.merge(theirs, numbers)
             }
-            (Slot::Picked(ours, values), Slot::Picked(theirs, more)) => {
+            (FrameSlot::Picked(ours, values), FrameSlot::Picked(theirs, more)) => {
                 ours.grow(groups);
                 ours.merge(&theirs, numbers);
                 values.extend(more);
                 Ok(())
             }
-            (Slot::PickedByKeys(ours, values), Slot::PickedByKeys(theirs, more)) => {
+            (FrameSlot::PickedByKeys(ours, values), FrameSlot::PickedByKeys(theirs, more)) => {
                 ours.grow(groups);
                 ours.merge(&theirs, numbers)?;
                 values.extend(more);
@@ -325,9 +332,9 @@ impl Slot {
 
     fn check_memory(&self, limit: usize) -> Result<()> {
         let needed = match self {
-            Slot::Kept(accumulator) => accumulator.held_bytes(),
-            Slot::Picked(_, _) => 0,
-            Slot::PickedByKeys(picks, _) => picks.held_bytes(),
+            FrameSlot::Kept(accumulator) => accumulator.held_bytes(),
+            FrameSlot::Picked(_, _) => 0,
+            FrameSlot::PickedByKeys(picks, _) => picks.held_bytes(),
         };
         if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
     }
@@ -335,11 +342,11 @@ impl Slot {
     fn finish(self, aggregate: &Aggregate) -> Result<ArrayRef> {
         let data_type = &aggregate.data_type;
         match self {
-            Slot::Kept(accumulator) => accumulator.finish(),
-            Slot::Picked(picks, values) => {
+            FrameSlot::Kept(accumulator) => accumulator.finish(),
+            FrameSlot::Picked(picks, values) => {
                 picks.finish(data_type, |frame, rows| rows_of(&values[frame as usize], rows))
             }
-            Slot::PickedByKeys(picks, values) => {
+            FrameSlot::PickedByKeys(picks, values) => {
                 picks.finish(data_type, |frame, rows| rows_of(&values[frame as usize], rows))
             }
         }
@@ -364,7 +371,7 @@ pub(crate) fn at_each_row(
             None => kept.insert(accumulator_of(aggregate, &arguments, 1)?),
         };
         accumulator.grow(grouping.groups.len());
-        accumulator.update(&arguments, Assigned::Rows(&rows))?;
+        accumulator.update(&arguments, RowGroups::Rows(&rows))?;
         of_frames.push(rows);
     }
     let Some(kept) = kept else { return Ok(Vec::new()) };

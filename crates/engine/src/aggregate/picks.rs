@@ -7,7 +7,7 @@ use arrow::compute::take;
 use arrow::datatypes::DataType;
 use splay_store::RowList;
 
-use super::accumulate::Assigned;
+use super::accumulate::RowGroups;
 use crate::error::Result;
 use crate::gather::{Gather, NOTHING};
 
@@ -76,8 +76,12 @@ impl<K: Clone + Default + Ord> Picks<K> {
     }
 
     /// Takes rows in that stand in any order, each with its key.
-    pub fn update_each<'k, Q>(&mut self, assigned: Assigned<'_>, positions: Positions<'_>, key: impl Fn(usize) -> &'k Q)
-    where
+    pub fn update_each<'k, Q>(
+        &mut self,
+        assigned: RowGroups<'_>,
+        positions: Positions<'_>,
+        key: impl Fn(usize) -> &'k Q,
+    ) where
         K: Borrow<Q>,
         Q: Ord + ToOwned<Owned = K> + ?Sized + 'k,
     {
@@ -111,21 +115,21 @@ impl Picks {
     }
 
     /// Takes rows in. `times` are those of the rows; within a run they don't fall. Without them rows go by position.
-    pub fn update(&mut self, assigned: Assigned<'_>, positions: Positions<'_>, times: Option<&[i64]>) {
+    pub fn update(&mut self, assigned: RowGroups<'_>, positions: Positions<'_>, times: Option<&[i64]>) {
         let times = times.filter(|_| self.by_key);
         let time = |row: usize| times.map_or(&0, |times| &times[row]);
         match assigned {
-            Assigned::Runs(runs) => {
+            RowGroups::Runs(runs) => {
                 for run in runs.iter().filter(|run| run.start < run.end) {
                     let row = if self.last { run.end - 1 } else { run.start };
                     self.offer(run.group as usize, time(row), positions.at(row));
                 }
             }
             // Each stretch is of one symbol, so its times don't fall.
-            Assigned::Places(parted) => parted.ends(self.last, |row, group| {
+            RowGroups::Places(parted) => parted.ends(self.last, |row, group| {
                 self.offer(group as usize, time(row), positions.at(row));
             }),
-            Assigned::Rows(_) | Assigned::Listed(_) => self.update_each(assigned, positions, time),
+            RowGroups::Rows(_) | RowGroups::Listed(_) => self.update_each(assigned, positions, time),
         }
     }
 }

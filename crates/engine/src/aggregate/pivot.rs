@@ -13,7 +13,7 @@ use arrow::compute::take;
 use arrow::datatypes::UInt32Type;
 
 use super::Aggregate;
-use super::accumulate::{Accumulator, Assigned, NO_GROUP, same};
+use super::accumulate::{Accumulator, NO_GROUP, RowGroups, same};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::lookup::{LookupTable, MISSING};
@@ -93,7 +93,7 @@ pub(super) enum Cells {
 
 impl Cells {
     /// The cells of rows that belong to groups, by the places of their keys' values.
-    pub fn new(assigned: Assigned<'_>, places: &ArrayRef, width: usize) -> Result<Cells> {
+    pub fn new(assigned: RowGroups<'_>, places: &ArrayRef, width: usize) -> Result<Cells> {
         let Some(places) = places.as_primitive_opt::<UInt32Type>() else {
             return Err(Error::Unsupported(format!("places as {}", places.data_type())));
         };
@@ -104,7 +104,7 @@ impl Cells {
             place if place < width && is_valid(row) => cell(group, place, width),
             _ => NO_GROUP,
         };
-        if let Assigned::Listed(listed) = assigned {
+        if let RowGroups::Listed(listed) = assigned {
             let listed = listed.iter().map(|(row, group)| (*row, of(*group as usize, *row as usize)));
             return Ok(Cells::Listed(listed.filter(|(_, cell)| *cell != NO_GROUP).collect()));
         }
@@ -113,34 +113,34 @@ impl Cells {
         Ok(Cells::Rows(cells))
     }
 
-    pub fn assigned(&self) -> Assigned<'_> {
+    pub fn assigned(&self) -> RowGroups<'_> {
         match self {
-            Cells::Rows(cells) => Assigned::Rows(cells),
-            Cells::Listed(rows) => Assigned::Listed(rows),
+            Cells::Rows(cells) => RowGroups::Rows(cells),
+            Cells::Listed(rows) => RowGroups::Listed(rows),
         }
     }
 }
 
 /// The state of an aggregate for each cell. The last of its arguments is the place of the key's value.
-pub(super) struct Pivoted {
+pub(super) struct PivotCells {
     cells: Box<dyn Accumulator>,
     width: usize,
     groups: usize,
 }
 
-impl Pivoted {
-    pub fn new(cells: Box<dyn Accumulator>, width: usize) -> Pivoted {
-        Pivoted { cells, width, groups: 0 }
+impl PivotCells {
+    pub fn new(cells: Box<dyn Accumulator>, width: usize) -> PivotCells {
+        PivotCells { cells, width, groups: 0 }
     }
 }
 
-impl Accumulator for Pivoted {
+impl Accumulator for PivotCells {
     fn grow(&mut self, groups: usize) {
         self.groups = groups;
         self.cells.grow(groups * self.width);
     }
 
-    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+    fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()> {
         let Some((places, arguments)) = arguments.split_last() else {
             return Err(Error::Unsupported("a pivot without places".to_owned()));
         };
@@ -158,7 +158,7 @@ impl Accumulator for Pivoted {
             (0..width).map(move |place| cell(group, place, width))
         };
         let cells: Vec<u32> = groups.iter().flat_map(of_group).collect();
-        self.cells.merge(same::<Pivoted>(other)?.cells, &cells)
+        self.cells.merge(same::<PivotCells>(other)?.cells, &cells)
     }
 
     fn finish(self: Box<Self>) -> Result<ArrayRef> {

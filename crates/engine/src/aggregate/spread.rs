@@ -12,8 +12,8 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{ArrowNativeType, DataType, Float64Type};
 
 use super::AggregateFunction;
-use super::accumulate::{Accumulator, Assigned, same};
-use super::kernels::{self, Ordered};
+use super::accumulate::{Accumulator, RowGroups, same};
+use super::kernels::{self, TotalOrder};
 use crate::error::Result;
 use crate::natives::{array_of, natives};
 use crate::parallel;
@@ -108,11 +108,11 @@ impl Accumulator for Variance {
         self.groups.resize(groups, Moments::default());
     }
 
-    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+    fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()> {
         let array = arguments[0].as_primitive::<Float64Type>();
         let (values, nulls) = (array.values(), array.nulls().filter(|nulls| nulls.null_count() > 0));
         match (assigned, nulls) {
-            (Assigned::Runs(runs), None) => {
+            (RowGroups::Runs(runs), None) => {
                 for run in runs.iter().filter(|run| run.start < run.end) {
                     self.groups[run.group as usize].join(Moments::of(&values[run.start..run.end]));
                 }
@@ -151,7 +151,7 @@ pub(super) struct Median<F> {
 }
 
 /// Floats of either width.
-pub(super) trait Float: ArrowNativeType + Ordered {
+pub(super) trait Float: ArrowNativeType + TotalOrder {
     const DATA_TYPE: DataType;
 
     /// The mean of the middle two.
@@ -185,11 +185,11 @@ impl<F: Float> Accumulator for Median<F> {
         self.groups.resize_with(groups, Vec::new);
     }
 
-    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+    fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()> {
         let values = natives::<F>(&arguments[0]);
         let nulls = arguments[0].nulls().filter(|nulls| nulls.null_count() > 0);
         match (assigned, nulls) {
-            (Assigned::Runs(runs), None) => {
+            (RowGroups::Runs(runs), None) => {
                 for run in runs {
                     self.groups[run.group as usize].extend_from_slice(&values[run.start..run.end]);
                     self.values += run.end - run.start;
@@ -263,7 +263,7 @@ fn shares<F>(groups: Vec<(usize, Vec<F>)>, values: usize) -> Vec<Vec<(usize, Vec
 
 fn median<F: Float>(values: Vec<F>) -> Option<F> {
     // Whole numbers with the order of the floats are compared faster.
-    let mut keys: Vec<F::Key> = values.into_iter().map(Ordered::key).collect();
+    let mut keys: Vec<F::Key> = values.into_iter().map(TotalOrder::key).collect();
     let middle = keys.len() / 2;
     if keys.is_empty() {
         return None;
@@ -375,27 +375,27 @@ impl Pair {
 
 /// Pearson's correlation, or covariance. A pair with a null on either side is left out.
 #[derive(Debug)]
-pub(super) struct Relation {
+pub(super) struct PairStatistic {
     groups: Vec<Pair>,
     function: AggregateFunction,
 }
 
-impl Relation {
-    pub fn new(function: AggregateFunction) -> Relation {
-        Relation { groups: Vec::new(), function }
+impl PairStatistic {
+    pub fn new(function: AggregateFunction) -> PairStatistic {
+        PairStatistic { groups: Vec::new(), function }
     }
 }
 
-impl Accumulator for Relation {
+impl Accumulator for PairStatistic {
     fn grow(&mut self, groups: usize) {
         self.groups.resize(groups, Pair::default());
     }
 
-    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+    fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()> {
         let (left, right) = (arguments[0].as_primitive::<Float64Type>(), arguments[1].as_primitive::<Float64Type>());
         let nulls = NullBuffer::union(left.nulls(), right.nulls()).filter(|nulls| nulls.null_count() > 0);
         match (assigned, &nulls) {
-            (Assigned::Runs(runs), None) => {
+            (RowGroups::Runs(runs), None) => {
                 for run in runs.iter().filter(|run| run.start < run.end) {
                     let rows = run.start..run.end;
                     self.groups[run.group as usize].join(Pair::of(&left.values()[rows.clone()], &right.values()[rows]));
@@ -407,7 +407,7 @@ impl Accumulator for Relation {
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
-        let other = same::<Relation>(other)?;
+        let other = same::<PairStatistic>(other)?;
         groups.iter().zip(&other.groups).for_each(|(group, pair)| self.groups[*group as usize].join(*pair));
         Ok(())
     }
@@ -435,7 +435,7 @@ mod tests {
         for threads in [1, 4] {
             let mut medians = Median::<f64>::new(threads);
             medians.grow(7);
-            medians.update(&[Arc::clone(&values)], Assigned::Rows(&groups)).unwrap();
+            medians.update(&[Arc::clone(&values)], RowGroups::Rows(&groups)).unwrap();
             let found = Box::new(medians).finish().unwrap();
             let expected = [None, Some(1.0), Some(2.0), Some(3.0), Some(4.0), Some(5.0), None];
             assert_eq!(found.as_primitive::<Float64Type>().iter().collect::<Vec<_>>(), expected, "{threads}");

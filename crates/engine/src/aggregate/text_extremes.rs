@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, StringArray};
 use arrow::datatypes::Int32Type;
 
-use super::accumulate::{Accumulator, Assigned, same};
+use super::accumulate::{Accumulator, RowGroups, same};
 use crate::codes::is_same;
 use crate::error::{Error, Result};
 
@@ -21,14 +21,14 @@ pub(super) struct TextExtreme {
     /// The first bytes of each value.
     starts: Vec<u64>,
     bytes: usize,
-    ranks: Option<Ranks>,
+    ranks: Option<TextRanks>,
     /// The best rank of each group in the dictionary of `ranks`.
     best: Vec<u32>,
 }
 
 /// The texts of a dictionary in the order in which each is better than the one before.
 #[derive(Debug)]
-struct Ranks {
+struct TextRanks {
     dictionary: ArrayRef,
     /// By code: counted from 1, or 0 for null.
     of_codes: Vec<u32>,
@@ -36,8 +36,8 @@ struct Ranks {
     codes: Vec<u32>,
 }
 
-impl Ranks {
-    fn new(dictionary: &ArrayRef, texts: &StringArray, greatest: bool) -> Ranks {
+impl TextRanks {
+    fn new(dictionary: &ArrayRef, texts: &StringArray, greatest: bool) -> TextRanks {
         let codes = (0u32..).zip(texts).filter_map(|(code, text)| Some((text?, code)));
         let mut codes: Vec<(&str, u32)> = codes.collect();
         codes.sort_unstable_by(|one, other| if greatest { one.cmp(other) } else { other.cmp(one) });
@@ -46,7 +46,7 @@ impl Ranks {
         for (rank, code) in (1..).zip(&codes) {
             of_codes[*code as usize] = rank;
         }
-        Ranks { dictionary: Arc::clone(dictionary), of_codes, codes }
+        TextRanks { dictionary: Arc::clone(dictionary), of_codes, codes }
     }
 }
 
@@ -70,9 +70,9 @@ impl TextExtreme {
     }
 
     /// Takes the texts of rows by their codes.
-    fn take_coded(&mut self, coded: &DictionaryArray<Int32Type>, texts: &StringArray, assigned: Assigned<'_>) {
+    fn take_coded(&mut self, coded: &DictionaryArray<Int32Type>, texts: &StringArray, assigned: RowGroups<'_>) {
         let codes = coded.keys().values();
-        let is_known = |ranks: &Ranks| is_same(&ranks.dictionary, coded.values());
+        let is_known = |ranks: &TextRanks| is_same(&ranks.dictionary, coded.values());
         if !self.ranks.as_ref().is_some_and(is_known) {
             self.take_best();
             if texts.len() > coded.len() {
@@ -82,7 +82,7 @@ impl TextExtreme {
                 });
                 return;
             }
-            self.ranks = Some(Ranks::new(coded.values(), texts, self.greatest));
+            self.ranks = Some(TextRanks::new(coded.values(), texts, self.greatest));
         }
         let (Some(ranks), best) = (&self.ranks, &mut self.best) else { return };
         assigned.each(coded.keys().nulls(), |group, row| {
@@ -93,7 +93,7 @@ impl TextExtreme {
 
     /// Takes the texts of the best ranks, before there are others.
     fn take_best(&mut self) {
-        let Some(Ranks { dictionary, codes, .. }) = self.ranks.take() else { return };
+        let Some(TextRanks { dictionary, codes, .. }) = self.ranks.take() else { return };
         let texts = dictionary.as_string::<i32>();
         for group in 0..self.best.len() {
             let rank = std::mem::take(&mut self.best[group]) as usize;
@@ -127,7 +127,7 @@ impl Accumulator for TextExtreme {
         self.best.resize(groups, 0);
     }
 
-    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+    fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()> {
         let array = &arguments[0];
         if let Some(texts) = array.as_string_opt::<i32>() {
             assigned.each(texts.nulls(), |group, row| self.take(group, texts.value(row)));
@@ -188,7 +188,7 @@ mod tests {
         let mut accumulators = [TextExtreme::new(greatest), TextExtreme::new(greatest)];
         accumulators.iter_mut().for_each(|one| one.grow(5));
         for (number, (array, groups)) in blocks.iter().enumerate() {
-            accumulators[number % 2].update(std::slice::from_ref(array), Assigned::Rows(groups)).unwrap();
+            accumulators[number % 2].update(std::slice::from_ref(array), RowGroups::Rows(groups)).unwrap();
         }
         let [mut one, other] = accumulators;
         one.merge(Box::new(other), &[0, 1, 2, 3, 4]).unwrap();

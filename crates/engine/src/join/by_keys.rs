@@ -16,16 +16,16 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 
-use super::key_range::{Bounds, KeyRange, numbers};
+use super::key_range::{KeyBounds, KeyRange, numbers};
 use super::{evaluate_over, with_unmatched};
 use crate::error::{Error, Result};
 use crate::expr::{Expr, holds};
+use crate::filter_mask::FilterMask;
 use crate::frame::Frame;
-use crate::kept::Kept;
 use crate::lookup::{LookupTable, MISSING, numbered};
 use crate::parallel;
 use crate::per_run::PerRun;
-use crate::run::{Setting, check_memory};
+use crate::run::{ExecutionContext, check_memory};
 
 /// Pairs over which a condition is evaluated at once.
 const PAIRS_TOGETHER: usize = 16_384;
@@ -107,12 +107,12 @@ impl KeyJoin {
         left: &Frame,
         firsts: &[u32],
         followers: Option<&Followers>,
-        setting: &Setting<'_>,
+        context: &ExecutionContext<'_>,
     ) -> Result<Frame> {
-        let constants = setting.constants;
+        let constants = context.constants;
         let (mut joined, rows) = match followers {
             followers if self.condition.is_some() => {
-                let (places, rows) = self.passing(left, firsts, followers, setting)?;
+                let (places, rows) = self.passing(left, firsts, followers, context)?;
                 let (places, rows) = match self.inner {
                     true => (places, rows),
                     false => with_unmatched(&places, &rows, left.len(), MISSING),
@@ -121,7 +121,7 @@ impl KeyJoin {
             }
             None if self.inner => {
                 let matched = BooleanBuffer::collect_bool(firsts.len(), |row| firsts[row] != MISSING);
-                let kept = Kept::new(BooleanArray::new(matched, None));
+                let kept = FilterMask::new(BooleanArray::new(matched, None));
                 let rows = firsts.iter().copied().filter(|first| *first != MISSING).collect::<Vec<u32>>();
                 (left.kept(kept)?, UInt32Array::from(rows))
             }
@@ -148,34 +148,34 @@ impl KeyJoin {
         left: &Frame,
         firsts: &[u32],
         followers: Option<&Followers>,
-        setting: &Setting<'_>,
+        context: &ExecutionContext<'_>,
     ) -> Result<(Vec<u32>, Vec<u32>)> {
         let (mut places, mut rows) = (Vec::new(), Vec::new());
         let (mut passed_places, mut passed_rows) = (Vec::new(), Vec::new());
-        let limit = setting.memory_bytes / 2 / setting.threads.max(1);
+        let limit = context.memory_bytes / 2 / context.threads.max(1);
         let range = self
             .condition
             .as_ref()
-            .and_then(|condition| KeyRange::of(condition, left.columns().len(), setting.constants));
+            .and_then(|condition| KeyRange::of(condition, left.columns().len(), context.constants));
         let column = range.as_ref().and_then(|range| self.columns[range.column]);
         let bounds = match (&range, column, followers.and_then(|followers| followers.numbers.as_ref())) {
             (Some(range), Some(column), Some(_)) => {
-                range.bounds(left, setting.constants[column].data_type(), setting.constants)?
+                range.bounds(left, context.constants[column].data_type(), context.constants)?
             }
-            _ => Bounds::default(),
+            _ => KeyBounds::default(),
         };
         let mut pass = |places: &mut Vec<u32>, rows: &mut Vec<u32>| {
-            setting.stop.check()?;
+            context.stop.check()?;
             if bounds.are_exact {
                 passed_places.append(places);
                 passed_rows.append(rows);
             } else {
-                let mask = self.holds_for(left, places, rows, setting.constants)?;
+                let mask = self.holds_for(left, places, rows, context.constants)?;
                 passed_places.extend(mask.values().set_indices().map(|pair| places[pair]));
                 passed_rows.extend(mask.values().set_indices().map(|pair| rows[pair]));
                 (places.clear(), rows.clear());
             }
-            self.check_pairs(passed_rows.len(), setting.constants, limit)
+            self.check_pairs(passed_rows.len(), context.constants, limit)
         };
         for (first, place) in firsts.iter().zip(0..) {
             let alone = std::slice::from_ref(first);
@@ -291,16 +291,16 @@ impl Followers {
 }
 
 /// Left rows in their order with those that they are joined with.
-pub(crate) fn join_by_keys(input: Vec<Frame>, join: &KeyJoin, setting: &Setting<'_>) -> Result<Vec<Frame>> {
-    let constants = setting.constants;
+pub(crate) fn join_by_keys(input: Vec<Frame>, join: &KeyJoin, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
+    let constants = context.constants;
     let width = input.first().map_or(0, |frame| frame.columns().len());
     let range = join.condition.as_ref().and_then(|condition| KeyRange::of(condition, width, constants));
     let followers = join.followers(range.as_ref(), constants)?;
     let input = if join.condition.is_some() { in_pieces(&input) } else { input };
     let rows: usize = input.iter().map(Frame::len).sum();
-    let threads = parallel::threads_for(rows, 0, setting.threads);
+    let threads = parallel::threads_for(rows, 0, context.threads);
     let found = parallel::each(input.len(), threads, |number| {
-        setting.stop.check()?;
+        context.stop.check()?;
         join.first_rows(&input[number], constants)
     })?;
     let pairs = |first: &u32| match followers.as_ref() {
@@ -309,12 +309,12 @@ pub(crate) fn join_by_keys(input: Vec<Frame>, join: &KeyJoin, setting: &Setting<
     };
     let pairs: usize = found.iter().flatten().map(pairs).fold(0, usize::saturating_add);
     if join.condition.is_none() {
-        join.check_pairs(pairs, constants, setting.memory_bytes / 2)?;
+        join.check_pairs(pairs, constants, context.memory_bytes / 2)?;
     }
-    let threads = parallel::threads_for(pairs.max(rows), 0, setting.threads);
+    let threads = parallel::threads_for(pairs.max(rows), 0, context.threads);
     parallel::each_of(input.into_iter().zip(found), threads, |(left, firsts)| {
-        setting.stop.check()?;
-        join.joined(&left, &firsts, followers.as_ref().as_ref(), setting)
+        context.stop.check()?;
+        join.joined(&left, &firsts, followers.as_ref().as_ref(), context)
     })
 }
 
@@ -365,8 +365,15 @@ mod tests {
         Arc::new((0..i64::try_from(rows).unwrap()).map(Some).collect::<Int64Array>())
     }
 
-    fn setting(constants: &[ArrayRef], memory_bytes: usize) -> Setting<'_> {
-        Setting { tables: &[], constants, threads: 2, memory_bytes, stop: Stop::NEVER, reads: Reads::default() }
+    fn context(constants: &[ArrayRef], memory_bytes: usize) -> ExecutionContext<'_> {
+        ExecutionContext {
+            tables: &[],
+            constants,
+            threads: 2,
+            memory_bytes,
+            stop: Stop::NEVER,
+            reads: Reads::default(),
+        }
     }
 
     /// The pairs of a join: what two of its columns of whole numbers say of each.
@@ -377,7 +384,7 @@ mod tests {
         columns: [usize; 2],
     ) -> Vec<(i64, Option<i64>)> {
         let mut pairs = Vec::new();
-        for frame in join_by_keys(frames, join, &setting(constants, 1 << 24)).unwrap() {
+        for frame in join_by_keys(frames, join, &context(constants, 1 << 24)).unwrap() {
             let values = frame.into_columns().unwrap();
             let [places, rows] = columns.map(|column| values[column].as_primitive::<Int64Type>());
             pairs.extend(places.values().iter().copied().zip(rows.iter()));
@@ -547,7 +554,7 @@ mod tests {
         let frame = Frame::new(vec![Arc::clone(&same)], same.len());
         let join = KeyJoin::new(vec![Expr::Column(0)], vec![0], vec![0], true);
         let constants = [same];
-        let joined = join_by_keys(vec![frame], &join, &setting(&constants, 1 << 20));
+        let joined = join_by_keys(vec![frame], &join, &context(&constants, 1 << 20));
         assert!(matches!(joined, Err(crate::Error::Memory { .. })));
     }
 }

@@ -26,11 +26,11 @@ use super::keys::{KeyNumbers, LeftKeys, Split, first_equal, last_equal};
 use crate::asof::{Direction, MatchRule, before, match_rows, up_to};
 use crate::codes::condition;
 use crate::error::{Error, Result};
-use crate::expr::{Chosen, Expr, Value};
+use crate::expr::{EvaluatedColumns, Expr, Value};
 use crate::gather::{Gather, position};
 use crate::plan::Scan;
 use crate::reads::column_bytes;
-use crate::table::{Wanted, date_position, rows_of_symbol};
+use crate::table::{RowSelection, date_position, rows_of_symbol};
 
 /// Rows next to the one found by time that are compared first by further keys.
 const SCANNED_ROWS: usize = 256;
@@ -50,7 +50,7 @@ const FOUND_ROWS: usize = 4;
 pub(super) struct Right<'a> {
     snapshot: &'a TableSnapshot,
     /// `None` if no row is wanted.
-    wanted: Option<Wanted>,
+    selection: Option<RowSelection>,
     predicate: Option<&'a Expr>,
     constants: &'a [ArrayRef],
     /// Segments in the order of the table's rows.
@@ -74,10 +74,10 @@ impl<'a> Right<'a> {
         constants: &'a [ArrayRef],
         copied_bytes_max: usize,
     ) -> Result<Right<'a>> {
-        let wanted = scan.wanted(constants)?;
+        let selection = scan.selection(constants)?;
         let mut sources = Vec::new();
         for partition in snapshot.partitions() {
-            if wanted.as_ref().is_some_and(|wanted| wanted.dates.contains(partition.date)) {
+            if selection.as_ref().is_some_and(|selection| selection.dates.contains(partition.date)) {
                 let rows = partition.segments.iter().filter(|segment| segment.rows() > 0);
                 sources.extend(rows.map(|segment| Source { segment, date: partition.date }));
             }
@@ -90,7 +90,7 @@ impl<'a> Right<'a> {
         let predicate = scan.predicate.as_ref();
         Ok(Right {
             snapshot,
-            wanted,
+            selection,
             predicate,
             constants,
             sources,
@@ -110,9 +110,9 @@ impl<'a> Right<'a> {
         if self.snapshot.spec().symbol.is_none() {
             return Ok(None);
         }
-        match self.wanted.as_ref().and_then(|wanted| wanted.symbols.as_deref()) {
+        match self.selection.as_ref().and_then(|selection| selection.symbols.as_deref()) {
             Some([one]) => Ok(Some(one)),
-            _ if self.wanted.is_none() => Ok(None),
+            _ if self.selection.is_none() => Ok(None),
             _ => Err(Error::Unsupported("a join of several symbols by time alone".to_owned())),
         }
     }
@@ -167,7 +167,7 @@ impl<'a> Right<'a> {
 
     /// The rows of a symbol. If segments don't overlap, none is looked into before a row may be there.
     pub fn chain(&self, symbol: Option<&str>) -> Result<Chain> {
-        let is_wanted = self.wanted.as_ref().is_some_and(|wanted| match (&wanted.symbols, symbol) {
+        let is_wanted = self.selection.as_ref().is_some_and(|selection| match (&selection.symbols, symbol) {
             (Some(symbols), Some(symbol)) => symbols.binary_search_by(|one| one.as_str().cmp(symbol)).is_ok(),
             _ => true,
         });
@@ -178,7 +178,7 @@ impl<'a> Right<'a> {
         if self.in_sequence {
             chain.links.extend(self.sources.iter().enumerate().map(|(number, source)| {
                 let entry = source.segment.entry();
-                Link { earliest: entry.time_min, latest: entry.time_max, rows: LinkRows::Unread(number) }
+                SegmentLink { earliest: entry.time_min, latest: entry.time_max, rows: LinkRows::Unread(number) }
             }));
             return Ok(chain);
         }
@@ -187,20 +187,20 @@ impl<'a> Right<'a> {
             parts.extend(self.part(number, symbol)?);
         }
         // Segments of one load overlap in time, though not in the times of a symbol.
-        let follows = |pair: &[Part]| pair[0].times.last() <= pair[1].times.first();
+        let follows = |pair: &[SymbolRows]| pair[0].times.last() <= pair[1].times.first();
         let parts = if parts.windows(2).all(follows) { parts } else { self.merged(parts)?.into_iter().collect() };
         chain.links.extend(parts.into_iter().map(|part| {
             let (earliest, latest) = (part.times.first().copied(), part.times.last().copied());
             let (earliest, latest) = (earliest.unwrap_or(i64::MIN), latest.unwrap_or(i64::MAX));
-            Link { earliest, latest, rows: LinkRows::Read(Some(part)) }
+            SegmentLink { earliest, latest, rows: LinkRows::Read(Some(part)) }
         }));
         Ok(chain)
     }
 
     /// The wanted rows of a symbol in a source.
-    fn part(&self, source: usize, symbol: Option<&str>) -> Result<Option<Part>> {
-        let Some(wanted) = &self.wanted else { return Ok(None) };
-        let range = rows_of_symbol(self.snapshot, self.sources[source].segment, symbol, wanted)?;
+    fn part(&self, source: usize, symbol: Option<&str>) -> Result<Option<SymbolRows>> {
+        let Some(selection) = &self.selection else { return Ok(None) };
+        let range = rows_of_symbol(self.snapshot, self.sources[source].segment, symbol, selection)?;
         let source = number(source);
         if range.is_empty() {
             return Ok(None);
@@ -209,7 +209,7 @@ impl<'a> Right<'a> {
         let time = self.snapshot.spec().time_position();
         let Some(predicate) = self.predicate else {
             let times = self.column(&rows, time)?;
-            return Part::new(rows, &times).map(Some);
+            return SymbolRows::new(rows, &times).map(Some);
         };
         let mut columns = vec![None; self.width()];
         let mut failed = None;
@@ -220,10 +220,10 @@ impl<'a> Right<'a> {
         if let Some(error) = failed {
             return Err(error);
         }
-        let mask = condition(predicate, &Chosen { columns, rows: range.len() }, self.constants)?;
+        let mask = condition(predicate, &EvaluatedColumns { columns, rows: range.len() }, self.constants)?;
         if mask.true_count() == range.len() {
             let times = self.column(&rows, time)?;
-            return Part::new(rows, &times).map(Some);
+            return SymbolRows::new(rows, &times).map(Some);
         }
         let kept = mask.values().set_indices().map(|row| position(source, range.start + row));
         let kept: Vec<u64> = kept.collect();
@@ -232,7 +232,7 @@ impl<'a> Right<'a> {
         }
         self.count_copied(kept.len())?;
         let times = arrow::compute::filter(&self.column(&rows, time)?, &mask)?;
-        Part::new(Rows::Listed(kept.into()), &times).map(Some)
+        SymbolRows::new(Rows::Listed(kept.into()), &times).map(Some)
     }
 
     /// Counts the memory of copied rows, two words each, which the join keeps until its end.
@@ -245,7 +245,7 @@ impl<'a> Right<'a> {
     }
 
     /// Merges several parts into one, by time. Rows of equal times stay in the order of the table.
-    fn merged(&self, mut parts: Vec<Part>) -> Result<Option<Part>> {
+    fn merged(&self, mut parts: Vec<SymbolRows>) -> Result<Option<SymbolRows>> {
         if parts.len() <= 1 {
             return Ok(parts.pop());
         }
@@ -258,7 +258,7 @@ impl<'a> Right<'a> {
         // Each part is in order, which this sort makes use of.
         merged.sort();
         let (times, positions): (Vec<i64>, Vec<u64>) = merged.into_iter().unzip();
-        Ok(Some(Part {
+        Ok(Some(SymbolRows {
             times: times.into(),
             rows: Rows::Listed(positions.into()),
             hint: 0,
@@ -303,7 +303,7 @@ impl Rows {
 }
 
 /// The rows of a symbol that are searched together, in ascending time.
-struct Part {
+struct SymbolRows {
     times: ScalarBuffer<i64>,
     rows: Rows,
     /// Where the last search ended.
@@ -317,25 +317,25 @@ struct Part {
     of_keys: HashMap<u32, (ScalarBuffer<i64>, Rows)>,
 }
 
-impl Part {
-    fn new(rows: Rows, times: &ArrayRef) -> Result<Part> {
+impl SymbolRows {
+    fn new(rows: Rows, times: &ArrayRef) -> Result<SymbolRows> {
         let times = match times.as_primitive_opt::<TimestampNanosecondType>() {
             Some(times) => times.values().clone(),
             None => return Err(Error::Unsupported(format!("a time column of type {}", times.data_type()))),
         };
-        Ok(Part { times, rows, hint: 0, numbers: None, scanned: 0, split: None, of_keys: HashMap::new() })
+        Ok(SymbolRows { times, rows, hint: 0, numbers: None, scanned: 0, split: None, of_keys: HashMap::new() })
     }
 }
 
 /// The rows of a symbol.
 pub(super) struct Chain {
     symbol: Option<String>,
-    links: Vec<Link>,
+    links: Vec<SegmentLink>,
     found: FoundByKeys,
 }
 
 /// What one segment has of a chain.
-struct Link {
+struct SegmentLink {
     /// Bounds of the times in it.
     earliest: i64,
     latest: i64,
@@ -345,16 +345,16 @@ struct Link {
 enum LinkRows {
     /// The rows of a source that hasn't been read yet.
     Unread(usize),
-    Read(Option<Part>),
+    Read(Option<SymbolRows>),
 }
 
 /// What is searched for in one chain.
-pub(super) struct Searched<'a, 'b> {
+pub(super) struct ChainSearch<'a, 'b> {
     pub rule: MatchRule,
-    pub keyed: Keyed<'a, 'b>,
+    pub keyed: RightKeys<'a, 'b>,
 }
 
-impl Searched<'_, '_> {
+impl ChainSearch<'_, '_> {
     /// Whether an instant is later than another by more than the tolerance, so that rows there no longer match.
     fn is_too_far(&self, later: i64, earlier: i64) -> bool {
         earlier < later && self.rule.tolerance.is_some_and(|most| later.abs_diff(earlier) > most)
@@ -362,34 +362,34 @@ impl Searched<'_, '_> {
 }
 
 /// A row that was found, with its time.
-type Found = Option<(i64, u64)>;
+type FoundRow = Option<(i64, u64)>;
 
 /// What searches found beyond the part in which they began, by the number of the further keys: each left row with these keys finds the same.
 #[derive(Default)]
 struct FoundByKeys {
     /// The last match in the first parts, with how many parts were searched for it.
-    earlier: HashMap<u32, (usize, Found)>,
+    earlier: HashMap<u32, (usize, FoundRow)>,
     /// From which part on the first match is known, and that.
-    later: HashMap<u32, (usize, Found)>,
+    later: HashMap<u32, (usize, FoundRow)>,
 }
 
 impl FoundByKeys {
     /// The last match among the first `parts` parts, if it is known.
-    fn before(&self, keys: u32, parts: usize) -> Option<Found> {
+    fn before(&self, keys: u32, parts: usize) -> Option<FoundRow> {
         let (parts_searched, found) = *self.earlier.get(&keys)?;
         // What some parts lack, fewer of them lack too.
         (parts_searched == parts || (parts_searched > parts && found.is_none())).then_some(found)
     }
 
     /// The first match from a part on, if it is known.
-    fn from(&self, keys: u32, part: usize) -> Option<Found> {
+    fn from(&self, keys: u32, part: usize) -> Option<FoundRow> {
         let (first_searched, found) = *self.later.get(&keys)?;
         (first_searched == part || (first_searched < part && found.is_none())).then_some(found)
     }
 }
 
 /// The right table, and what of its columns must equal further keys of left rows.
-pub(super) struct Keyed<'a, 'b> {
+pub(super) struct RightKeys<'a, 'b> {
     pub right: &'a Right<'a>,
     /// Further keys of the left rows.
     pub keys: &'b LeftKeys,
@@ -417,7 +417,7 @@ impl Chain {
     pub fn rows_of_keys(
         &mut self,
         number: usize,
-        keyed: &mut Keyed<'_, '_>,
+        keyed: &mut RightKeys<'_, '_>,
         left_row: usize,
         last_alone: bool,
     ) -> Result<Option<(ScalarBuffer<i64>, Rows)>> {
@@ -444,7 +444,7 @@ impl Chain {
     }
 
     /// Where the match of a left row stands.
-    pub fn find(&mut self, searched: &mut Searched<'_, '_>, time: i64, left_row: usize) -> Result<Option<u64>> {
+    pub fn find(&mut self, searched: &mut ChainSearch<'_, '_>, time: i64, left_row: usize) -> Result<Option<u64>> {
         let MatchRule { direction, inclusive, tolerance } = searched.rule;
         let found = match direction {
             Direction::Backward => self.behind(searched, time, inclusive, left_row)?,
@@ -467,7 +467,7 @@ impl Chain {
     /// otherwise.
     pub fn find_all(
         &mut self,
-        searched: &mut Searched<'_, '_>,
+        searched: &mut ChainSearch<'_, '_>,
         times: &[i64],
         mut put: impl FnMut(usize, u64),
     ) -> Result<bool> {
@@ -512,7 +512,8 @@ impl Chain {
     /// The last part that begins early enough for the first of some times, and how many times it is the last one for.
     fn looked_into(&self, times: &[i64], inclusive: bool) -> (usize, usize) {
         let (1.., [time, ..]) = (self.links.len() - 1, times) else { return (0, times.len()) };
-        let is_early = |link: &Link, time: i64| if inclusive { link.earliest <= time } else { link.earliest < time };
+        let is_early =
+            |link: &SegmentLink, time: i64| if inclusive { link.earliest <= time } else { link.earliest < time };
         let number = self.links.partition_point(|link| is_early(link, *time)).saturating_sub(1);
         let (own, next) = (&self.links[number], self.links.get(number + 1));
         let is_here =
@@ -523,7 +524,7 @@ impl Chain {
     /// The last row at or before a time, with its time.
     fn behind(
         &mut self,
-        searched: &mut Searched<'_, '_>,
+        searched: &mut ChainSearch<'_, '_>,
         time: i64,
         inclusive: bool,
         left_row: usize,
@@ -577,7 +578,7 @@ impl Chain {
     /// The first row at or after a time, with its time.
     fn ahead(
         &mut self,
-        searched: &mut Searched<'_, '_>,
+        searched: &mut ChainSearch<'_, '_>,
         time: i64,
         inclusive: bool,
         left_row: usize,
@@ -626,7 +627,7 @@ impl Chain {
         Ok(found)
     }
 
-    fn part(&mut self, number: usize, right: &Right<'_>) -> Result<Option<&mut Part>> {
+    fn part(&mut self, number: usize, right: &Right<'_>) -> Result<Option<&mut SymbolRows>> {
         let link = &mut self.links[number];
         if let LinkRows::Unread(source) = link.rows {
             link.rows = LinkRows::Read(right.part(source, self.symbol.as_deref())?);
@@ -638,9 +639,9 @@ impl Chain {
     }
 }
 
-impl Part {
+impl SymbolRows {
     /// The last of the first `rows` rows that has further keys of a number.
-    fn last_equal(&mut self, rows: usize, keyed: &mut Keyed<'_, '_>, target: u32) -> Result<Option<usize>> {
+    fn last_equal(&mut self, rows: usize, keyed: &mut RightKeys<'_, '_>, target: u32) -> Result<Option<usize>> {
         if keyed.numbers.are_none() {
             return Ok(rows.checked_sub(1));
         }
@@ -664,7 +665,7 @@ impl Part {
     }
 
     /// The first row from `first` on that has further keys of a number.
-    fn first_equal(&mut self, first: usize, keyed: &mut Keyed<'_, '_>, target: u32) -> Result<Option<usize>> {
+    fn first_equal(&mut self, first: usize, keyed: &mut RightKeys<'_, '_>, target: u32) -> Result<Option<usize>> {
         if keyed.numbers.are_none() {
             return Ok(Some(first).filter(|row| *row < self.times.len()));
         }
@@ -693,7 +694,7 @@ impl Part {
     }
 
     /// The rows by their keys, dealt out once.
-    fn split(&mut self, keyed: &mut Keyed<'_, '_>) -> Result<&Split> {
+    fn split(&mut self, keyed: &mut RightKeys<'_, '_>) -> Result<&Split> {
         if self.split.is_none() {
             let numbers = numbers(&mut self.numbers, &self.rows, self.times.len(), keyed)?;
             keyed.right.count_copied(numbers.len().div_ceil(2))?;
@@ -708,7 +709,7 @@ fn numbers<'n>(
     cached: &'n mut Option<Vec<u32>>,
     rows: &Rows,
     count: usize,
-    keyed: &mut Keyed<'_, '_>,
+    keyed: &mut RightKeys<'_, '_>,
 ) -> Result<&'n [u32]> {
     match cached {
         Some(cached) => Ok(cached),

@@ -12,7 +12,7 @@ const TEXTS_MAX: usize = 1 << 20;
 /// A value for each of some dictionaries, which are told apart by where they are in memory.
 pub(super) struct ByDictionary<T> {
     all: Vec<(StringArray, T)>,
-    places: HashMap<Place, usize>,
+    places: HashMap<TextRange, usize>,
     /// The one that was asked for last.
     last: usize,
     /// Texts of all of them.
@@ -20,7 +20,7 @@ pub(super) struct ByDictionary<T> {
 }
 
 /// Where the texts of a dictionary begin, and how many they are.
-type Place = (usize, usize);
+type TextRange = (usize, usize);
 
 impl<T> Default for ByDictionary<T> {
     fn default() -> ByDictionary<T> {
@@ -38,7 +38,7 @@ impl<T> ByDictionary<T> {
         &mut self.all[self.last].1
     }
 
-    fn add(&mut self, place: Place, texts: &StringArray, value: T) -> usize {
+    fn add(&mut self, place: TextRange, texts: &StringArray, value: T) -> usize {
         if self.texts.saturating_add(texts.len()) > TEXTS_MAX {
             *self = ByDictionary::default();
         }

@@ -3,7 +3,7 @@
 //! The rows of one time are a window that begins and ends at this time, so they are found as in window joins: by
 //! galloping along the table's order, without a hash table for either side.
 
-use super::chain::Keyed;
+use super::chain::RightKeys;
 use super::windows::List;
 use super::{AsofJoin, Joiner, Symbols, chain_of, row_bytes, runs_of, with_unmatched};
 use crate::asof::WindowRule;
@@ -33,7 +33,7 @@ impl Joiner<'_> {
             let chain = chain_of(&mut self.chains, self.right, symbol)?;
             // The right rows with some further keys ascend in time too, so that they are as rows of a symbol of their own.
             let rows = keys.rows_by_keys(rows);
-            let mut keyed = Keyed { right: self.right, keys: &keys, numbers: &mut self.numbers };
+            let mut keyed = RightKeys { right: self.right, keys: &keys, numbers: &mut self.numbers };
             for rows in rows {
                 let mut list = List::new(rows, &bounds, WindowRule { prevailing: false });
                 for number in 0..chain.len() {

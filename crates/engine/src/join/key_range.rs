@@ -11,7 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit};
 use splay_store::in_form;
 
-use crate::aggregate::Ordered;
+use crate::aggregate::TotalOrder;
 use crate::error::Result;
 use crate::expr::{BinaryOp, Expr};
 use crate::frame::Frame;
@@ -30,7 +30,7 @@ pub(super) struct KeyRange {
 
 /// Between which numbers a column lies for each left row.
 #[derive(Debug, Default)]
-pub(super) struct Bounds {
+pub(super) struct KeyBounds {
     /// The least and the greatest number; the least above the greatest where none passes.
     pub of_rows: Vec<(i128, i128)>,
     /// Whether the condition holds of all that lie between, so that it needn't be asked.
@@ -48,7 +48,7 @@ impl KeyRange {
     }
 
     /// Between which numbers the column, whose values are of a type, lies for each left row.
-    pub fn bounds(&self, left: &Frame, of: &DataType, constants: &[ArrayRef]) -> Result<Bounds> {
+    pub fn bounds(&self, left: &Frame, of: &DataType, constants: &[ArrayRef]) -> Result<KeyBounds> {
         let mut bounds = vec![(i128::MIN, i128::MAX); left.len()];
         let mut are_exact = self.is_all;
         for (op, value) in &self.comparisons {
@@ -76,7 +76,7 @@ impl KeyRange {
                 }
             }
         }
-        Ok(Bounds { of_rows: bounds, are_exact })
+        Ok(KeyBounds { of_rows: bounds, are_exact })
     }
 }
 
@@ -148,7 +148,7 @@ fn moves_back(by: &ArrayRef) -> bool {
 
 /// Numbers in the order of values, equal ones where these are equal, none for null; `None` for types that aren't stored as numbers.
 pub(super) fn numbers(array: &ArrayRef) -> Option<Vec<Option<i128>>> {
-    fn of<N: Ordered>(values: &[N], array: &ArrayRef) -> Vec<Option<i128>> {
+    fn of<N: TotalOrder>(values: &[N], array: &ArrayRef) -> Vec<Option<i128>> {
         let number = |(row, value): (usize, &N)| array.is_valid(row).then(|| value.key().into());
         values.iter().enumerate().map(number).collect()
     }

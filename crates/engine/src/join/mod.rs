@@ -29,19 +29,19 @@ use hashbrown::hash_map::EntryRef;
 use hashbrown::{HashMap, HashSet};
 use splay_store::TableSnapshot;
 
-use self::chain::{Chain, Keyed, Right, Searched};
+use self::chain::{Chain, ChainSearch, Right, RightKeys};
 use self::equal_times::pairs_of;
 use self::keys::KeyNumbers;
 use crate::asof::MatchRule;
 use crate::error::{Error, Result};
-use crate::expr::{Chosen, Expr, Value};
+use crate::expr::{EvaluatedColumns, Expr, Value};
+use crate::filter_mask::FilterMask;
 use crate::frame::Frame;
 use crate::gather::{Gather, NOTHING};
-use crate::kept::Kept;
 use crate::plan::Scan;
 use crate::reads::column_bytes;
 use crate::row_count::RowCount;
-use crate::run::{Setting, table};
+use crate::run::{ExecutionContext, table};
 use crate::table::{count, instants, times_of};
 
 /// Left rows that are joined at once.
@@ -75,20 +75,20 @@ pub struct AsofJoin {
 }
 
 /// Left rows in their order, with the outputs of their matches behind their columns.
-pub(crate) fn join(input: Vec<Frame>, join: &AsofJoin, setting: &Setting<'_>) -> Result<Vec<Frame>> {
-    let (snapshot, right) = right_of(&join.scan, setting)?;
+pub(crate) fn join(input: Vec<Frame>, join: &AsofJoin, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
+    let (snapshot, right) = right_of(&join.scan, context)?;
     let rows: usize = input.iter().map(Frame::len).sum();
-    check_memory(rows, join, setting.memory_bytes / 2)?;
-    let pairs = pairs_of(join, setting.memory_bytes / 2);
+    check_memory(rows, join, context.memory_bytes / 2)?;
+    let pairs = pairs_of(join, context.memory_bytes / 2);
     let joiner = || Joiner {
         join,
         right: &right,
-        constants: setting.constants,
+        constants: context.constants,
         chains: HashMap::new(),
         numbers: KeyNumbers::new(&join.keys),
         pairs: &pairs,
     };
-    let joined = in_chunks(&input, (CHUNK_ROWS, PARALLEL_ROWS), setting, joiner, Joiner::chunk)?;
+    let joined = in_chunks(&input, (CHUNK_ROWS, PARALLEL_ROWS), context, joiner, Joiner::chunk)?;
     let mut stats = count(snapshot, &[])?;
     stats.rows.kept = joined.iter().map(|(_, found)| *found as u64).sum();
     // All columns of the matches on the right are read, and a time for each left row.
@@ -96,15 +96,15 @@ pub(crate) fn join(input: Vec<Frame>, join: &AsofJoin, setting: &Setting<'_>) ->
     join.outputs.iter().for_each(|output| output.visit_columns(&mut |column| _ = columns.insert(column)));
     let row_bytes: u64 = columns.iter().map(|column| column_bytes(snapshot, *column)).sum();
     let time_bytes = column_bytes(snapshot, snapshot.spec().time_position());
-    setting.reads.add_bytes(stats.rows.kept * row_bytes + rows as u64 * time_bytes);
-    setting.reads.add_scan(stats);
+    context.reads.add_bytes(stats.rows.kept * row_bytes + rows as u64 * time_bytes);
+    context.reads.add_scan(stats);
     Ok(joined.into_iter().map(|(frame, _)| frame).collect())
 }
 
 /// The right table of a join.
-fn right_of<'a>(scan: &'a Scan, setting: &Setting<'a>) -> Result<(&'a TableSnapshot, Right<'a>)> {
-    let snapshot = table(scan, setting)?;
-    Ok((snapshot, Right::new(snapshot, scan, setting.constants, setting.memory_bytes / 2)?))
+fn right_of<'a>(scan: &'a Scan, context: &ExecutionContext<'a>) -> Result<(&'a TableSnapshot, Right<'a>)> {
+    let snapshot = table(scan, context)?;
+    Ok((snapshot, Right::new(snapshot, scan, context.constants, context.memory_bytes / 2)?))
 }
 
 /// Chunks of left rows, each joined by a joiner of its thread. With them comes what that counted. `sizes` are the most rows of a
@@ -112,14 +112,14 @@ fn right_of<'a>(scan: &'a Scan, setting: &Setting<'a>) -> Result<(&'a TableSnaps
 fn in_chunks<J>(
     input: &[Frame],
     sizes: (usize, usize),
-    setting: &Setting<'_>,
+    context: &ExecutionContext<'_>,
     joiner: impl Fn() -> J + Sync,
     join: impl Fn(&mut J, &Frame) -> Result<(Frame, usize)> + Sync,
 ) -> Result<Vec<(Frame, usize)>> {
     let rows: usize = input.iter().map(Frame::len).sum();
     let (chunk_rows, parallel_rows) = sizes;
-    let parallel = setting.threads > 1 && rows >= parallel_rows;
-    let chunk_rows = if parallel { chunk_rows.min(rows.div_ceil(setting.threads)) } else { chunk_rows };
+    let parallel = context.threads > 1 && rows >= parallel_rows;
+    let chunk_rows = if parallel { chunk_rows.min(rows.div_ceil(context.threads)) } else { chunk_rows };
     let chunks: Vec<Frame> = input
         .iter()
         .flat_map(|frame| {
@@ -128,7 +128,7 @@ fn in_chunks<J>(
             starts.map(|start| frame.slice(start, chunk_rows)).collect::<Vec<_>>()
         })
         .collect();
-    let stop = setting.stop;
+    let stop = context.stop;
     stop.expect_rows(rows as u64);
     let joined = |joiner: &mut J, chunk: &Frame| {
         stop.check()?;
@@ -140,10 +140,10 @@ fn in_chunks<J>(
     };
     // Neighbouring chunks often share a symbol.
     let parts: Vec<&[Frame]> = match parallel {
-        true => chunks.chunks(chunks.len().div_ceil(4 * setting.threads)).collect(),
+        true => chunks.chunks(chunks.len().div_ceil(4 * context.threads)).collect(),
         false => vec![&chunks],
     };
-    let joined = crate::parallel::each(parts.len(), setting.threads, |part| run(parts[part]))?;
+    let joined = crate::parallel::each(parts.len(), context.threads, |part| run(parts[part]))?;
     Ok(joined.into_iter().flatten().collect())
 }
 
@@ -180,7 +180,7 @@ fn evaluate_over(
     });
     match failed {
         Some(error) => Err(error),
-        None => expr.evaluate(&Chosen { columns, rows }, constants)?.into_array(rows),
+        None => expr.evaluate(&EvaluatedColumns { columns, rows }, constants)?.into_array(rows),
     }
 }
 
@@ -219,7 +219,7 @@ impl Joiner<'_> {
         let (joined, gather) = if self.join.inner && positions.contains(&NOTHING) {
             let found: Vec<u64> = positions.iter().copied().filter(|position| *position != NOTHING).collect();
             let mask: BooleanArray = positions.iter().map(|position| Some(*position != NOTHING)).collect();
-            (left.kept(Kept::new(mask))?, Gather::new(&found))
+            (left.kept(FilterMask::new(mask))?, Gather::new(&found))
         } else {
             (left.clone(), Gather::new(&positions))
         };
@@ -258,8 +258,8 @@ impl Joiner<'_> {
         let mut positions = vec![NOTHING; left.len()];
         for (run, symbol) in runs {
             let chain = chain_of(&mut self.chains, self.right, symbol)?;
-            let keyed = Keyed { right: self.right, keys: &keys, numbers: &mut self.numbers };
-            let mut searched = Searched { rule: self.join.rule, keyed };
+            let keyed = RightKeys { right: self.right, keys: &keys, numbers: &mut self.numbers };
+            let mut searched = ChainSearch { rule: self.join.rule, keyed };
             let found = &mut positions[run.clone()];
             if timed.is_none() && chain.find_all(&mut searched, &times[run.clone()], |row, place| found[row] = place)? {
                 continue;

@@ -11,19 +11,19 @@ use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
 use hashbrown::HashMap;
 
-use super::chain::{Chain, Keyed, Right, Rows};
+use super::chain::{Chain, Right, RightKeys, Rows};
 use super::keys::KeyNumbers;
 use super::{Symbols, chain_of, evaluate_over, in_chunks, right_of, runs_of};
-use crate::aggregate::{Accumulator, Aggregate, Assigned, Picks, Positions, Run, accumulator};
+use crate::aggregate::{Accumulator, Aggregate, GroupRun, Picks, Positions, RowGroups, accumulator};
 use crate::asof::{WindowRule, window_rows};
 use crate::codes::condition;
 use crate::error::{Error, Result};
-use crate::expr::{Chosen, Expr, Value};
+use crate::expr::{EvaluatedColumns, Expr, Value};
 use crate::frame::Frame;
 use crate::gather::position;
 use crate::plan::Scan;
 use crate::reads::Reads;
-use crate::run::Setting;
+use crate::run::ExecutionContext;
 use crate::stop::Stop;
 use crate::table::{count, instants, times_of};
 
@@ -57,10 +57,10 @@ pub struct WindowJoin {
 }
 
 /// Left rows in their order, with the aggregates of their windows behind their columns.
-pub(crate) fn window_join(input: &[Frame], join: &WindowJoin, setting: &Setting<'_>) -> Result<Vec<Frame>> {
-    let (snapshot, right) = right_of(&join.scan, setting)?;
+pub(crate) fn window_join(input: &[Frame], join: &WindowJoin, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
+    let (snapshot, right) = right_of(&join.scan, context)?;
     let rows: usize = input.iter().map(Frame::len).sum();
-    let limit = setting.memory_bytes / 2;
+    let limit = context.memory_bytes / 2;
     let needed = rows.saturating_mul(join.aggregates.len()).saturating_mul(3 * size_of::<u64>());
     if needed > limit {
         return Err(Error::Memory { needed, limit });
@@ -68,17 +68,17 @@ pub(crate) fn window_join(input: &[Frame], join: &WindowJoin, setting: &Setting<
     let joiner = || Joiner {
         join,
         right: &right,
-        constants: setting.constants,
-        stop: setting.stop,
-        reads: &setting.reads,
-        held_bytes_max: limit / setting.threads.max(1),
+        constants: context.constants,
+        stop: context.stop,
+        reads: &context.reads,
+        held_bytes_max: limit / context.threads.max(1),
         chains: HashMap::new(),
         numbers: KeyNumbers::new(&join.keys),
     };
-    let joined = in_chunks(input, (CHUNK_ROWS, CHUNK_ROWS), setting, joiner, Joiner::chunk)?;
+    let joined = in_chunks(input, (CHUNK_ROWS, CHUNK_ROWS), context, joiner, Joiner::chunk)?;
     let mut stats = count(snapshot, &[])?;
     stats.rows.kept = joined.iter().map(|(_, found)| *found as u64).sum();
-    setting.reads.add_scan(stats);
+    context.reads.add_scan(stats);
     Ok(joined.into_iter().map(|(frame, _)| frame).collect())
 }
 
@@ -108,7 +108,7 @@ impl Joiner<'_> {
             // The right rows with some further keys ascend in time too, so that they are as rows of a symbol of their own.
             let rows = keys.rows_by_keys(rows);
             let mut lists: Vec<List> = rows.into_iter().map(|rows| List::new(rows, &bounds, self.join.rule)).collect();
-            let mut keyed = Keyed { right: self.right, keys: &keys, numbers: &mut self.numbers };
+            let mut keyed = RightKeys { right: self.right, keys: &keys, numbers: &mut self.numbers };
             // The row that prevails is the last one before the begin, in whichever part it is: the last parts are looked at first.
             for number in (0..chain.len()).rev() {
                 for list in &mut lists {
@@ -156,7 +156,7 @@ pub(super) struct List {
     /// Whether a row that prevails is still looked for.
     wants_prevailing: Vec<bool>,
     /// By part, the last one first; the group of a window is the number of its row.
-    pub found: Vec<(Rows, Vec<Run>)>,
+    pub found: Vec<(Rows, Vec<GroupRun>)>,
 }
 
 impl List {
@@ -169,7 +169,7 @@ impl List {
     }
 
     /// Looks for windows in a part. Later parts were looked into before.
-    pub fn look_into(&mut self, chain: &mut Chain, number: usize, keyed: &mut Keyed<'_, '_>) -> Result<()> {
+    pub fn look_into(&mut self, chain: &mut Chain, number: usize, keyed: &mut RightKeys<'_, '_>) -> Result<()> {
         let (earliest, latest) = chain.times(number);
         let Some((least, _)) = self.reach.filter(|(_, greatest)| earliest <= *greatest) else { return Ok(()) };
         let is_before = latest < least;
@@ -194,7 +194,7 @@ impl List {
                 }
             }
             if let (false, Ok(group)) = (range.is_empty(), u32::try_from(self.rows[place])) {
-                windows.push(Run { group, start: range.start, end: range.end });
+                windows.push(GroupRun { group, start: range.start, end: range.end });
             }
             place += 1;
         });
@@ -206,7 +206,7 @@ impl List {
 }
 
 /// Windows in stretches that lie near each other.
-fn together(windows: &[Run]) -> Vec<&[Run]> {
+fn together(windows: &[GroupRun]) -> Vec<&[GroupRun]> {
     let mut stretches = Vec::new();
     let mut rest = windows;
     while let Some(first) = rest.first() {
@@ -226,7 +226,7 @@ fn together(windows: &[Run]) -> Vec<&[Run]> {
 }
 
 /// Windows in stretches of no more pairs of a window and a row of it than are worked on at once, or of one window.
-fn by_pairs(runs: &[Run]) -> Vec<&[Run]> {
+fn by_pairs(runs: &[GroupRun]) -> Vec<&[GroupRun]> {
     let mut stretches = Vec::new();
     let mut rest = runs;
     while let Some(first) = rest.first() {
@@ -243,7 +243,7 @@ fn by_pairs(runs: &[Run]) -> Vec<&[Run]> {
 }
 
 /// The state of one aggregate.
-enum Slot {
+enum WindowSlot {
     Kept(Box<dyn Accumulator>),
     Picked(Picks),
 }
@@ -255,7 +255,7 @@ struct Results<'a> {
     constants: &'a [ArrayRef],
     reads: &'a Reads,
     held_bytes_max: usize,
-    slots: Vec<Slot>,
+    slots: Vec<WindowSlot>,
     /// Columns of the right that accumulators and filters look at.
     columns: BTreeSet<usize>,
     /// Parts that were picked from, by number.
@@ -271,7 +271,7 @@ impl<'a> Results<'a> {
         for aggregate in &join.aggregates {
             let mut slot = match aggregate.function.picks() {
                 // The rows of a window ascend in time.
-                Some((last, _)) => Slot::Picked(Picks::new(last, false)),
+                Some((last, _)) => WindowSlot::Picked(Picks::new(last, false)),
                 None => {
                     let of_nothing = |argument: &Expr| -> Result<_> {
                         let values = evaluate_over(argument, right.width(), 0, constants, |column| right.none(column))?;
@@ -281,15 +281,15 @@ impl<'a> Results<'a> {
                     aggregate.arguments.iter().for_each(|argument| {
                         argument.visit_columns(&mut |column| _ = columns.insert(column));
                     });
-                    Slot::Kept(accumulator(aggregate, &types, 1)?)
+                    WindowSlot::Kept(accumulator(aggregate, &types, 1)?)
                 }
             };
             if let Some(filter) = &aggregate.filter {
                 filter.visit_columns(&mut |column| _ = columns.insert(column));
             }
             match &mut slot {
-                Slot::Kept(accumulator) => accumulator.grow(groups),
-                Slot::Picked(picks) => picks.grow(groups),
+                WindowSlot::Kept(accumulator) => accumulator.grow(groups),
+                WindowSlot::Picked(picks) => picks.grow(groups),
             }
             slots.push(slot);
         }
@@ -298,14 +298,14 @@ impl<'a> Results<'a> {
     }
 
     /// Takes windows of a part in that lie near each other.
-    fn add(&mut self, part: &Rows, windows: &[Run], stop: Stop<'_>) -> Result<()> {
+    fn add(&mut self, part: &Rows, windows: &[GroupRun], stop: Stop<'_>) -> Result<()> {
         let (Some(start), Some(end)) =
             (windows.iter().map(|run| run.start).min(), windows.iter().map(|run| run.end).max())
         else {
             return Ok(());
         };
-        let runs: Vec<Run> =
-            windows.iter().map(|run| Run { start: run.start - start, end: run.end - start, ..*run }).collect();
+        let runs: Vec<GroupRun> =
+            windows.iter().map(|run| GroupRun { start: run.start - start, end: run.end - start, ..*run }).collect();
         let chosen = self.read(&part.slice(start..end), end - start)?;
         let number = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
         for (aggregate, slot) in self.join.aggregates.iter().zip(&mut self.slots) {
@@ -313,42 +313,42 @@ impl<'a> Results<'a> {
                 aggregate.filter.as_ref().map(|filter| condition(filter, &chosen, self.constants)).transpose()?;
             let evaluate = |argument: &Expr| argument.evaluate(&chosen, self.constants)?.into_array(chosen.rows);
             let arguments = match slot {
-                Slot::Kept(_) => aggregate.arguments.iter().map(evaluate).collect::<Result<Vec<_>>>()?,
-                Slot::Picked(_) => Vec::new(),
+                WindowSlot::Kept(_) => aggregate.arguments.iter().map(evaluate).collect::<Result<Vec<_>>>()?,
+                WindowSlot::Picked(_) => Vec::new(),
             };
             for runs in by_pairs(&runs) {
                 stop.check()?;
                 let listed: Vec<(u32, u32)>;
                 let assigned = match &mask {
-                    None => Assigned::Runs(runs),
+                    None => RowGroups::Runs(runs),
                     Some(mask) => {
                         let pairs = runs.iter().flat_map(|run| (run.start..run.end).map(|row| (row, run.group)));
                         let passing = pairs.filter(|(row, _)| mask.value(*row));
                         listed = passing.filter_map(|(row, group)| Some((u32::try_from(row).ok()?, group))).collect();
-                        Assigned::Listed(&listed)
+                        RowGroups::Listed(&listed)
                     }
                 };
                 match slot {
-                    Slot::Kept(accumulator) => {
+                    WindowSlot::Kept(accumulator) => {
                         accumulator.update(&arguments, assigned)?;
                         let (needed, limit) = (accumulator.held_bytes(), self.held_bytes_max);
                         if needed > limit {
                             return Err(Error::Memory { needed, limit });
                         }
                     }
-                    Slot::Picked(picks) => picks.update(assigned, Positions::From(position(number, start)), None),
+                    WindowSlot::Picked(picks) => picks.update(assigned, Positions::From(position(number, start)), None),
                 }
             }
         }
         self.looked_at += end - start;
-        if self.slots.iter().any(|slot| matches!(slot, Slot::Picked(_))) {
+        if self.slots.iter().any(|slot| matches!(slot, WindowSlot::Picked(_))) {
             self.parts.push(part.clone());
         }
         Ok(())
     }
 
     /// The columns of some rows that accumulators and filters look at.
-    fn read(&self, rows: &Rows, count: usize) -> Result<Chosen> {
+    fn read(&self, rows: &Rows, count: usize) -> Result<EvaluatedColumns> {
         // What is computed of them has as many rows.
         let arguments: usize = self.join.aggregates.iter().map(|aggregate| aggregate.arguments.len() + 1).sum();
         let needed = count.saturating_mul((self.columns.len() + arguments) * size_of::<u64>());
@@ -363,7 +363,7 @@ impl<'a> Results<'a> {
             row_bytes += self.right.column_bytes(*column);
         }
         self.reads.add_bytes(count as u64 * row_bytes);
-        Ok(Chosen { columns, rows: count })
+        Ok(EvaluatedColumns { columns, rows: count })
     }
 
     /// A column for each aggregate.
@@ -372,8 +372,8 @@ impl<'a> Results<'a> {
         let mut columns = Vec::with_capacity(slots.len());
         for (aggregate, slot) in join.aggregates.iter().zip(slots) {
             columns.push(match slot {
-                Slot::Kept(accumulator) => accumulator.finish()?,
-                Slot::Picked(picks) => picks.finish(&aggregate.data_type, |part, rows| {
+                WindowSlot::Kept(accumulator) => accumulator.finish()?,
+                WindowSlot::Picked(picks) => picks.finish(&aggregate.data_type, |part, rows| {
                     let read = |column| right.column_at(&parts[part as usize], column, rows);
                     evaluate_over(&aggregate.arguments[0], right.width(), rows.rows().len(), constants, read)
                 })?,
@@ -391,8 +391,9 @@ mod tests {
 
     #[test]
     fn windows_far_from_each_other_are_looked_at_apart() {
-        let runs = |ranges: &[Range<usize>]| -> Vec<Run> {
-            let runs = ranges.iter().zip(0..).map(|(range, group)| Run { group, start: range.start, end: range.end });
+        let runs = |ranges: &[Range<usize>]| -> Vec<GroupRun> {
+            let runs =
+                ranges.iter().zip(0..).map(|(range, group)| GroupRun { group, start: range.start, end: range.end });
             runs.collect()
         };
         let near = runs(&[0..10, 500..600, 20..30, 9_000..9_010, 9_005..9_020, 0..5]);

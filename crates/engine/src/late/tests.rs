@@ -44,7 +44,7 @@ fn frame(from: i64, rows: i64, are_late: bool) -> Frame {
     let rows_of = usize::try_from(rows).unwrap();
     let all = Arc::new(RowChoice::all(rows_of).unwrap());
     let column = |values: ArrayRef| match are_late {
-        true => FrameColumn::Late(LateColumn::of_part(Part::Mapped(values), &all)),
+        true => FrameColumn::Late(LateColumn::of_part(ColumnPart::Mapped(values), &all)),
         false => FrameColumn::Made(values),
     };
     Frame::of(columns(from, rows).into_iter().map(column).collect(), rows_of)
@@ -55,7 +55,7 @@ fn after(frame: Frame, step: &Step) -> Frame {
     match step {
         Step::Keep(bits) => {
             let mask: BooleanArray = (0..rows).map(|row| Some(bits[row % bits.len()])).collect();
-            frame.kept(Kept::new(mask)).unwrap()
+            frame.kept(FilterMask::new(mask)).unwrap()
         }
         Step::Take(_) if rows == 0 => frame,
         Step::Take(places) => {
@@ -108,7 +108,7 @@ proptest! {
 fn values_are_taken_out_once_and_slices_are_not_copied() {
     let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
     let all = Arc::new(RowChoice::all(100).unwrap());
-    let column = FrameColumn::Late(LateColumn::of_part(Part::Mapped(Arc::clone(&values)), &all));
+    let column = FrameColumn::Late(LateColumn::of_part(ColumnPart::Mapped(Arc::clone(&values)), &all));
     assert!(!column.is_to_be_copied());
     assert!(Arc::ptr_eq(&column.values().unwrap(), &values));
     let taken = Choices::default().taken(&column, &UInt32Array::from(vec![7, 3])).unwrap();

@@ -20,7 +20,7 @@ const REACHES_MAX: usize = 64;
 
 /// Values of a column between which one must lie, as [`sortable`] bits.
 #[derive(Debug)]
-struct Reach {
+struct ValueRanges {
     column: usize,
     /// Inclusive bounds, any of which will do.
     any: Vec<(u64, u64)>,
@@ -42,7 +42,7 @@ pub(crate) fn narrow(
     let mut narrowed = Vec::with_capacity(covers.len());
     for cover in covers {
         let index = cover.segment.index()?;
-        let mut known: Vec<(&ColumnSummaries, &Reach)> = Vec::new();
+        let mut known: Vec<(&ColumnSummaries, &ValueRanges)> = Vec::new();
         for reach in &reaches {
             let column = &snapshot.spec().columns[reach.column];
             let summaries = index.by_block(&column.name)?;
@@ -65,8 +65,8 @@ pub(crate) fn narrow(
 }
 
 /// What is said of each column together; `None` if no value passes, as where one must be above 5 and below 3.
-fn by_column(reaches: Vec<Reach>) -> Option<Vec<Reach>> {
-    let mut columns: Vec<Reach> = Vec::new();
+fn by_column(reaches: Vec<ValueRanges>) -> Option<Vec<ValueRanges>> {
+    let mut columns: Vec<ValueRanges> = Vec::new();
     for reach in reaches {
         let Some(known) = columns.iter_mut().find(|known| known.column == reach.column) else {
             columns.push(reach);
@@ -82,7 +82,7 @@ fn by_column(reaches: Vec<Reach>) -> Option<Vec<Reach>> {
 }
 
 /// Adds the parts of a span that may hold a wanted row.
-fn cut(span: &Span, known: &[(&ColumnSummaries, &Reach)], spans: &mut Vec<Span>) {
+fn cut(span: &Span, known: &[(&ColumnSummaries, &ValueRanges)], spans: &mut Vec<Span>) {
     let mut open: Option<Range<usize>> = None;
     let mut start = span.rows.start;
     while start < span.rows.end {
@@ -101,7 +101,7 @@ fn cut(span: &Span, known: &[(&ColumnSummaries, &Reach)], spans: &mut Vec<Span>)
     spans.extend(open.map(|rows| Span { rows, run: span.run }));
 }
 
-fn may_hold(summaries: &ColumnSummaries, block: usize, reach: &Reach) -> bool {
+fn may_hold(summaries: &ColumnSummaries, block: usize, reach: &ValueRanges) -> bool {
     if block >= summaries.len() {
         return true;
     }
@@ -111,7 +111,7 @@ fn may_hold(summaries: &ColumnSummaries, block: usize, reach: &Reach) -> bool {
 }
 
 /// Finds what a condition says of single columns; all of it must hold.
-fn collect(snapshot: &TableSnapshot, predicate: &Expr, constants: &[ArrayRef], reaches: &mut Vec<Reach>) {
+fn collect(snapshot: &TableSnapshot, predicate: &Expr, constants: &[ArrayRef], reaches: &mut Vec<ValueRanges>) {
     match predicate {
         Expr::Binary(BinaryOp::And, left, right) => {
             collect(snapshot, left, constants, reaches);
@@ -122,7 +122,7 @@ fn collect(snapshot: &TableSnapshot, predicate: &Expr, constants: &[ArrayRef], r
 }
 
 /// What a comparison, a list, or a choice of such of one column says.
-fn reach(snapshot: &TableSnapshot, condition: &Expr, constants: &[ArrayRef]) -> Option<Reach> {
+fn reach(snapshot: &TableSnapshot, condition: &Expr, constants: &[ArrayRef]) -> Option<ValueRanges> {
     let list = match condition {
         Expr::In(value, list) => Some((value, list.values(constants))),
         Expr::Lookup(table, None, key) => table.keys(constants).map(|keys| (key, keys)),
@@ -149,7 +149,7 @@ fn reach(snapshot: &TableSnapshot, condition: &Expr, constants: &[ArrayRef]) -> 
     let stored = snapshot.spec().columns.get(column)?.column_type.arrow();
     let (op, constant) = match own_comparison(op, &stored, constant) {
         Some(OwnComparison::With(op, constant)) => (op, constant),
-        Some(OwnComparison::Always(false)) => return Some(Reach { column, any: Vec::new() }),
+        Some(OwnComparison::Always(false)) => return Some(ValueRanges { column, any: Vec::new() }),
         Some(OwnComparison::Always(true)) => return None,
         None => (op, Arc::clone(constant)),
     };
@@ -162,7 +162,7 @@ fn reach(snapshot: &TableSnapshot, condition: &Expr, constants: &[ArrayRef]) -> 
         BinaryOp::GreaterOrEqual => Some((least, u64::MAX)),
         _ => return None,
     };
-    Some(Reach { column, any: any.into_iter().collect() })
+    Some(ValueRanges { column, any: any.into_iter().collect() })
 }
 
 /// The column that is compared, as it is or made wider.
@@ -181,7 +181,7 @@ fn stored_column(value: &Expr) -> Option<usize> {
 const PARTED_MAX: usize = 20_000;
 
 /// What a list of values of the column's own type says: each of a short one, of a long one the least and the greatest.
-fn reach_of_list(column: usize, stored: &DataType, list: &ArrayRef) -> Option<Reach> {
+fn reach_of_list(column: usize, stored: &DataType, list: &ArrayRef) -> Option<ValueRanges> {
     let valid = (0..list.len()).filter(|row| list.is_valid(*row));
     let mut any = valid.map(|row| bits(list, row, stored)).collect::<Option<Vec<_>>>()?;
     if any.len() > PARTED_MAX {
@@ -193,7 +193,7 @@ fn reach_of_list(column: usize, stored: &DataType, list: &ArrayRef) -> Option<Re
         let per_reach = any.len().div_ceil(REACHES_MAX);
         any = any.chunks(per_reach).map(|some| (some[0].0, some[some.len() - 1].1)).collect();
     }
-    Some(Reach { column, any })
+    Some(ValueRanges { column, any })
 }
 
 /// A constant of the column's own type as sortable bits, the least and the greatest that are equal to it; `None` for null, which nothing
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_is_said_of_a_column_must_hold_together() {
-        let reach = |column, any: &[(u64, u64)]| Reach { column, any: any.to_vec() };
+        let reach = |column, any: &[(u64, u64)]| ValueRanges { column, any: any.to_vec() };
         let both = |one, other| by_column(vec![one, reach(9, &[(0, 1)]), other]).map(|all| all[0].any.clone());
         assert_eq!(both(reach(1, &[(0, 5)]), reach(1, &[(3, u64::MAX)])), Some(vec![(3, 5)]));
         assert_eq!(both(reach(1, &[(0, 2)]), reach(1, &[(3, u64::MAX)])), None);

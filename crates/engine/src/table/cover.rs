@@ -9,7 +9,7 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
 use splay_store::{ColumnType, Segment, TableSnapshot};
 
-use super::pieces::PIECE_ROWS;
+use super::joined_pieces::PIECE_ROWS;
 use crate::codes::TextResults;
 use crate::error::{Error, Result};
 use crate::expr::{Columns, Value};
@@ -45,7 +45,7 @@ pub(crate) struct Block {
 
 impl Block {
     /// The number of rows in the spans.
-    pub fn wanted(&self) -> usize {
+    pub fn selected_rows(&self) -> usize {
         self.spans.iter().map(|span| span.rows.len()).sum()
     }
 
@@ -53,13 +53,13 @@ impl Block {
     pub fn picked(&self, from: usize) -> Option<UInt32Array> {
         let place = |row: usize| u32::try_from(row - from).unwrap_or(u32::MAX);
         let rows = || self.spans.iter().flat_map(|span| span.rows.clone().map(place));
-        (self.wanted() < self.rows.len()).then(|| UInt32Array::from_iter_values(rows()))
+        (self.selected_rows() < self.rows.len()).then(|| UInt32Array::from_iter_values(rows()))
     }
 }
 
 impl Cover {
     /// Wanted rows.
-    pub fn wanted(&self) -> usize {
+    pub fn selected_rows(&self) -> usize {
         self.spans.iter().map(|span| span.rows.len()).sum()
     }
 
@@ -147,7 +147,7 @@ pub(crate) struct CoverColumns<'a> {
 impl<'a> CoverColumns<'a> {
     pub fn new(snapshot: &'a TableSnapshot, cover: &'a Cover) -> CoverColumns<'a> {
         let columns = (0..snapshot.spec().columns.len()).map(|_| OnceCell::new()).collect();
-        CoverColumns { snapshot, cover, columns, text_results: TextResults::new(cover.wanted()) }
+        CoverColumns { snapshot, cover, columns, text_results: TextResults::new(cover.selected_rows()) }
     }
 
     pub fn cover(&self) -> &'a Cover {

@@ -9,7 +9,7 @@ pub(crate) fn deal(covers: Vec<Cover>, rows: usize) -> Vec<Vec<Cover>> {
     for mut cover in covers {
         loop {
             let room = rows.saturating_sub(filled).max(1);
-            let wanted = cover.wanted();
+            let wanted = cover.selected_rows();
             if wanted <= room {
                 filled += wanted;
                 last(&mut parts).push(cover);

@@ -10,7 +10,7 @@ use std::ops::Range;
 use hashbrown::HashMap;
 use splay_store::{Bounds, ColumnReader, Partition, Segment, TableSnapshot};
 
-use super::Wanted;
+use super::RowSelection;
 use super::cover::{Cover, times_of};
 use super::find::{find, gather};
 use crate::error::Result;
@@ -34,7 +34,7 @@ pub(crate) struct Ends {
 /// to that end. In the order of the table.
 pub(crate) fn find_by_time(
     snapshot: &TableSnapshot,
-    wanted: &Wanted,
+    selection: &RowSelection,
     ends: Ends,
     threads: usize,
 ) -> Result<Vec<Cover>> {
@@ -42,10 +42,10 @@ pub(crate) fn find_by_time(
     let mut partitions: Vec<&Partition> = snapshot
         .partitions()
         .iter()
-        .filter(|partition| wanted.dates.contains(partition.date) && !partition.segments.is_empty())
+        .filter(|partition| selection.dates.contains(partition.date) && !partition.segments.is_empty())
         .collect();
     partitions.sort_by_key(|partition| distance(latest, end(partition, latest)));
-    let mut nearests = Nearests { ends, of_all: Nearest::new(ends.count), of_symbols: HashMap::new() };
+    let mut nearests = Nearests { ends, of_all: NearestRows::new(ends.count), of_symbols: HashMap::new() };
     let mut found: Vec<(i32, Vec<Cover>)> = Vec::new();
     for partition in partitions {
         let least = distance(latest, end(partition, latest));
@@ -53,7 +53,7 @@ pub(crate) fn find_by_time(
             break;
         }
         let dates = Bounds { min: partition.date, max: partition.date };
-        let covers = find(snapshot, &Wanted { dates, ..wanted.clone() }, true, threads)?;
+        let covers = find(snapshot, &RowSelection { dates, ..selection.clone() }, true, threads)?;
         let mut kept = Vec::new();
         for cover in covers {
             let times = cover.segment.column(snapshot.spec(), snapshot.spec().time_position())?;
@@ -93,28 +93,28 @@ fn distance(latest: bool, time: i64) -> i64 {
 /// The nearest rows that were seen: of all, which are also those without a symbol, or of each symbol.
 struct Nearests {
     ends: Ends,
-    of_all: Nearest,
-    of_symbols: HashMap<String, Nearest>,
+    of_all: NearestRows,
+    of_symbols: HashMap<String, NearestRows>,
 }
 
 impl Nearests {
     /// The nearest rows against which the rows of a run are compared.
-    fn of(&mut self, segment: &Segment, run: Option<usize>) -> Result<&mut Nearest> {
+    fn of(&mut self, segment: &Segment, run: Option<usize>) -> Result<&mut NearestRows> {
         let (Some(run), true) = (run, self.ends.of_each_symbol) else { return Ok(&mut self.of_all) };
         let Some(symbol) = segment.index()?.symbol(run)? else { return Ok(&mut self.of_all) };
-        Ok(self.of_symbols.entry_ref(symbol).or_insert_with(|| Nearest::new(self.ends.count)))
+        Ok(self.of_symbols.entry_ref(symbol).or_insert_with(|| NearestRows::new(self.ends.count)))
     }
 }
 
 /// Distances of the nearest rows that were seen.
-struct Nearest {
+struct NearestRows {
     count: usize,
     distances: BinaryHeap<i64>,
 }
 
-impl Nearest {
-    fn new(count: usize) -> Nearest {
-        Nearest { count, distances: BinaryHeap::new() }
+impl NearestRows {
+    fn new(count: usize) -> NearestRows {
+        NearestRows { count, distances: BinaryHeap::new() }
     }
 
     /// Whether enough rows are nearer than this.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use splay_store::{BLOCK_ROWS, Bounds, ColumnReader, ColumnSummaries, Partition, Segment, SegmentIndex, TableSnapshot};
 
-use super::Wanted;
-use super::ahead::open;
+use super::RowSelection;
 use super::cover::{Cover, Span, times_of};
+use super::prefetch::open;
 use crate::error::{Error, Result};
 use crate::parallel;
 use crate::search::partition_from;
@@ -37,19 +37,24 @@ pub(crate) enum End {
 }
 
 /// The wanted rows in the order of the table. With `by_symbol` each span is of one symbol.
-pub(crate) fn find(snapshot: &TableSnapshot, wanted: &Wanted, by_symbol: bool, threads: usize) -> Result<Vec<Cover>> {
+pub(crate) fn find(
+    snapshot: &TableSnapshot,
+    selection: &RowSelection,
+    by_symbol: bool,
+    threads: usize,
+) -> Result<Vec<Cover>> {
     let mut covers = Vec::new();
-    if wanted.times.is_empty() || wanted.dates.is_empty() {
+    if selection.times.is_empty() || selection.dates.is_empty() {
         return Ok(covers);
     }
-    let dated = || snapshot.partitions().iter().filter(|partition| wanted.dates.contains(partition.date));
+    let dated = || snapshot.partitions().iter().filter(|partition| selection.dates.contains(partition.date));
     let in_time = |segment: &&Arc<Segment>| {
-        segment.entry().time_max >= wanted.times.min && segment.entry().time_min <= wanted.times.max
+        segment.entry().time_max >= selection.times.min && segment.entry().time_min <= selection.times.max
     };
     open(dated().flat_map(|partition| partition.segments.iter()).filter(in_time));
     for partition in dated() {
         for stretch in stretches(partition) {
-            find_in(&Search { snapshot, wanted, by_symbol, threads }, partition.date, stretch, &mut covers)?;
+            find_in(&SegmentSearch { snapshot, selection, by_symbol, threads }, partition.date, stretch, &mut covers)?;
         }
     }
     Ok(covers)
@@ -63,11 +68,16 @@ fn stretches(partition: &Partition) -> Vec<&[Arc<Segment>]> {
 
 /// Those of the wanted rows, in the order of the table, among which the one is that comes first or last, by time or in that
 /// order. Segments that can't have it aren't looked into.
-pub(crate) fn find_end(snapshot: &TableSnapshot, wanted: &Wanted, end: End, by_time: bool) -> Result<Vec<Cover>> {
+pub(crate) fn find_end(
+    snapshot: &TableSnapshot,
+    selection: &RowSelection,
+    end: End,
+    by_time: bool,
+) -> Result<Vec<Cover>> {
     let mut all: Vec<(i32, &[Arc<Segment>])> = snapshot
         .partitions()
         .iter()
-        .filter(|partition| wanted.dates.contains(partition.date))
+        .filter(|partition| selection.dates.contains(partition.date))
         .flat_map(|partition| stretches(partition).into_iter().map(move |segments| (partition.date, segments)))
         .collect();
     if end == End::Last {
@@ -86,7 +96,7 @@ pub(crate) fn find_end(snapshot: &TableSnapshot, wanted: &Wanted, end: End, by_t
             continue;
         }
         let mut found: Vec<Cover> = Vec::new();
-        find_in(&Search { snapshot, wanted, by_symbol: by_time, threads: 1 }, date, segments, &mut found)?;
+        find_in(&SegmentSearch { snapshot, selection, by_symbol: by_time, threads: 1 }, date, segments, &mut found)?;
         for cover in &found {
             let times = cover.segment.column(snapshot.spec(), snapshot.spec().time_position())?;
             for span in &cover.spans {
@@ -111,20 +121,20 @@ pub(crate) fn find_end(snapshot: &TableSnapshot, wanted: &Wanted, end: End, by_t
 
 /// What is looked for in segments.
 #[derive(Clone, Copy)]
-struct Search<'a> {
+struct SegmentSearch<'a> {
     snapshot: &'a TableSnapshot,
-    wanted: &'a Wanted,
+    selection: &'a RowSelection,
     by_symbol: bool,
     threads: usize,
 }
 
-fn find_in(search: &Search<'_>, date: i32, segments: &[Arc<Segment>], covers: &mut Vec<Cover>) -> Result<()> {
+fn find_in(search: &SegmentSearch<'_>, date: i32, segments: &[Arc<Segment>], covers: &mut Vec<Cover>) -> Result<()> {
     if let [segment] = segments {
         gather(segment, date, search.spans(segment)?, covers);
         return Ok(());
     }
     // Symbols are spread over the segments: one after the other, each through all segments.
-    let by_symbol = Search { by_symbol: true, ..*search };
+    let by_symbol = SegmentSearch { by_symbol: true, ..*search };
     let mut all = Vec::new();
     for (number, segment) in segments.iter().enumerate() {
         for span in by_symbol.spans(segment)? {
@@ -144,30 +154,31 @@ fn find_in(search: &Search<'_>, date: i32, segments: &[Arc<Segment>], covers: &m
     Ok(())
 }
 
-impl Search<'_> {
+impl SegmentSearch<'_> {
     /// The wanted rows of a segment, ascending. With `by_symbol` each span is of one symbol.
     fn spans(&self, segment: &Segment) -> Result<Vec<Span>> {
-        let (wanted, entry) = (self.wanted, segment.entry());
-        if entry.time_max < wanted.times.min || entry.time_min > wanted.times.max || segment.rows() == 0 {
+        let (selection, entry) = (self.selection, segment.entry());
+        if entry.time_max < selection.times.min || entry.time_min > selection.times.max || segment.rows() == 0 {
             return Ok(Vec::new());
         }
-        if let (Some(symbols), Some((first, last))) = (&wanted.symbols, &entry.symbols)
+        if let (Some(symbols), Some((first, last))) = (&selection.symbols, &entry.symbols)
             && !symbols.iter().any(|symbol| first <= symbol && symbol <= last)
         {
             return Ok(Vec::new());
         }
-        let whole_time = entry.time_min >= wanted.times.min && entry.time_max <= wanted.times.max;
-        if whole_time && wanted.symbols.is_none() && wanted.condition.is_none() && !self.by_symbol {
+        let whole_time = entry.time_min >= selection.times.min && entry.time_max <= selection.times.max;
+        if whole_time && selection.symbols.is_none() && selection.condition.is_none() && !self.by_symbol {
             let rows = segment.ranges()?.into_iter().map(|rows| to_usize(rows.start)..to_usize(rows.end));
             return Ok(rows.map(|rows| Span { rows, run: None }).collect());
         }
         let index = segment.index()?;
-        let narrowing = if whole_time { None } else { Some(Narrowing::new(self.snapshot, wanted, segment, index)?) };
-        if let (Some(condition), None) = (&wanted.condition, &wanted.symbols) {
+        let narrowing =
+            if whole_time { None } else { Some(TimeSearch::new(self.snapshot, selection, segment, index)?) };
+        if let (Some(condition), None) = (&selection.condition, &selection.symbols) {
             let runs = condition.runs(index)?;
             return self.each(index, runs.len(), narrowing.as_ref(), |number| Ok(Some(runs[number])));
         }
-        match &wanted.symbols {
+        match &selection.symbols {
             None => self.each(index, index.symbols()?, narrowing.as_ref(), |run| Ok(Some(run))),
             Some(symbols) => {
                 self.each(index, symbols.len(), narrowing.as_ref(), |number| Ok(index.find_symbol(&symbols[number])?))
@@ -180,7 +191,7 @@ impl Search<'_> {
         &self,
         index: &SegmentIndex,
         runs: usize,
-        narrowing: Option<&Narrowing<'_>>,
+        narrowing: Option<&TimeSearch<'_>>,
         run: impl Fn(usize) -> Result<Option<usize>> + Sync,
     ) -> Result<Vec<Span>> {
         let pieces = if narrowing.is_some() { SEARCH_PIECES * runs } else { 0 };
@@ -213,10 +224,10 @@ pub(crate) fn rows_of_symbol(
     snapshot: &TableSnapshot,
     segment: &Segment,
     symbol: Option<&str>,
-    wanted: &Wanted,
+    selection: &RowSelection,
 ) -> Result<Range<usize>> {
     let entry = segment.entry();
-    if entry.time_max < wanted.times.min || entry.time_min > wanted.times.max {
+    if entry.time_max < selection.times.min || entry.time_min > selection.times.max {
         return Ok(0..0);
     }
     let index = segment.index()?;
@@ -228,10 +239,10 @@ pub(crate) fn rows_of_symbol(
         },
     };
     let rows = to_usize(rows.start)..to_usize(rows.end);
-    if entry.time_min >= wanted.times.min && entry.time_max <= wanted.times.max {
+    if entry.time_min >= selection.times.min && entry.time_max <= selection.times.max {
         return Ok(rows);
     }
-    Narrowing::new(snapshot, wanted, segment, index)?.within(rows)
+    TimeSearch::new(snapshot, selection, segment, index)?.within(rows)
 }
 
 /// Puts spans that are close together into one cover.
@@ -254,22 +265,22 @@ pub(super) fn gather(segment: &Arc<Segment>, date: i32, spans: Vec<Span>, covers
 }
 
 /// Cuts runs of one symbol to a range of time.
-struct Narrowing<'a> {
-    wanted: &'a Wanted,
+struct TimeSearch<'a> {
+    selection: &'a RowSelection,
     times: ColumnReader<'a>,
     samples: Option<&'a ColumnSummaries>,
 }
 
-impl<'a> Narrowing<'a> {
+impl<'a> TimeSearch<'a> {
     fn new(
         snapshot: &TableSnapshot,
-        wanted: &'a Wanted,
+        selection: &'a RowSelection,
         segment: &'a Segment,
         index: &'a SegmentIndex,
-    ) -> Result<Narrowing<'a>> {
+    ) -> Result<TimeSearch<'a>> {
         let spec = snapshot.spec();
         let times = segment.column(spec, spec.time_position())?;
-        Ok(Narrowing { wanted, times, samples: index.by_block(&spec.time)? })
+        Ok(TimeSearch { selection, times, samples: index.by_block(&spec.time)? })
     }
 
     /// The spans cut to the range of time, which leaves nothing of some. Times of short ones side by side are read at once.
@@ -292,7 +303,7 @@ impl<'a> Narrowing<'a> {
                 continue;
             }
             let times = self.times.read(start..together[together.len() - 1].rows.end)?;
-            let (times, bounds) = (times_of(&times)?, self.wanted.times);
+            let (times, bounds) = (times_of(&times)?, self.selection.times);
             for span in together {
                 let own = times.get(span.rows.start - start..span.rows.end - start).unwrap_or_default();
                 let (before, until) = places(own, bounds);
@@ -303,7 +314,7 @@ impl<'a> Narrowing<'a> {
     }
 
     fn within(&self, run: Range<usize>) -> Result<Range<usize>> {
-        let bounds = self.wanted.times;
+        let bounds = self.selection.times;
         let start = match bounds.min {
             i64::MIN => run.start,
             min => self.first(&run, min, false)?,

@@ -1,30 +1,30 @@
 //! Tables as the engine reads them: runs of rows of one symbol in ascending time, cut exactly to a scan's bounds.
 
-mod ahead;
 mod blocks;
 mod count;
 mod cover;
 mod deal;
 mod ends;
 mod find;
-mod pieces;
+mod joined_pieces;
+mod prefetch;
 mod symbols;
 
-pub(crate) use ahead::{Ahead, Part};
 pub(crate) use blocks::narrow;
 pub(crate) use count::count;
 pub(crate) use cover::{Block, Cover, CoverColumns, PickedColumns, Span, instants, times_of};
 pub(crate) use deal::deal;
 pub(crate) use ends::{Ends, find_by_time};
 pub(crate) use find::{End, find, find_end, rows_of_symbol};
-pub(crate) use pieces::{PIECE_ROWS, Pieces, is_short};
+pub(crate) use joined_pieces::{JoinedPieces, PIECE_ROWS, is_short};
+pub(crate) use prefetch::{Prefetch, PrefetchPart};
 pub(crate) use symbols::{SymbolCondition, Symbols};
 
 use splay_store::{Bounds, TableSnapshot};
 
 /// The rows that a plan reads, exactly: nothing of this has to be evaluated again.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct RowSelection {
     /// Bounds of the date.
     pub dates: Bounds<i32>,
     /// Bounds of the time, in nanoseconds since the epoch.

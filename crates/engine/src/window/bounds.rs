@@ -121,8 +121,8 @@ impl FrameRanges {
         if let (Some(start), Some(end)) = (by_rows(&frame.start), by_rows(&frame.end)) {
             return Ok(FrameRanges::Shifted { start, end, rows });
         }
-        let starts = bounds(&frame.start, Side::Start, order, rows)?;
-        let ends = bounds(&frame.end, Side::End, order, rows)?;
+        let starts = bounds(&frame.start, FrameSide::Start, order, rows)?;
+        let ends = bounds(&frame.end, FrameSide::End, order, rows)?;
         if starts.iter().zip(&ends).any(|(start, end)| start > end) {
             return Err(Error::Unsupported("a frame that ends before it begins".to_owned()));
         }
@@ -150,20 +150,20 @@ fn moved(row: usize, by: i64, rows: usize) -> usize {
 
 /// Which bound of a frame is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum FrameSide {
     Start,
     End,
 }
 
 /// The bound of each row's frame: its first row, or the one behind its last.
-fn bounds(bound: &FrameBound, side: Side, order: &[SortColumn], rows: usize) -> Result<Vec<u32>> {
+fn bounds(bound: &FrameBound, side: FrameSide, order: &[SortColumn], rows: usize) -> Result<Vec<u32>> {
     let number =
         |row: usize| u32::try_from(row).map_err(|_| Error::Unsupported("a partition of so many rows".to_owned()));
     let all = number(rows)?;
     Ok(match bound {
-        FrameBound::Unbounded => vec![if side == Side::Start { 0 } else { all }; rows],
+        FrameBound::Unbounded => vec![if side == FrameSide::Start { 0 } else { all }; rows],
         FrameBound::Rows(by) => {
-            let first = usize::from(side == Side::End);
+            let first = usize::from(side == FrameSide::End);
             (0..rows).map(|row| number(moved(row + first, *by, rows))).collect::<Result<_>>()?
         }
         FrameBound::Peers(by) => {
@@ -172,8 +172,8 @@ fn bounds(bound: &FrameBound, side: Side, order: &[SortColumn], rows: usize) -> 
             for (place, group) in groups.iter().enumerate() {
                 let target = i64::try_from(place).unwrap_or(i64::MAX).saturating_add(*by);
                 let bound = match (usize::try_from(target).map(|target| groups.get(target)), side) {
-                    (Ok(Some(found)), Side::Start) => found.start,
-                    (Ok(Some(found)), Side::End) => found.end,
+                    (Ok(Some(found)), FrameSide::Start) => found.start,
+                    (Ok(Some(found)), FrameSide::End) => found.end,
                     (Ok(None), _) => rows,
                     (Err(_), _) => 0,
                 };
@@ -189,7 +189,7 @@ fn bounds(bound: &FrameBound, side: Side, order: &[SortColumn], rows: usize) -> 
 }
 
 /// The bounds that lie so far from the key of each row.
-fn by_distance(key: &SortColumn, by: &ArrayRef, preceding: bool, side: Side, rows: usize) -> Result<Vec<u32>> {
+fn by_distance(key: &SortColumn, by: &ArrayRef, preceding: bool, side: FrameSide, rows: usize) -> Result<Vec<u32>> {
     let options = key.options.unwrap_or_default();
     if key.values.data_type().is_integer() && by.data_type().is_integer() {
         return by_number(&key.values, by, preceding != options.descending, side, options, rows);
@@ -199,7 +199,7 @@ fn by_distance(key: &SortColumn, by: &ArrayRef, preceding: bool, side: Side, row
     if targets.data_type() != keys.data_type() {
         return Err(Error::Unsupported(format!("a distance of {} from {}", by.data_type(), keys.data_type())));
     }
-    let limit = if side == Side::Start { Ordering::Less } else { Ordering::Equal };
+    let limit = if side == FrameSide::Start { Ordering::Less } else { Ordering::Equal };
     if keys.null_count() == 0
         && let (Some(keys), Some(targets)) = (numbers(&keys), numbers(&targets))
     {
@@ -215,13 +215,13 @@ fn by_number(
     keys: &ArrayRef,
     by: &ArrayRef,
     less: bool,
-    side: Side,
+    side: FrameSide,
     options: SortOptions,
     rows: usize,
 ) -> Result<Vec<u32>> {
-    let (keys, by) = (Whole::of(keys)?, Whole::of(by)?.at(0));
+    let (keys, by) = (WholeNumbers::of(keys)?, WholeNumbers::of(by)?.at(0));
     let Some(by) = by else { return Err(Error::Unsupported("a distance of null".to_owned())) };
-    let limit = if side == Side::Start { Ordering::Less } else { Ordering::Equal };
+    let limit = if side == FrameSide::Start { Ordering::Less } else { Ordering::Equal };
     let by = if less { -by } else { by };
     if let Some((keys, targets)) = keys.moved(by) {
         let turn = |order: Ordering| if options.descending { order.reverse() } else { order };
@@ -241,30 +241,30 @@ fn by_number(
 }
 
 /// Whole numbers.
-enum Whole {
+enum WholeNumbers {
     Signed(Int64Array),
     Unsigned(UInt64Array),
 }
 
-impl Whole {
-    fn of(values: &ArrayRef) -> Result<Whole> {
+impl WholeNumbers {
+    fn of(values: &ArrayRef) -> Result<WholeNumbers> {
         Ok(match values.as_primitive_opt::<UInt64Type>() {
-            Some(values) => Whole::Unsigned(values.clone()),
-            None => Whole::Signed(cast(values, &DataType::Int64)?.as_primitive::<Int64Type>().clone()),
+            Some(values) => WholeNumbers::Unsigned(values.clone()),
+            None => WholeNumbers::Signed(cast(values, &DataType::Int64)?.as_primitive::<Int64Type>().clone()),
         })
     }
 
     /// The number of a row, in as many bits as hold all sums of two.
     fn at(&self, row: usize) -> Option<i128> {
         match self {
-            Whole::Signed(values) => values.is_valid(row).then(|| values.value(row).into()),
-            Whole::Unsigned(values) => values.is_valid(row).then(|| values.value(row).into()),
+            WholeNumbers::Signed(values) => values.is_valid(row).then(|| values.value(row).into()),
+            WholeNumbers::Unsigned(values) => values.is_valid(row).then(|| values.value(row).into()),
         }
     }
 
     /// The numbers, and those that are more by a distance, where 64 bits with a sign hold all of them and none is null.
     fn moved(&self, by: i128) -> Option<(&[i64], Vec<i64>)> {
-        let (Whole::Signed(values), Ok(by)) = (self, i64::try_from(by)) else { return None };
+        let (WholeNumbers::Signed(values), Ok(by)) = (self, i64::try_from(by)) else { return None };
         let moved = || values.values().iter().map(|value| value.checked_add(by)).collect::<Option<Vec<_>>>();
         (values.null_count() == 0).then(moved).flatten().map(|moved| (&values.values()[..], moved))
     }

@@ -15,7 +15,7 @@ use arrow::datatypes::{ArrowNativeType, DataType, Float64Type};
 
 use super::FrameFunction;
 use super::bounds::{FrameRanges, WindowFrame};
-use crate::aggregate::{AggregateFunction, Exact, Mean, Moments, Ordered, Pair, check_sums, magnitudes, weighted};
+use crate::aggregate::{AggregateFunction, Exact, Mean, Moments, Pair, TotalOrder, check_sums, magnitudes, weighted};
 use crate::error::{Error, Result};
 use crate::moving::fold_ranges;
 use crate::natives::{array_of, natives, with_native};
@@ -36,7 +36,7 @@ pub(super) fn framed(
     partitions: &[Range<usize>],
     data_type: &DataType,
 ) -> Result<ArrayRef> {
-    let frames = Frames::of(frame, order, partitions)?;
+    let frames = PartitionFrames::of(frame, order, partitions)?;
     let function = match function {
         FrameFunction::Value { nth, ignore_nulls } => return nth_values(*nth, *ignore_nulls, arguments, &frames),
         FrameFunction::Aggregate(function) => function,
@@ -92,13 +92,13 @@ pub(super) fn framed(
 }
 
 /// Partitions with the frames of their rows.
-struct Frames {
+struct PartitionFrames {
     of_partitions: Vec<(Range<usize>, FrameRanges)>,
     rows: usize,
 }
 
-impl Frames {
-    fn of(frame: &WindowFrame, order: &[SortColumn], partitions: &[Range<usize>]) -> Result<Frames> {
+impl PartitionFrames {
+    fn of(frame: &WindowFrame, order: &[SortColumn], partitions: &[Range<usize>]) -> Result<PartitionFrames> {
         let of_partition = |rows: &Range<usize>| {
             let slice = |key: &SortColumn| SortColumn {
                 values: key.values.slice(rows.start, rows.len()),
@@ -108,7 +108,7 @@ impl Frames {
             Ok((rows.clone(), FrameRanges::of(frame, &order, rows.len())?))
         };
         let of_partitions = partitions.iter().map(of_partition).collect::<Result<_>>()?;
-        Ok(Frames { of_partitions, rows: partitions.last().map_or(0, |last| last.end) })
+        Ok(PartitionFrames { of_partitions, rows: partitions.last().map_or(0, |last| last.end) })
     }
 
     /// Calls `visit` with the first row of each row's frame and the row behind it.
@@ -141,7 +141,7 @@ fn valid_before(nulls: &NullBuffer) -> Vec<u32> {
     before
 }
 
-fn counts(nulls: Option<NullBuffer>, frames: &Frames) -> ArrayRef {
+fn counts(nulls: Option<NullBuffer>, frames: &PartitionFrames) -> ArrayRef {
     let mut counts = Vec::with_capacity(frames.rows);
     match nulls.filter(|nulls| nulls.null_count() > 0).map(|nulls| valid_before(&nulls)) {
         None => frames.each(|first, behind| counts.push((behind - first) as i64)),
@@ -151,7 +151,12 @@ fn counts(nulls: Option<NullBuffer>, frames: &Frames) -> ArrayRef {
 }
 
 /// Sums of numbers whose sums wrap: those to the end of a frame without those to its start.
-fn exact_sums<N: Exact>(argument: &ArrayRef, average: bool, frames: &Frames, data_type: &DataType) -> Result<ArrayRef> {
+fn exact_sums<N: Exact>(
+    argument: &ArrayRef,
+    average: bool,
+    frames: &PartitionFrames,
+    data_type: &DataType,
+) -> Result<ArrayRef> {
     let mean = match (average, Mean::<N>::of(argument.data_type(), data_type)) {
         (true, None) => return Err(Error::Unsupported(format!("a mean of {}", argument.data_type()))),
         (true, mean) => mean,
@@ -196,7 +201,7 @@ fn exact_sums<N: Exact>(argument: &ArrayRef, average: bool, frames: &Frames, dat
 fn wide_sums<N: Exact>(
     argument: &ArrayRef,
     mean: Option<Mean<N>>,
-    frames: &Frames,
+    frames: &PartitionFrames,
     data_type: &DataType,
 ) -> Result<ArrayRef> {
     let values = natives::<N>(argument);
@@ -228,7 +233,7 @@ fn some_nulls(present: Vec<bool>) -> Option<NullBuffer> {
     Some(NullBuffer::from(present)).filter(|nulls| nulls.null_count() > 0)
 }
 
-fn float_sums(argument: &ArrayRef, average: bool, frame: &WindowFrame, frames: &Frames) -> Result<ArrayRef> {
+fn float_sums(argument: &ArrayRef, average: bool, frame: &WindowFrame, frames: &PartitionFrames) -> Result<ArrayRef> {
     let values = argument.as_primitive::<Float64Type>();
     if values.null_count() == 0
         && let Some(before) = frame.last_rows().filter(|before| *before <= PLACES_MAX)
@@ -253,11 +258,11 @@ fn float_sums(argument: &ArrayRef, average: bool, frame: &WindowFrame, frames: &
 }
 
 /// Least or greatest numbers, in the order of their kind.
-fn extremes<N: ArrowNativeType + Ordered>(
+fn extremes<N: ArrowNativeType + TotalOrder>(
     argument: &ArrayRef,
     greatest: bool,
     frame: &WindowFrame,
-    frames: &Frames,
+    frames: &PartitionFrames,
 ) -> Result<ArrayRef> {
     let values: ScalarBuffer<N> = natives(argument);
     let nulls = argument.nulls().filter(|nulls| nulls.null_count() > 0);
@@ -288,7 +293,7 @@ fn extremes<N: ArrowNativeType + Ordered>(
 }
 
 /// Least or greatest values of a type whose values are no numbers.
-fn other_extremes(argument: &ArrayRef, greatest: bool, frames: &Frames) -> Result<ArrayRef> {
+fn other_extremes(argument: &ArrayRef, greatest: bool, frames: &PartitionFrames) -> Result<ArrayRef> {
     let compare = make_comparator(argument, argument, SortOptions::default())?;
     let nulls = argument.logical_nulls().filter(|nulls| nulls.null_count() > 0);
     let at = |row: usize| {
@@ -307,7 +312,7 @@ fn other_extremes(argument: &ArrayRef, greatest: bool, frames: &Frames) -> Resul
     Ok(take(argument, &UInt32Array::from(picked), None)?)
 }
 
-fn spreads(values: &Float64Array, frames: &Frames, result: impl Fn(Moments) -> Option<f64>) -> ArrayRef {
+fn spreads(values: &Float64Array, frames: &PartitionFrames, result: impl Fn(Moments) -> Option<f64>) -> ArrayRef {
     let at = |row: usize| if values.is_null(row) { Moments::default() } else { Moments::one(values.value(row)) };
     let join = |mut older: Moments, newer: Moments| {
         older.join(newer);
@@ -322,7 +327,7 @@ fn spreads(values: &Float64Array, frames: &Frames, result: impl Fn(Moments) -> O
 fn pairs<S: Copy>(
     left: &Float64Array,
     right: &Float64Array,
-    frames: &Frames,
+    frames: &PartitionFrames,
     nothing: S,
     at: impl Fn(usize) -> S,
     join: impl Fn(S, S) -> S,
@@ -336,7 +341,7 @@ fn pairs<S: Copy>(
 }
 
 /// The values of the nth rows of frames, counted from the first if `nth` is above zero, from the last if it is below.
-fn nth_values(nth: i64, ignore_nulls: bool, arguments: &[ArrayRef], frames: &Frames) -> Result<ArrayRef> {
+fn nth_values(nth: i64, ignore_nulls: bool, arguments: &[ArrayRef], frames: &PartitionFrames) -> Result<ArrayRef> {
     let Some(argument) = arguments.first() else { return Err(Error::Unsupported("a row of nothing".to_owned())) };
     let place = |first: usize, behind: usize| {
         let place = match nth {
@@ -363,7 +368,7 @@ fn nth_values(nth: i64, ignore_nulls: bool, arguments: &[ArrayRef], frames: &Fra
 
 /// Folds of a row and up to `before` rows before it: one pass for each place in the frame, over rows that stay in cache. Neighbours
 /// don't depend on each other, so several are worked on by one instruction.
-fn place_by_place<V: Copy>(values: &[V], before: usize, frames: &Frames, fold: impl Fn(V, V) -> V) -> Vec<V> {
+fn place_by_place<V: Copy>(values: &[V], before: usize, frames: &PartitionFrames, fold: impl Fn(V, V) -> V) -> Vec<V> {
     let mut results = values[..frames.rows].to_vec();
     for (rows, _) in &frames.of_partitions {
         let (values, states) = (&values[rows.clone()], &mut results[rows.clone()]);

@@ -17,13 +17,13 @@ use arrow::datatypes::{DataType, Int32Type};
 use hashbrown::HashMap;
 
 use super::{WindowCall, WindowFunction, over_partition};
-use crate::aggregate::{Assigned, Run, accumulator_of, arguments, group_rows};
+use crate::aggregate::{GroupRun, RowGroups, accumulator_of, arguments, group_rows};
 use crate::error::{Error, Result};
 use crate::expr::{Expr, Value};
 use crate::frame::{Frame, SortKey, joined};
 use crate::order::plain_numbers;
 use crate::parallel;
-use crate::run::{Setting, check_memory};
+use crate::run::{ExecutionContext, check_memory};
 
 /// Rows of a stretch, on average, from which on frames are looked at further, if they have more than some stretches.
 const STRETCH_ROWS_MIN: usize = 4;
@@ -36,17 +36,17 @@ const PIECE_ROWS_MIN: usize = 64;
 pub(super) fn in_order(
     frames: &[Frame],
     calls: &[WindowCall],
-    setting: &Setting<'_>,
+    context: &ExecutionContext<'_>,
 ) -> Result<Option<Vec<Vec<ArrayRef>>>> {
     let rows: usize = frames.iter().map(Frame::len).sum();
-    let threads = parallel::threads_for(rows.saturating_mul(calls.len()), 0, setting.threads);
+    let threads = parallel::threads_for(rows.saturating_mul(calls.len()), 0, context.threads);
     let mut known: Vec<(&WindowCall, Partitions)> = Vec::new();
     let mut results = Vec::with_capacity(calls.len());
     for call in calls {
-        let place = match known.iter().position(|(other, _)| has_same_order(call, other, setting.constants)) {
+        let place = match known.iter().position(|(other, _)| has_same_order(call, other, context.constants)) {
             Some(place) => place,
             None => {
-                let Some(partitions) = Partitions::of(frames, call, threads, setting)? else { return Ok(None) };
+                let Some(partitions) = Partitions::of(frames, call, threads, context)? else { return Ok(None) };
                 known.push((call, partitions));
                 known.len() - 1
             }
@@ -56,9 +56,9 @@ pub(super) fn in_order(
     // What goes on in another frame may be put together, arguments and results.
     let arguments: usize = calls.iter().map(|call| call.inputs().count() + 1).max().unwrap_or(0);
     let types = calls.iter().map(|call| &call.data_type).chain(std::iter::repeat_n(&DataType::Float64, arguments));
-    check_memory(rows, types, setting.memory_bytes / 2)?;
+    check_memory(rows, types, context.memory_bytes / 2)?;
     let results = calls.iter().zip(results).map(|(call, place)| {
-        let over = Over { frames, partitions: &known[place].1, call, threads, setting };
+        let over = CallOverFrames { frames, partitions: &known[place].1, call, threads, context };
         match &call.function {
             _ if call.is_of_partition() => over.whole_partitions(),
             WindowFunction::Frame(_, frame) => match frame.last_rows() {
@@ -85,7 +85,7 @@ pub(super) fn has_same_order(one: &WindowCall, other: &WindowCall, constants: &[
 
 /// Rows of a frame that are of one partition.
 #[derive(Debug, Clone)]
-struct Stretch {
+struct PartitionRows {
     rows: Range<usize>,
     partition: u32,
     /// The frame and the stretch in which the partition was before.
@@ -94,7 +94,7 @@ struct Stretch {
     goes_on: bool,
 }
 
-impl Stretch {
+impl PartitionRows {
     /// Whether it is all of its partition.
     fn is_whole(&self) -> bool {
         self.before.is_none() && !self.goes_on
@@ -103,12 +103,12 @@ impl Stretch {
 
 /// Where partitions stand in frames.
 struct Partitions {
-    of_frames: Vec<Vec<Stretch>>,
+    of_frames: Vec<Vec<PartitionRows>>,
     count: usize,
 }
 
 /// What a frame shows of its partitions.
-struct Look {
+struct FramePartitions {
     ranges: Vec<Range<usize>>,
     /// The partition keys of the first row of each.
     keys: Frame,
@@ -116,28 +116,33 @@ struct Look {
 }
 
 impl Partitions {
-    fn of(frames: &[Frame], call: &WindowCall, threads: usize, setting: &Setting<'_>) -> Result<Option<Partitions>> {
+    fn of(
+        frames: &[Frame],
+        call: &WindowCall,
+        threads: usize,
+        context: &ExecutionContext<'_>,
+    ) -> Result<Option<Partitions>> {
         let looks = parallel::each(frames.len(), threads, |number| {
-            setting.stop.check()?;
-            Look::at(&frames[number], call, setting.constants)
+            context.stop.check()?;
+            FramePartitions::at(&frames[number], call, context.constants)
         })?;
-        let Some(looks) = looks.into_iter().collect::<Option<Vec<Look>>>() else { return Ok(None) };
+        let Some(looks) = looks.into_iter().collect::<Option<Vec<FramePartitions>>>() else { return Ok(None) };
         let Some(first) = looks.first() else { return Ok(None) };
         let types: Vec<DataType> = first.keys.types().cloned().collect();
         let keys = Frame::concat(looks.iter().map(|look| look.keys.clone()).collect(), &types)?;
         let columns: Vec<Expr> = (0..types.len()).map(Expr::Column).collect();
-        let numbers = match group_rows(&keys, &columns, setting.constants) {
+        let numbers = match group_rows(&keys, &columns, context.constants) {
             Ok((numbers, _)) => numbers,
             // Keys that aren't hashed can be sorted.
             Err(Error::Unsupported(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
         let mut numbers = numbers.into_iter();
-        let mut of_frames: Vec<Vec<Stretch>> = Vec::with_capacity(looks.len());
+        let mut of_frames: Vec<Vec<PartitionRows>> = Vec::with_capacity(looks.len());
         // By partition its last stretch so far.
         let mut last: Vec<(usize, usize)> = Vec::new();
         for (frame, look) in looks.iter().enumerate() {
-            let mut stretches: Vec<Stretch> = Vec::with_capacity(look.ranges.len());
+            let mut stretches: Vec<PartitionRows> = Vec::with_capacity(look.ranges.len());
             for (rows, partition) in look.ranges.iter().zip(numbers.by_ref()) {
                 let place = (frame, stretches.len());
                 let before = last.get(partition as usize).copied();
@@ -162,7 +167,7 @@ impl Partitions {
                         last[partition as usize] = place;
                     }
                 }
-                stretches.push(Stretch { rows: rows.clone(), partition, before, goes_on: false });
+                stretches.push(PartitionRows { rows: rows.clone(), partition, before, goes_on: false });
             }
             of_frames.push(stretches);
         }
@@ -185,9 +190,9 @@ impl Partitions {
     }
 }
 
-impl Look {
+impl FramePartitions {
     /// `None` if the rows of a partition don't ascend, or that can't be told.
-    fn at(frame: &Frame, call: &WindowCall, constants: &[ArrayRef]) -> Result<Option<Look>> {
+    fn at(frame: &Frame, call: &WindowCall, constants: &[ArrayRef]) -> Result<Option<FramePartitions>> {
         let rows = frame.len();
         let mut order = Vec::with_capacity(call.order_by.len());
         for key in &call.order_by {
@@ -213,7 +218,7 @@ impl Look {
         }
         let firsts = ranges.iter().map(|rows| u32::try_from(rows.start).unwrap_or(u32::MAX));
         let keys = Frame::new(keys, rows).take(&firsts.collect::<UInt32Array>())?;
-        Ok(Some(Look { ranges, keys, order }))
+        Ok(Some(FramePartitions { ranges, keys, order }))
     }
 }
 
@@ -254,27 +259,27 @@ fn ascends_from(before: &[ScalarBuffer<i64>], row: usize, order: &[ScalarBuffer<
 }
 
 /// A call over frames.
-struct Over<'a> {
+struct CallOverFrames<'a> {
     frames: &'a [Frame],
     partitions: &'a Partitions,
     call: &'a WindowCall,
     threads: usize,
-    setting: &'a Setting<'a>,
+    context: &'a ExecutionContext<'a>,
 }
 
-impl Over<'_> {
+impl CallOverFrames<'_> {
     /// What the call looks at, over some rows of a frame.
     fn inputs(&self, frame: usize, rows: &Range<usize>) -> Result<Vec<ArrayRef>> {
         let rows = self.frames[frame].slice(rows.start, rows.len());
         let evaluate = |argument: &Expr| {
-            argument.evaluate(&rows, self.setting.constants).and_then(|value: Value| value.into_array(rows.len()))
+            argument.evaluate(&rows, self.context.constants).and_then(|value: Value| value.into_array(rows.len()))
         };
         self.call.inputs().map(evaluate).collect()
     }
 
-    fn each_frame(&self, work: impl Fn(usize, &[Stretch]) -> Result<ArrayRef> + Sync) -> Result<Vec<ArrayRef>> {
+    fn each_frame(&self, work: impl Fn(usize, &[PartitionRows]) -> Result<ArrayRef> + Sync) -> Result<Vec<ArrayRef>> {
         parallel::each(self.frames.len(), self.threads, |frame| {
-            self.setting.stop.check()?;
+            self.context.stop.check()?;
             work(frame, &self.partitions.of_frames[frame])
         })
     }
@@ -283,19 +288,19 @@ impl Over<'_> {
     fn whole_partitions(&self) -> Result<Vec<ArrayRef>> {
         let aggregate = over_partition(self.call)?;
         let parts = parallel::each(self.frames.len(), self.threads, |frame| {
-            self.setting.stop.check()?;
-            let arguments = arguments(&self.frames[frame], &aggregate, self.setting.constants)?;
+            self.context.stop.check()?;
+            let arguments = arguments(&self.frames[frame], &aggregate, self.context.constants)?;
             let mut accumulator = accumulator_of(&aggregate, &arguments, 1)?;
             let stretches = &self.partitions.of_frames[frame];
             // What the others have is merged into what the first one has, so that this goes by partition.
-            let group = |(number, stretch): (u32, &Stretch)| if frame == 0 { stretch.partition } else { number };
-            let runs = (0..).zip(stretches).map(|(number, stretch)| Run {
+            let group = |(number, stretch): (u32, &PartitionRows)| if frame == 0 { stretch.partition } else { number };
+            let runs = (0..).zip(stretches).map(|(number, stretch)| GroupRun {
                 group: group((number, stretch)),
                 start: stretch.rows.start,
                 end: stretch.rows.end,
             });
             accumulator.grow(if frame == 0 { self.partitions.count } else { stretches.len() });
-            accumulator.update(&arguments, Assigned::Runs(&runs.collect::<Vec<_>>()))?;
+            accumulator.update(&arguments, RowGroups::Runs(&runs.collect::<Vec<_>>()))?;
             Ok(accumulator)
         })?;
         let mut parts = parts.into_iter().zip(&self.partitions.of_frames);
@@ -334,9 +339,9 @@ impl Over<'_> {
     fn in_parts(
         &self,
         frame: usize,
-        stretches: &[Stretch],
-        is_alone: impl Fn(&Stretch) -> bool,
-        mut other: impl FnMut(&Stretch) -> Result<ArrayRef>,
+        stretches: &[PartitionRows],
+        is_alone: impl Fn(&PartitionRows) -> bool,
+        mut other: impl FnMut(&PartitionRows) -> Result<ArrayRef>,
     ) -> Result<ArrayRef> {
         let mut parts = Vec::new();
         for neighbours in stretches.chunk_by(|one, next| is_alone(one) && is_alone(next)) {
@@ -356,7 +361,7 @@ impl Over<'_> {
     }
 
     /// The arguments of the last rows of a partition before a stretch, in pieces, and how many rows those are.
-    fn rows_before(&self, stretch: &Stretch, count: usize) -> Result<(Vec<Vec<ArrayRef>>, usize)> {
+    fn rows_before(&self, stretch: &PartitionRows, count: usize) -> Result<(Vec<Vec<ArrayRef>>, usize)> {
         let (mut pieces, mut left) = (Vec::new(), count);
         let mut before = stretch.before;
         while let Some((frame, number)) = before.filter(|_| left > 0) {
@@ -374,7 +379,7 @@ impl Over<'_> {
     fn partitions(&self) -> Result<Vec<ArrayRef>> {
         let in_pieces = self.partitions.in_pieces();
         let computed = parallel::each(in_pieces.len(), self.threads, |number| {
-            self.setting.stop.check()?;
+            self.context.stop.check()?;
             let pieces = &in_pieces[number];
             let arguments = pieces.iter().map(|(frame, rows)| self.inputs(*frame, rows)).collect::<Result<Vec<_>>>()?;
             let rows = pieces.iter().map(|(_, rows)| rows.len()).sum::<usize>();
@@ -390,7 +395,7 @@ impl Over<'_> {
             }
         }
         self.each_frame(|frame, stretches| {
-            self.in_parts(frame, stretches, Stretch::is_whole, |stretch| {
+            self.in_parts(frame, stretches, PartitionRows::is_whole, |stretch| {
                 let result = results.get(&(frame, stretch.rows.start)).map(ArrayRef::clone);
                 result.ok_or_else(|| Error::Unsupported("a stretch without results".to_owned()))
             })
@@ -412,6 +417,6 @@ impl Over<'_> {
 
     /// The results for rows of whole partitions, which follow each other.
     fn values(&self, inputs: &[ArrayRef], partitions: &[Range<usize>]) -> Result<ArrayRef> {
-        self.call.values(inputs, partitions, self.setting.stop)
+        self.call.values(inputs, partitions, self.context.stop)
     }
 }

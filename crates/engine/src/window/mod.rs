@@ -36,7 +36,7 @@ use crate::aggregate::{Aggregate, AggregateFunction, at_each_row};
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Expr};
 use crate::frame::{Frame, SortKey, joined};
-use crate::run::{Setting, check_memory, over_frames, whole};
+use crate::run::{ExecutionContext, check_memory, over_frames, whole};
 use crate::stop::Stop;
 
 /// A function over a window.
@@ -193,37 +193,41 @@ pub enum FrameFunction {
 }
 
 /// The frames with a column more for each call. Rows that only few are wanted of may be left out.
-pub(crate) fn windows(mut frames: Vec<Frame>, calls: &[WindowCall], setting: &Setting<'_>) -> Result<Vec<Frame>> {
-    if wants_few(calls, setting.constants) {
+pub(crate) fn windows(
+    mut frames: Vec<Frame>,
+    calls: &[WindowCall],
+    context: &ExecutionContext<'_>,
+) -> Result<Vec<Frame>> {
+    if wants_few(calls, context.constants) {
         let taken = AtomicUsize::new(0);
-        frames = over_frames(frames, setting, |frame| match first_rows(&frame, calls, setting.constants)? {
+        frames = over_frames(frames, context, |frame| match first_rows(&frame, calls, context.constants)? {
             Some(rows) => {
                 // Relaxed: nothing but the sum matters.
                 let all = taken.fetch_add(rows.len(), Ordering::Relaxed).saturating_add(rows.len());
-                check_memory(all, frame.types(), setting.memory_bytes / 2)?;
+                check_memory(all, frame.types(), context.memory_bytes / 2)?;
                 frame.take(&rows)
             }
             None => Ok(frame),
         })?;
-    } else if let Some(results) = in_order(&frames, calls, setting)? {
+    } else if let Some(results) = in_order(&frames, calls, context)? {
         return Ok(with_columns(frames, results));
     } else if calls.iter().all(WindowCall::is_of_partition) {
-        match calls.iter().map(|call| of_partitions(&frames, call, setting)).collect::<Result<Vec<_>>>() {
+        match calls.iter().map(|call| of_partitions(&frames, call, context)).collect::<Result<Vec<_>>>() {
             Ok(results) => return Ok(with_columns(frames, results)),
             // Keys that aren't hashed can be sorted.
             Err(Error::Unsupported(_)) => {}
             Err(error) => return Err(error),
         }
     }
-    let mut frame = whole(frames.clone(), setting)?;
-    if let Some(rows) = first_rows(&frame, calls, setting.constants)? {
+    let mut frame = whole(frames.clone(), context)?;
+    if let Some(rows) = first_rows(&frame, calls, context.constants)? {
         frame = frame.take(&rows)?;
-        let results = in_sorted_order(&frame, calls, setting)?;
+        let results = in_sorted_order(&frame, calls, context)?;
         results.into_iter().for_each(|result| frame.push(result));
         return Ok(vec![frame]);
     }
     // The rows stand as they came: columns that no call looks at needn't be put together.
-    let results = in_sorted_order(&frame, calls, setting)?;
+    let results = in_sorted_order(&frame, calls, context)?;
     let lengths: Vec<usize> = frames.iter().map(Frame::len).collect();
     let cut = |result: ArrayRef| -> Vec<ArrayRef> {
         let begins = lengths.iter().scan(0, |next, rows| Some(std::mem::replace(next, *next + rows)));
@@ -233,9 +237,9 @@ pub(crate) fn windows(mut frames: Vec<Frame>, calls: &[WindowCall], setting: &Se
 }
 
 /// The results of a call over whole partitions, by frame.
-fn of_partitions(frames: &[Frame], call: &WindowCall, setting: &Setting<'_>) -> Result<Vec<ArrayRef>> {
-    setting.stop.check()?;
-    at_each_row(frames, &call.partition_by, &over_partition(call)?, setting.constants)
+fn of_partitions(frames: &[Frame], call: &WindowCall, context: &ExecutionContext<'_>) -> Result<Vec<ArrayRef>> {
+    context.stop.check()?;
+    at_each_row(frames, &call.partition_by, &over_partition(call)?, context.constants)
 }
 
 /// The frames with further columns, by column and frame.

@@ -16,22 +16,26 @@ use crate::expr::Expr;
 use crate::frame::{Frame, SortKey, sort_columns, sorted_indices};
 use crate::order::{order_by, stand_in_order_at};
 use crate::parallel::{each_of, threads_for};
-use crate::run::{Setting, check_memory};
+use crate::run::{ExecutionContext, check_memory};
 
 /// The results of each call for the rows of a frame, as these stand.
-pub(super) fn in_sorted_order(frame: &Frame, calls: &[WindowCall], setting: &Setting<'_>) -> Result<Vec<ArrayRef>> {
+pub(super) fn in_sorted_order(
+    frame: &Frame,
+    calls: &[WindowCall],
+    context: &ExecutionContext<'_>,
+) -> Result<Vec<ArrayRef>> {
     // The results, what one call looks at, and the rows in order.
     let inputs = calls.iter().map(|call| call.inputs().count() + 1).max().unwrap_or(0);
     let types = calls.iter().map(|call| &call.data_type).chain(std::iter::repeat_n(&DataType::Float64, inputs));
-    check_memory(frame.len(), types, setting.memory_bytes / 2)?;
+    check_memory(frame.len(), types, context.memory_bytes / 2)?;
     let mut orders: Vec<(&WindowCall, WindowOrder)> = Vec::new();
     let mut places = Vec::with_capacity(calls.len());
     for call in calls {
-        setting.stop.check()?;
+        context.stop.check()?;
         if call.is_of_partition() {
-            match of_partitions(std::slice::from_ref(frame), call, setting) {
+            match of_partitions(std::slice::from_ref(frame), call, context) {
                 Ok(whole) => {
-                    places.push(Place::Known(whole));
+                    places.push(ResultSource::Known(whole));
                     continue;
                 }
                 // Keys that aren't hashed can be sorted.
@@ -39,26 +43,26 @@ pub(super) fn in_sorted_order(frame: &Frame, calls: &[WindowCall], setting: &Set
                 Err(error) => return Err(error),
             }
         }
-        let place = orders.iter().position(|(other, _)| has_same_order(call, other, setting.constants));
+        let place = orders.iter().position(|(other, _)| has_same_order(call, other, context.constants));
         let place = match place {
             Some(place) => place,
             None => {
-                orders.push((call, WindowOrder::of(frame, call, setting)?));
+                orders.push((call, WindowOrder::of(frame, call, context)?));
                 orders.len() - 1
             }
         };
-        places.push(Place::In(place));
+        places.push(ResultSource::In(place));
     }
-    let threads = threads_for(frame.len().saturating_mul(calls.len()), 0, setting.threads);
+    let threads = threads_for(frame.len().saturating_mul(calls.len()), 0, context.threads);
     let results = each_of(calls.iter().zip(places), threads, |(call, place)| match place {
-        Place::Known(whole) => Ok(whole),
-        Place::In(place) => Ok(vec![orders[place].1.values(frame, call, setting)?]),
+        ResultSource::Known(whole) => Ok(whole),
+        ResultSource::In(place) => Ok(vec![orders[place].1.values(frame, call, context)?]),
     })?;
     Ok(results.into_iter().flatten().collect())
 }
 
 /// Where the results of a call come from.
-enum Place {
+enum ResultSource {
     Known(Vec<ArrayRef>),
     /// The order with a number.
     In(usize),
@@ -73,32 +77,32 @@ struct WindowOrder {
 }
 
 impl WindowOrder {
-    fn of(frame: &Frame, call: &WindowCall, setting: &Setting<'_>) -> Result<WindowOrder> {
-        let keys = sort_columns(frame, &call.order_by, setting.constants)?;
-        let (groups, count) = match group_rows(frame, &call.partition_by, setting.constants) {
+    fn of(frame: &Frame, call: &WindowCall, context: &ExecutionContext<'_>) -> Result<WindowOrder> {
+        let keys = sort_columns(frame, &call.order_by, context.constants)?;
+        let (groups, count) = match group_rows(frame, &call.partition_by, context.constants) {
             Ok(found) => found,
             // Keys that aren't hashed can be sorted.
-            Err(Error::Unsupported(_)) => return WindowOrder::by_sort(frame, call, setting),
+            Err(Error::Unsupported(_)) => return WindowOrder::by_sort(frame, call, context),
             Err(error) => return Err(error),
         };
         let (mut order, partitions) = dealt(&groups, count);
         if !partitions.iter().all(|rows| stand_in_order_at(&keys, &order[rows.clone()])) {
             let of_groups = SortColumn { values: Arc::new(UInt32Array::from(groups)), options: None };
             let columns: Vec<SortColumn> = std::iter::once(of_groups).chain(keys).collect();
-            order = order_by(&columns, None, setting.threads)?.unwrap_or_else(|| all_rows(frame.len()));
+            order = order_by(&columns, None, context.threads)?.unwrap_or_else(|| all_rows(frame.len()));
         }
         Ok(WindowOrder { moved: moved(order.into()), partitions })
     }
 
     /// Where the partition keys are sorted, too.
-    fn by_sort(frame: &Frame, call: &WindowCall, setting: &Setting<'_>) -> Result<WindowOrder> {
+    fn by_sort(frame: &Frame, call: &WindowCall, context: &ExecutionContext<'_>) -> Result<WindowOrder> {
         let by_partition =
             call.partition_by.iter().map(|expr| SortKey { expr: expr.clone(), descending: false, nulls_first: true });
         let keys: Vec<SortKey> = by_partition.chain(call.order_by.iter().cloned()).collect();
-        let order = sorted_indices(frame, &keys, None, setting.constants)?;
+        let order = sorted_indices(frame, &keys, None, context.constants)?;
         let mut order = WindowOrder { moved: order.and_then(moved), partitions: Vec::new() };
         if frame.len() > 0 {
-            let keys = order.inputs(frame, call.partition_by.iter(), setting)?;
+            let keys = order.inputs(frame, call.partition_by.iter(), context)?;
             order.partitions = match keys.as_slice() {
                 [] => std::iter::once(0..frame.len()).collect(),
                 keys => partition(&keys.iter().cloned().map(in_form).collect::<Vec<_>>())?.ranges(),
@@ -112,10 +116,10 @@ impl WindowOrder {
         &self,
         frame: &Frame,
         exprs: impl Iterator<Item = &'a Expr>,
-        setting: &Setting<'_>,
+        context: &ExecutionContext<'_>,
     ) -> Result<Vec<ArrayRef>> {
         let input = |expr: &Expr| {
-            let values = expr.evaluate(frame, setting.constants)?.into_array(frame.len())?;
+            let values = expr.evaluate(frame, context.constants)?.into_array(frame.len())?;
             Ok(match &self.moved {
                 None => values,
                 Some((order, _)) => take(&values, order, None)?,
@@ -125,9 +129,9 @@ impl WindowOrder {
     }
 
     /// The values of a call for the rows as they stand.
-    fn values(&self, frame: &Frame, call: &WindowCall, setting: &Setting<'_>) -> Result<ArrayRef> {
-        let inputs = self.inputs(frame, call.inputs(), setting)?;
-        let values = call.values(&inputs, &self.partitions, setting.stop)?;
+    fn values(&self, frame: &Frame, call: &WindowCall, context: &ExecutionContext<'_>) -> Result<ArrayRef> {
+        let inputs = self.inputs(frame, call.inputs(), context)?;
+        let values = call.values(&inputs, &self.partitions, context.stop)?;
         if values.len() != frame.len() {
             return Err(Error::Function("a result of another length".to_owned()));
         }

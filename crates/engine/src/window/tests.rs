@@ -146,7 +146,7 @@ fn check(rows: &[Row], cuts: &[usize], by: &[usize], is_in_order: bool) {
     let mut start = 0;
     let frames: Vec<Frame> =
         ends.into_iter().map(|end| frame(&rows[std::mem::replace(&mut start, end)..end])).collect();
-    let setting = Setting {
+    let context = ExecutionContext {
         tables: &[],
         constants: &[],
         threads: 2,
@@ -157,7 +157,7 @@ fn check(rows: &[Row], cuts: &[usize], by: &[usize], is_in_order: bool) {
     let all = frame(rows);
     for call in calls(by) {
         let one = std::slice::from_ref(&call);
-        let Some(mut found) = in_order(&frames, one, &setting).unwrap() else {
+        let Some(mut found) = in_order(&frames, one, &context).unwrap() else {
             let several_keys = call.order_by.len() > 1;
             assert!(!is_in_order || several_keys, "{call:?}");
             continue;
@@ -165,7 +165,7 @@ fn check(rows: &[Row], cuts: &[usize], by: &[usize], is_in_order: bool) {
         let types = [call.data_type.clone()];
         let columns = found.remove(0).into_iter().map(|column| Frame::new(vec![column.clone()], column.len()));
         let found = Frame::concat(columns.collect(), &types).unwrap().into_columns().unwrap().remove(0);
-        let expected = in_sorted_order(&all, one, &setting).unwrap().remove(0);
+        let expected = in_sorted_order(&all, one, &context).unwrap().remove(0);
         assert_eq!(found.len(), expected.len());
         match call.data_type {
             DataType::Float64 => {

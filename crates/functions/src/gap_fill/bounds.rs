@@ -9,7 +9,7 @@ use datafusion::common::{JoinType, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 
-use crate::sessions::{IN_SESSION, Shared, calendar_of};
+use crate::sessions::{CalendarHandle, IN_SESSION, calendar_of};
 use crate::walk::Walk;
 
 /// What a bound says of the times within the range.
@@ -51,13 +51,13 @@ impl BoundKind {
 
 /// A constant that bounds the times.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Bound {
+pub(super) struct TimeBound {
     pub kind: BoundKind,
     pub at: Expr,
 }
 
 /// The bounds that filters right below `plan` set to `time`.
-pub(super) fn of_filters(plan: &LogicalPlan, time: &Expr) -> Vec<Bound> {
+pub(super) fn of_filters(plan: &LogicalPlan, time: &Expr) -> Vec<TimeBound> {
     let mut bounds = Vec::new();
     for_each_term(plan, |term| of_term(term, bare(time), &mut bounds));
     bounds
@@ -67,8 +67,8 @@ pub(super) fn of_filters(plan: &LogicalPlan, time: &Expr) -> Vec<Bound> {
 ///
 /// # Errors
 /// If they name two, or one that there isn't.
-pub(super) fn calendar_of_filters(plan: &LogicalPlan, time: &Expr) -> Result<Option<Shared>> {
-    let mut found: Vec<(String, Result<Shared>)> = Vec::new();
+pub(super) fn calendar_of_filters(plan: &LogicalPlan, time: &Expr) -> Result<Option<CalendarHandle>> {
+    let mut found: Vec<(String, Result<CalendarHandle>)> = Vec::new();
     for_each_term(plan, |term| {
         if let Expr::ScalarFunction(call) = term
             && call.func.name() == IN_SESSION
@@ -109,10 +109,10 @@ fn for_each_term(plan: &LogicalPlan, mut of_term: impl FnMut(&Expr)) {
     }
 }
 
-fn of_term(term: &Expr, time: &Expr, bounds: &mut Vec<Bound>) {
+fn of_term(term: &Expr, time: &Expr, bounds: &mut Vec<TimeBound>) {
     let mut add = |kind: Option<BoundKind>, at: &Expr| {
         if let Some(kind) = kind.filter(|_| is_constant(at) || is_subquery(at)) {
-            bounds.push(Bound { kind, at: at.clone() });
+            bounds.push(TimeBound { kind, at: at.clone() });
         }
     };
     match term {

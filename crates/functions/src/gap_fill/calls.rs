@@ -63,16 +63,16 @@ pub(super) fn fill_argument(expr: &Expr) -> Option<(FillKind, &Expr)> {
 
 /// The arguments of `time_bucket_gapfill` behind the time.
 #[derive(Debug, Default)]
-pub(super) struct Placed<'a> {
+pub(super) struct BucketArguments<'a> {
     pub zone: Option<&'a Expr>,
     pub origin: Option<&'a Expr>,
     pub start: Option<&'a Expr>,
     pub finish: Option<&'a Expr>,
 }
 
-impl<'a> Placed<'a> {
+impl<'a> BucketArguments<'a> {
     /// Tells them apart by type and number: text is a zone; one time is an origin, two are start and finish, three are all.
-    pub(super) fn new(args: &'a [Expr], zone_first: bool) -> Option<Placed<'a>> {
+    pub(super) fn new(args: &'a [Expr], zone_first: bool) -> Option<BucketArguments<'a>> {
         let (zone, times) = match args {
             [zone, times @ ..] if zone_first => (Some(zone), times),
             times => (None, times),
@@ -84,14 +84,14 @@ impl<'a> Placed<'a> {
             [origin, start, finish] => (Some(origin), Some(start), Some(finish)),
             _ => return None,
         };
-        Some(Placed { zone, origin, start, finish })
+        Some(BucketArguments { zone, origin, start, finish })
     }
 
     /// Those of a `SAMPLE BY`, which are all there.
-    pub(super) fn of_sample(args: &'a [Expr], is_null: impl Fn(&Expr) -> bool) -> Option<Placed<'a>> {
+    pub(super) fn of_sample(args: &'a [Expr], is_null: impl Fn(&Expr) -> bool) -> Option<BucketArguments<'a>> {
         let [zone, origin, start, finish] = args else { return None };
         let given = |arg: &'a Expr| (!is_null(arg)).then_some(arg);
-        Some(Placed { zone: given(zone), origin: given(origin), start: given(start), finish: given(finish) })
+        Some(BucketArguments { zone: given(zone), origin: given(origin), start: given(start), finish: given(finish) })
     }
 }
 

@@ -43,7 +43,7 @@ use splay_calendar::Calendar;
 use super::bounds::BoundKind;
 use super::calls::Extent;
 use super::node::{Fill, GapFill};
-use super::series::{Filling, MADE_ROWS_MAX, Series, Span, too_many};
+use super::series::{FillSpan, MADE_ROWS_MAX, OutputSeries, SeriesFill, too_many};
 use crate::grid::DefaultOrigin;
 use crate::time_bucket::Placement;
 
@@ -115,7 +115,7 @@ impl GapFillPlan {
     }
 
     /// The buckets and the range of the statement. `rows` are the first and the last bucket of all, where every series has those.
-    fn span(&self, rows: Option<(i64, i64)>) -> Result<Span> {
+    fn span(&self, rows: Option<(i64, i64)>) -> Result<FillSpan> {
         let empty = RecordBatch::new_empty(Arc::clone(&self.schema));
         let constant = |expr: &Arc<dyn PhysicalExpr>| match expr.evaluate(&empty)? {
             ColumnarValue::Scalar(value) => Ok(value),
@@ -134,7 +134,7 @@ impl GapFillPlan {
             None => placement,
         };
         let timeline = placement.timeline(width, DefaultOrigin::Epoch)?;
-        let mut span = Span { timeline, calendar: self.calendar.clone(), from: None, to: None };
+        let mut span = FillSpan { timeline, calendar: self.calendar.clone(), from: None, to: None };
         for (kind, at) in &self.bounds {
             let ScalarValue::TimestampNanosecond(Some(at), _) = constant(at)? else { continue };
             let at = kind.instant(at);
@@ -153,7 +153,7 @@ impl GapFillPlan {
     }
 
     /// Refuses at once what would be refused in the end.
-    fn check_size(&self, span: &Span) -> Result<()> {
+    fn check_size(&self, span: &FillSpan) -> Result<()> {
         let (Some(from), Some(to)) = (span.from, span.to) else { return Ok(()) };
         let Some(bucket) = span.timeline.bucket(from) else { return Ok(()) };
         let width = i128::from(bucket.end) - i128::from(bucket.start);
@@ -297,8 +297,8 @@ fn batches(
     let start = async move {
         let mut input = input;
         let held = match plan.extent {
-            Extent::Series => Held::default(),
-            Extent::Whole => Held::read(&mut input, plan.time, &memory).await?,
+            Extent::Series => BufferedRows::default(),
+            Extent::Whole => BufferedRows::read(&mut input, plan.time, &memory).await?,
         };
         Filler::new(&plan, made, input, held, memory, rows_max)
     };
@@ -313,7 +313,7 @@ fn batches(
 
 /// Rows that were read before the first series begins.
 #[derive(Default)]
-struct Held {
+struct BufferedRows {
     batches: VecDeque<RecordBatch>,
     /// Their first and last bucket.
     buckets: Option<(i64, i64)>,
@@ -321,10 +321,14 @@ struct Held {
     memory: Option<MemoryReservation>,
 }
 
-impl Held {
-    async fn read(input: &mut SendableRecordBatchStream, time: usize, memory: &MemoryReservation) -> Result<Held> {
+impl BufferedRows {
+    async fn read(
+        input: &mut SendableRecordBatchStream,
+        time: usize,
+        memory: &MemoryReservation,
+    ) -> Result<BufferedRows> {
         let of_batches = memory.new_empty();
-        let mut held = Held::default();
+        let mut held = BufferedRows::default();
         while let Some(batch) = input.next().await.transpose()? {
             let times = batch.column(time).as_primitive::<TimestampNanosecondType>();
             if let (Some(first), Some(last)) = (min(times), max(times)) {
@@ -343,14 +347,14 @@ impl Held {
 struct Filler {
     input: SendableRecordBatchStream,
     /// Rows of the input that were read already.
-    held: Held,
-    filling: Filling,
+    held: BufferedRows,
+    filling: SeriesFill,
     keys: Vec<usize>,
     converter: RowConverter,
     /// The key of the rows in `pending`.
     key: Option<OwnedRow>,
     pending: Vec<RecordBatch>,
-    complete: VecDeque<Series>,
+    complete: VecDeque<OutputSeries>,
     seen: bool,
     ended: bool,
     memory: MemoryReservation,
@@ -362,7 +366,7 @@ impl Filler {
         plan: &GapFillPlan,
         made: Arc<AtomicU64>,
         input: SendableRecordBatchStream,
-        held: Held,
+        held: BufferedRows,
         memory: MemoryReservation,
         rows_max: usize,
     ) -> Result<Filler> {
@@ -372,7 +376,7 @@ impl Filler {
         }
         let key_types = plan.keys.iter().map(|key| SortField::new(plan.schema.field(*key).data_type().clone()));
         Ok(Filler {
-            filling: Filling {
+            filling: SeriesFill {
                 schema: Arc::clone(&plan.schema),
                 span: plan.span(held.buckets)?,
                 time: plan.time,
@@ -465,7 +469,7 @@ impl Filler {
 
     fn close(&mut self) -> Result<()> {
         let rows = concat_batches(&self.input.schema(), &std::mem::take(&mut self.pending))?;
-        self.complete.push_back(Series::new(rows, &self.filling)?);
+        self.complete.push_back(OutputSeries::new(rows, &self.filling)?);
         Ok(())
     }
 

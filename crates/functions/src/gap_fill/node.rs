@@ -11,9 +11,9 @@ use std::sync::Arc;
 use datafusion::common::{DFSchema, DFSchemaRef, Result, internal_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 
-use super::bounds::Bound;
+use super::bounds::TimeBound;
 use super::calls::{Extent, FillKind};
-use crate::sessions::Shared;
+use crate::sessions::CalendarHandle;
 
 /// A column that isn't left null in made rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -31,7 +31,7 @@ pub(super) struct Grid {
     /// Whether buckets are counted from the first one that has rows.
     pub begins_with_rows: bool,
     /// The calendar in whose sessions buckets are made.
-    pub calendar: Option<Shared>,
+    pub calendar: Option<CalendarHandle>,
 }
 
 /// Adds the buckets that an aggregate over `time_bucket` lacks.
@@ -40,7 +40,7 @@ pub(super) struct GapFill {
     pub input: LogicalPlan,
     pub schema: DFSchemaRef,
     pub grid: Grid,
-    pub bounds: Vec<Bound>,
+    pub bounds: Vec<TimeBound>,
     /// Position of the bucket's start in the input.
     pub time: usize,
     /// Positions of the other group keys.
@@ -54,7 +54,7 @@ impl GapFill {
     pub(super) fn new(
         input: LogicalPlan,
         grid: Grid,
-        bounds: Vec<Bound>,
+        bounds: Vec<TimeBound>,
         time: usize,
         keys: Vec<usize>,
         groups: usize,
@@ -123,7 +123,7 @@ impl UserDefinedLogicalNodeCore for GapFill {
             return internal_err!("a gap fill has one input, a grid and bounds");
         };
         let at = exprs.split_off(of_grid);
-        let bounds = self.bounds.iter().zip(at).map(|(bound, at)| Bound { kind: bound.kind, at }).collect();
+        let bounds = self.bounds.iter().zip(at).map(|(bound, at)| TimeBound { kind: bound.kind, at }).collect();
         let grid = Grid { expressions: exprs, ..self.grid.clone() };
         GapFill::new(input, grid, bounds, self.time, self.keys.clone(), self.groups, self.fills.clone())
     }

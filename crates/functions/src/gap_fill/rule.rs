@@ -15,8 +15,8 @@ use datafusion::logical_expr::logical_plan::{Aggregate, Extension, LogicalPlan, 
 use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF};
 use datafusion::optimizer::AnalyzerRule;
 
-use super::bounds::{self, Bound, BoundKind};
-use super::calls::{Extent, FillKind, Placed, bucket_arguments, fill_argument};
+use super::bounds::{self, BoundKind, TimeBound};
+use super::calls::{BucketArguments, Extent, FillKind, bucket_arguments, fill_argument};
 use super::node::{Fill, GapFill, Grid};
 use crate::arguments::is_text;
 use crate::time_bucket::TimeBucket;
@@ -139,8 +139,8 @@ fn fill(aggregate: &Aggregate, calls: &[Expr]) -> Result<LogicalPlan> {
         None => false,
     };
     let placed = match extent {
-        Extent::Series => Placed::new(rest, zone_first),
-        Extent::Whole => Placed::of_sample(rest, is_null),
+        Extent::Series => BucketArguments::new(rest, zone_first),
+        Extent::Whole => BucketArguments::of_sample(rest, is_null),
     };
     let Some(placed) = placed else {
         return plan_err!("time_bucket_gapfill has too many arguments");
@@ -189,7 +189,7 @@ fn is_null(expr: &Expr) -> bool {
 }
 
 /// The bounds that the call gives, and for the sides it leaves open those of `WHERE`.
-fn range(placed: &Placed, time: &Expr, aggregate: &Aggregate, extent: Extent) -> Result<Vec<Bound>> {
+fn range(placed: &BucketArguments, time: &Expr, aggregate: &Aggregate, extent: Extent) -> Result<Vec<TimeBound>> {
     let schema = aggregate.input.schema();
     let time_type = time.get_type(schema)?;
     let mut bounds = match extent {
@@ -202,7 +202,7 @@ fn range(placed: &Placed, time: &Expr, aggregate: &Aggregate, extent: Extent) ->
             return plan_err!("the start and the finish of time_bucket_gapfill must be constants, not {at}");
         }
         bounds.retain(|bound| bound.kind.is_start() != kind.is_start());
-        bounds.push(Bound { kind, at: at.clone() });
+        bounds.push(TimeBound { kind, at: at.clone() });
     }
     if let Some(bound) = bounds.iter().find(|bound| bounds::is_subquery(&bound.at)) {
         return plan_err!(
@@ -210,7 +210,7 @@ fn range(placed: &Placed, time: &Expr, aggregate: &Aggregate, extent: Extent) ->
             bound.at
         );
     }
-    let cast = |bound: Bound| Ok(Bound { at: bound.at.cast_to(&time_type, schema)?, ..bound });
+    let cast = |bound: TimeBound| Ok(TimeBound { at: bound.at.cast_to(&time_type, schema)?, ..bound });
     bounds.into_iter().map(cast).collect()
 }
 

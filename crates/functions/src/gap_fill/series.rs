@@ -21,7 +21,7 @@ pub(super) const MADE_ROWS_MAX: u64 = 100_000_000;
 
 /// What is known before the first row.
 #[derive(Debug, Clone)]
-pub(super) struct Span {
+pub(super) struct FillSpan {
     pub timeline: Timeline,
     /// In whose sessions buckets are made, if not everywhere.
     pub calendar: Option<Arc<Calendar>>,
@@ -33,9 +33,9 @@ pub(super) struct Span {
 
 /// What every series of a plan is filled by.
 #[derive(Debug)]
-pub(super) struct Filling {
+pub(super) struct SeriesFill {
     pub schema: SchemaRef,
-    pub span: Span,
+    pub span: FillSpan,
     pub time: usize,
     pub groups: usize,
     pub fills: Vec<Fill>,
@@ -44,7 +44,7 @@ pub(super) struct Filling {
 }
 
 /// Rows of a series that are being given out.
-pub(super) struct Series {
+pub(super) struct OutputSeries {
     rows: RecordBatch,
     times: TimestampNanosecondArray,
     /// Rows that have a time; those behind them haven't.
@@ -69,13 +69,13 @@ struct Track {
 
 /// One row of the output: a row of the input or a made one, and its time.
 #[derive(Clone, Copy)]
-struct Slot {
+struct OutputRow {
     row: Option<usize>,
     time: Option<i64>,
 }
 
-impl Series {
-    pub(super) fn new(rows: RecordBatch, filling: &Filling) -> Result<Series> {
+impl OutputSeries {
+    pub(super) fn new(rows: RecordBatch, filling: &SeriesFill) -> Result<OutputSeries> {
         let times = rows.column(filling.time).as_primitive::<TimestampNanosecondType>().clone();
         let timed = times.len() - times.null_count();
         let tracks = filling.fills.iter().map(|fill| Track::new(rows.column(fill.column), timed)).collect();
@@ -85,11 +85,11 @@ impl Series {
             None => first,
         };
         let end = filling.span.to.or_else(|| timed.checked_sub(1).map(|last| times.value(last)));
-        Ok(Series { timed, next_row: 0, next_bucket: start, end: end.unwrap_or(i64::MIN), tracks, times, rows })
+        Ok(OutputSeries { timed, next_row: 0, next_bucket: start, end: end.unwrap_or(i64::MIN), tracks, times, rows })
     }
 
     /// The next rows, at most so many; `None` at the end.
-    pub(super) fn next_batch(&mut self, filling: &Filling, rows_max: usize) -> Result<Option<RecordBatch>> {
+    pub(super) fn next_batch(&mut self, filling: &SeriesFill, rows_max: usize) -> Result<Option<RecordBatch>> {
         let mut slots = Vec::new();
         let mut made = 0;
         while slots.len() < rows_max
@@ -124,14 +124,14 @@ impl Series {
         Ok(Some(RecordBatch::try_new(Arc::clone(&filling.schema), columns)?))
     }
 
-    fn next_slot(&mut self, filling: &Filling) -> Result<Option<Slot>> {
+    fn next_slot(&mut self, filling: &SeriesFill) -> Result<Option<OutputRow>> {
         let next_time = (self.next_row < self.timed).then(|| self.times.value(self.next_row));
         let bucket = self.next_bucket.filter(|bucket| *bucket < self.end);
         if let Some(bucket) = bucket.filter(|bucket| next_time.is_none_or(|next| *bucket < next)) {
             match bucket_in_session(&filling.span, bucket)? {
                 Some(in_session) if in_session == bucket => {
                     self.next_bucket = following(&filling.span, bucket);
-                    return Ok(Some(Slot { row: None, time: Some(bucket) }));
+                    return Ok(Some(OutputRow { row: None, time: Some(bucket) }));
                 }
                 other => {
                     self.next_bucket = other;
@@ -149,17 +149,17 @@ impl Series {
         {
             self.next_bucket = following(&filling.span, time);
         }
-        Ok(Some(Slot { row: Some(row), time: next_time }))
+        Ok(Some(OutputRow { row: Some(row), time: next_time }))
     }
 }
 
 /// The start of the bucket behind that of `time`, if there is one.
-fn following(span: &Span, time: i64) -> Option<i64> {
+fn following(span: &FillSpan, time: i64) -> Option<i64> {
     span.timeline.bucket(time).map(|bucket| bucket.end).filter(|end| *end > time && *end < i64::MAX)
 }
 
 /// The first bucket from one on that shares an instant with a session; none behind the last session.
-fn bucket_in_session(span: &Span, start: i64) -> Result<Option<i64>> {
+fn bucket_in_session(span: &FillSpan, start: i64) -> Result<Option<i64>> {
     let (Some(calendar), Some(bucket)) = (&span.calendar, span.timeline.bucket(start)) else { return Ok(Some(start)) };
     let session = calendar.search().session_or_next(start).map_err(|error| exec_datafusion_err!("{error}"))?;
     let Some(session) = session else { return Ok(None) };
@@ -170,7 +170,7 @@ fn bucket_in_session(span: &Span, start: i64) -> Result<Option<i64>> {
     Ok(next.filter(|next| *next > start).or_else(|| following(span, start)))
 }
 
-fn bucket_start(span: &Span, time: i64) -> Result<i64> {
+fn bucket_start(span: &FillSpan, time: i64) -> Result<i64> {
     match span.timeline.bucket(time) {
         Some(bucket) => Ok(bucket.start),
         None => exec_err!("the first bucket of the range begins before the first representable time, 1677-09-21"),
@@ -203,7 +203,7 @@ impl Track {
         kind: FillKind,
         picked: &ArrayRef,
         source: &ArrayRef,
-        slots: &[Slot],
+        slots: &[OutputRow],
         times: &TimestampNanosecondArray,
     ) -> Result<ArrayRef> {
         let around = self.around(slots);
@@ -212,7 +212,7 @@ impl Track {
                 let rows = slots.iter().zip(&around).map(|(slot, around)| match (slot.time, around) {
                     // A row without a time is before or behind nothing.
                     (None, _) => slot.row,
-                    (_, Around { before, .. }) => *before,
+                    (_, NeighbourRows { before, .. }) => *before,
                 });
                 Ok(take(source, &rows.map(|row| row.map(|row| row as u64)).collect::<UInt64Array>(), None)?)
             }
@@ -237,7 +237,7 @@ impl Track {
     }
 
     /// For each slot the last row with a value up to it, and the first one from it on.
-    fn around(&mut self, slots: &[Slot]) -> Vec<Around> {
+    fn around(&mut self, slots: &[OutputRow]) -> Vec<NeighbourRows> {
         let around = slots.iter().map(|slot| {
             let behind = self.values_from.get(self.next_row).copied().flatten();
             if let Some(row) = slot.row {
@@ -246,13 +246,13 @@ impl Track {
                     self.before = Some(row);
                 }
             }
-            Around { before: self.before, behind }
+            NeighbourRows { before: self.before, behind }
         });
         around.collect()
     }
 }
 
-struct Around {
+struct NeighbourRows {
     before: Option<usize>,
     behind: Option<usize>,
 }

@@ -17,11 +17,11 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl,
 use splay_calendar::Calendar;
 use splay_store::days;
 
-use super::{Shared, for_each_calendar};
+use super::{CalendarHandle, for_each_calendar};
 use crate::arguments::is_text;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Question {
+enum DateFunctionKind {
     Trades,
     Next,
     Previous,
@@ -31,29 +31,39 @@ enum Question {
 
 /// The scalar functions of dates and a calendar.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct OfDate {
-    question: Question,
+pub(super) struct DateFunction {
+    question: DateFunctionKind,
     signature: Signature,
     /// The calendar that a plan was given, for the name in the call.
-    pub(super) own: Option<Shared>,
+    pub(super) own: Option<CalendarHandle>,
 }
 
-impl OfDate {
-    pub(super) fn all() -> [OfDate; 5] {
-        [Question::Trades, Question::Next, Question::Previous, Question::Add, Question::Between]
-            .map(|question| OfDate { question, signature: Signature::user_defined(Volatility::Immutable), own: None })
+impl DateFunction {
+    pub(super) fn all() -> [DateFunction; 5] {
+        [
+            DateFunctionKind::Trades,
+            DateFunctionKind::Next,
+            DateFunctionKind::Previous,
+            DateFunctionKind::Add,
+            DateFunctionKind::Between,
+        ]
+        .map(|question| DateFunction {
+            question,
+            signature: Signature::user_defined(Volatility::Immutable),
+            own: None,
+        })
     }
 
     /// The same function with a calendar.
-    pub(super) fn with(&self, own: Shared) -> OfDate {
-        OfDate { question: self.question, signature: self.signature.clone(), own: Some(own) }
+    pub(super) fn with(&self, own: CalendarHandle) -> DateFunction {
+        DateFunction { question: self.question, signature: self.signature.clone(), own: Some(own) }
     }
 
     /// The argument between the date and the calendar.
     fn second(&self, given: &DataType) -> Result<DataType> {
         match self.question {
-            Question::Add if given.is_integer() || given.is_null() => Ok(DataType::Int64),
-            Question::Add => plan_err!("add_trading_days adds a whole number of days, not a {given}"),
+            DateFunctionKind::Add if given.is_integer() || given.is_null() => Ok(DataType::Int64),
+            DateFunctionKind::Add => plan_err!("add_trading_days adds a whole number of days, not a {given}"),
             _ => self.date(given),
         }
     }
@@ -72,14 +82,14 @@ impl OfDate {
     }
 }
 
-impl ScalarUDFImpl for OfDate {
+impl ScalarUDFImpl for DateFunction {
     fn name(&self) -> &str {
         match self.question {
-            Question::Trades => "is_trading_day",
-            Question::Next => "next_trading_day",
-            Question::Previous => "previous_trading_day",
-            Question::Add => "add_trading_days",
-            Question::Between => "trading_days_between",
+            DateFunctionKind::Trades => "is_trading_day",
+            DateFunctionKind::Next => "next_trading_day",
+            DateFunctionKind::Previous => "previous_trading_day",
+            DateFunctionKind::Add => "add_trading_days",
+            DateFunctionKind::Between => "trading_days_between",
         }
     }
 
@@ -88,7 +98,7 @@ impl ScalarUDFImpl for OfDate {
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        let has_second = matches!(self.question, Question::Add | Question::Between);
+        let has_second = matches!(self.question, DateFunctionKind::Add | DateFunctionKind::Between);
         match arg_types {
             [date, calendar] if !has_second && (is_text(calendar) || calendar.is_null()) => {
                 Ok(vec![self.date(date)?, DataType::Utf8])
@@ -100,8 +110,8 @@ impl ScalarUDFImpl for OfDate {
                 "{} takes ({}, calendar)",
                 self.name(),
                 match self.question {
-                    Question::Add => "date, number",
-                    Question::Between => "from, to",
+                    DateFunctionKind::Add => "date, number",
+                    DateFunctionKind::Between => "from, to",
                     _ => "date",
                 }
             ),
@@ -110,8 +120,8 @@ impl ScalarUDFImpl for OfDate {
 
     fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
         Ok(match self.question {
-            Question::Trades => DataType::Boolean,
-            Question::Between => DataType::Int64,
+            DateFunctionKind::Trades => DataType::Boolean,
+            DateFunctionKind::Between => DataType::Int64,
             _ => DataType::Date32,
         })
     }
@@ -132,7 +142,7 @@ impl ScalarUDFImpl for OfDate {
     }
 }
 
-impl OfDate {
+impl DateFunction {
     fn answers(&self, dates: &ArrayRef, second: Option<&ArrayRef>, names: &ColumnarValue) -> Result<ArrayRef> {
         let dates = dates.as_primitive::<Date32Type>();
         let mut answers: Vec<Option<i64>> = Vec::with_capacity(dates.len());
@@ -141,7 +151,7 @@ impl OfDate {
                 let second = match second {
                     Some(second) if second.is_null(row) => None,
                     Some(second) => Some(match self.question {
-                        Question::Between => i64::from(second.as_primitive::<Date32Type>().value(row)),
+                        DateFunctionKind::Between => i64::from(second.as_primitive::<Date32Type>().value(row)),
                         _ => second.as_primitive::<Int64Type>().value(row),
                     }),
                     None => Some(0),
@@ -154,10 +164,10 @@ impl OfDate {
             Ok(())
         })?;
         Ok(match self.question {
-            Question::Trades => {
+            DateFunctionKind::Trades => {
                 Arc::new(answers.into_iter().map(|answer| answer.map(|answer| answer != 0)).collect::<BooleanArray>())
             }
-            Question::Between => Arc::new(answers.into_iter().collect::<Int64Array>()),
+            DateFunctionKind::Between => Arc::new(answers.into_iter().collect::<Int64Array>()),
             _ => {
                 let date = |answer: Option<i64>| answer.and_then(|answer| i32::try_from(answer).ok());
                 Arc::new(answers.into_iter().map(date).collect::<Date32Array>())
@@ -168,11 +178,11 @@ impl OfDate {
     fn answer(&self, calendar: &Calendar, date: i32, second: i64) -> Result<i64> {
         let date = date_of(date)?;
         let answer = match self.question {
-            Question::Trades => calendar.is_trading_day(date).map(i64::from),
-            Question::Next => calendar.nth_trading_day(date, 1).map(|date| i64::from(days(date))),
-            Question::Previous => calendar.nth_trading_day(date, -1).map(|date| i64::from(days(date))),
-            Question::Add => calendar.nth_trading_day(date, second).map(|date| i64::from(days(date))),
-            Question::Between => {
+            DateFunctionKind::Trades => calendar.is_trading_day(date).map(i64::from),
+            DateFunctionKind::Next => calendar.nth_trading_day(date, 1).map(|date| i64::from(days(date))),
+            DateFunctionKind::Previous => calendar.nth_trading_day(date, -1).map(|date| i64::from(days(date))),
+            DateFunctionKind::Add => calendar.nth_trading_day(date, second).map(|date| i64::from(days(date))),
+            DateFunctionKind::Between => {
                 let to = date_of(i32::try_from(second).unwrap_or(i32::MAX))?;
                 calendar.trading_days_between(date, to)
             }

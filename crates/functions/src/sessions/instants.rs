@@ -17,7 +17,7 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl,
 use splay_calendar::{Calendar, Session};
 use splay_store::days;
 
-use super::{Shared, for_each_calendar};
+use super::{CalendarHandle, for_each_calendar};
 use crate::arguments::{is_text, time_type};
 
 /// The function that a gap fill looks for in `WHERE`.
@@ -25,7 +25,7 @@ pub(crate) const IN_SESSION: &str = "in_session";
 
 /// What is asked of an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Question {
+enum InstantFunctionKind {
     IsIn,
     Date,
     Open,
@@ -34,35 +34,36 @@ enum Question {
 
 /// The scalar functions of an instant and a calendar.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct OfInstant {
-    question: Question,
+pub(super) struct InstantFunction {
+    question: InstantFunctionKind,
     signature: Signature,
     /// The calendar that a plan was given, for the name in the call.
-    pub(super) own: Option<Shared>,
+    pub(super) own: Option<CalendarHandle>,
 }
 
-impl OfInstant {
-    pub(super) fn all() -> [OfInstant; 4] {
-        [Question::IsIn, Question::Date, Question::Open, Question::Close].map(|question| OfInstant {
-            question,
-            signature: Signature::user_defined(Volatility::Immutable),
-            own: None,
-        })
+impl InstantFunction {
+    pub(super) fn all() -> [InstantFunction; 4] {
+        [InstantFunctionKind::IsIn, InstantFunctionKind::Date, InstantFunctionKind::Open, InstantFunctionKind::Close]
+            .map(|question| InstantFunction {
+                question,
+                signature: Signature::user_defined(Volatility::Immutable),
+                own: None,
+            })
     }
 
     /// The same function with a calendar.
-    pub(super) fn with(&self, own: Shared) -> OfInstant {
-        OfInstant { question: self.question, signature: self.signature.clone(), own: Some(own) }
+    pub(super) fn with(&self, own: CalendarHandle) -> InstantFunction {
+        InstantFunction { question: self.question, signature: self.signature.clone(), own: Some(own) }
     }
 }
 
-impl ScalarUDFImpl for OfInstant {
+impl ScalarUDFImpl for InstantFunction {
     fn name(&self) -> &str {
         match self.question {
-            Question::IsIn => IN_SESSION,
-            Question::Date => "session_date",
-            Question::Open => "session_open",
-            Question::Close => "session_close",
+            InstantFunctionKind::IsIn => IN_SESSION,
+            InstantFunctionKind::Date => "session_date",
+            InstantFunctionKind::Open => "session_open",
+            InstantFunctionKind::Close => "session_close",
         }
     }
 
@@ -81,9 +82,11 @@ impl ScalarUDFImpl for OfInstant {
 
     fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
         Ok(match self.question {
-            Question::IsIn => DataType::Boolean,
-            Question::Date => DataType::Date32,
-            Question::Open | Question::Close => DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
+            InstantFunctionKind::IsIn => DataType::Boolean,
+            InstantFunctionKind::Date => DataType::Date32,
+            InstantFunctionKind::Open | InstantFunctionKind::Close => {
+                DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
+            }
         })
     }
 
@@ -95,22 +98,24 @@ impl ScalarUDFImpl for OfInstant {
         let times = time.to_array(rows)?;
         let times = times.as_primitive::<TimestampNanosecondType>();
         let result: ArrayRef = match self.question {
-            Question::IsIn => {
+            InstantFunctionKind::IsIn => {
                 let mut answers = BooleanBuilder::with_capacity(rows);
                 answer(times, (self.own.as_ref(), &names), |session| {
                     answers.append_option(session.map(|session| session.is_some()))
                 })?;
                 Arc::new(answers.finish())
             }
-            Question::Date => {
+            InstantFunctionKind::Date => {
                 let mut answers = Date32Builder::with_capacity(rows);
                 answer(times, (self.own.as_ref(), &names), |session| {
                     answers.append_option(session.flatten().map(|session| days(session.date)))
                 })?;
                 Arc::new(answers.finish())
             }
-            Question::Open | Question::Close => {
-                let of = |session: &Session| if self.question == Question::Open { session.open } else { session.close };
+            InstantFunctionKind::Open | InstantFunctionKind::Close => {
+                let of = |session: &Session| {
+                    if self.question == InstantFunctionKind::Open { session.open } else { session.close }
+                };
                 let mut answers = TimestampNanosecondBuilder::with_capacity(rows).with_timezone("UTC");
                 answer(times, (self.own.as_ref(), &names), |session| answers.append_option(session.flatten().map(of)))?;
                 Arc::new(answers.finish())
@@ -126,7 +131,7 @@ impl ScalarUDFImpl for OfInstant {
 /// Tells the session of each row, if it is in one; nothing where an argument is null.
 fn answer(
     times: &PrimitiveArray<TimestampNanosecondType>,
-    (own, names): (Option<&Shared>, &ColumnarValue),
+    (own, names): (Option<&CalendarHandle>, &ColumnarValue),
     mut take: impl FnMut(Option<Option<&Session>>),
 ) -> Result<()> {
     for_each_calendar(own, names, times.len(), |calendar, rows| match calendar {

@@ -6,12 +6,12 @@
 //! | Which dates trade? | `is_trading_day`, `next_trading_day`, `previous_trading_day`, `add_trading_days`, `trading_days_between` | `dates.rs` |
 //! | As rows | `trading_days`, `trading_sessions`, `special_days`, `calendars` | `tables.rs` over `rows.rs` |
 //!
-//! A calendar is given by name. A shipped one's may be a column; one of the session's (`own.rs`) is written as a literal. One that there isn't, and a
+//! A calendar is given by name. A shipped one's may be a column; one of the session's (`custom_calendars.rs`) is written as a literal. One that there isn't, and a
 //! date or an instant that it doesn't cover, are errors.
 
+mod custom_calendars;
 mod dates;
 mod instants;
-mod own;
 mod rows;
 mod tables;
 
@@ -23,15 +23,15 @@ use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF};
 use splay_calendar::Calendar;
 
+pub(super) use custom_calendars::{CalendarHandle, calendar_of};
+pub use custom_calendars::{CalendarSource, OwnCalendars, own_calendar, with_own_calendars};
 pub(super) use instants::IN_SESSION;
-pub use own::{CalendarSource, OwnCalendars, own_calendar, with_own_calendars};
-pub(super) use own::{Shared, calendar_of};
 pub use rows::{calendars, special_days, trading_days, trading_sessions};
 
 /// The scalar functions of calendars.
 pub(super) fn functions() -> Vec<ScalarUDF> {
-    let instants = instants::OfInstant::all().into_iter().map(ScalarUDF::from);
-    instants.chain(dates::OfDate::all().into_iter().map(ScalarUDF::from)).collect()
+    let instants = instants::InstantFunction::all().into_iter().map(ScalarUDF::from);
+    instants.chain(dates::DateFunction::all().into_iter().map(ScalarUDF::from)).collect()
 }
 
 /// The table functions of calendars.
@@ -50,7 +50,7 @@ fn calendar(name: &str) -> Result<Arc<Calendar>> {
 
 /// Calls `of_run` for each run of rows of one calendar, with none where its name is null. A call that holds its own has no other.
 fn for_each_calendar(
-    own: Option<&Shared>,
+    own: Option<&CalendarHandle>,
     names: &ColumnarValue,
     rows: usize,
     mut of_run: impl FnMut(Option<&Calendar>, std::ops::Range<usize>) -> Result<()>,

@@ -13,7 +13,7 @@ use datafusion::common::{Result, ScalarValue, plan_datafusion_err, plan_err};
 use datafusion::logical_expr::Expr;
 use splay_calendar::Calendar;
 
-use super::own::calendar_in;
+use super::custom_calendars::calendar_in;
 use super::rows;
 
 type Rows = fn(&Calendar, NaiveDate, NaiveDate) -> Result<RecordBatch>;
@@ -21,7 +21,7 @@ type Rows = fn(&Calendar, NaiveDate, NaiveDate) -> Result<RecordBatch>;
 /// All table functions of calendars.
 pub(super) fn all() -> Vec<Arc<TableFunction>> {
     let of_calendar = |name: &'static str, schema: SchemaRef, rows: Rows| {
-        Arc::new(TableFunction::new(name.to_owned(), Arc::new(OfCalendar { name, schema, rows })))
+        Arc::new(TableFunction::new(name.to_owned(), Arc::new(CalendarRows { name, schema, rows })))
     };
     vec![
         of_calendar("trading_days", rows::trading_days_schema(), rows::trading_days),
@@ -33,13 +33,13 @@ pub(super) fn all() -> Vec<Arc<TableFunction>> {
 
 /// Rows of one calendar.
 #[derive(Debug)]
-struct OfCalendar {
+struct CalendarRows {
     name: &'static str,
     schema: SchemaRef,
     rows: Rows,
 }
 
-impl TableFunctionImpl for OfCalendar {
+impl TableFunctionImpl for CalendarRows {
     fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
         let (calendar, dates) = match args.exprs() {
             [calendar] => (calendar, None),
@@ -60,7 +60,7 @@ impl TableFunctionImpl for OfCalendar {
     }
 }
 
-impl OfCalendar {
+impl CalendarRows {
     fn wrong_arguments<T>(&self) -> Result<T> {
         plan_err!(
             "{0} takes (calendar) or (calendar, from, to), as in {0}('NYSE', '2024-01-01', '2024-12-31')",

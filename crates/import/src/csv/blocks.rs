@@ -26,7 +26,7 @@ pub(crate) struct TextBlock {
 
 /// Where blocks end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub(crate) enum BlockBoundary {
     /// Behind records of delimited text.
     Records(u8),
     /// Behind line feeds.
@@ -35,12 +35,12 @@ pub(crate) enum Cut {
     Objects,
 }
 
-impl Cut {
+impl BlockBoundary {
     fn last_end(self, bytes: &[u8]) -> usize {
         match self {
-            Cut::Records(delimiter) => last_record_end(bytes, delimiter),
-            Cut::Lines => last_line_end(bytes),
-            Cut::Objects => last_object_end(bytes),
+            BlockBoundary::Records(delimiter) => last_record_end(bytes, delimiter),
+            BlockBoundary::Lines => last_line_end(bytes),
+            BlockBoundary::Objects => last_object_end(bytes),
         }
     }
 }
@@ -49,7 +49,7 @@ impl Cut {
 pub(crate) struct Blocks<'a> {
     stream: &'a mut Stream,
     file: &'a str,
-    cut: Cut,
+    cut: BlockBoundary,
     block_bytes: usize,
     carried: Vec<u8>,
     at_end: bool,
@@ -59,7 +59,7 @@ pub(crate) struct Blocks<'a> {
 
 impl<'a> Blocks<'a> {
     /// Skips a byte order mark.
-    pub fn new(stream: &'a mut Stream, file: &'a str, cut: Cut, block_bytes: usize) -> Result<Blocks<'a>> {
+    pub fn new(stream: &'a mut Stream, file: &'a str, cut: BlockBoundary, block_bytes: usize) -> Result<Blocks<'a>> {
         let mut blocks =
             Blocks { stream, file, cut, block_bytes, carried: Vec::new(), at_end: false, first: true, ended: false };
         let mut head = [0u8; 3];
@@ -85,13 +85,13 @@ impl<'a> Blocks<'a> {
             }
         }
         let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace()).copied();
-        self.cut = if first == Some(b'[') { Cut::Objects } else { Cut::Lines };
+        self.cut = if first == Some(b'[') { BlockBoundary::Objects } else { BlockBoundary::Lines };
         self.carried = bytes;
         Ok(first.is_some())
     }
 
     /// Where blocks end.
-    pub fn cut(&self) -> Cut {
+    pub fn cut(&self) -> BlockBoundary {
         self.cut
     }
 
@@ -112,7 +112,7 @@ impl<'a> Blocks<'a> {
                 self.at_end = got.map_err(|e| crate::decompress::damaged(self.file, &e))? < wanted;
             }
             if self.at_end {
-                if bytes.is_empty() && (self.cut != Cut::Objects || self.ended) {
+                if bytes.is_empty() && (self.cut != BlockBoundary::Objects || self.ended) {
                     return Ok(None);
                 }
                 self.ended = true;
@@ -152,7 +152,7 @@ impl<'a> Blocks<'a> {
         if at == block.len {
             return Ok(None);
         }
-        let Cut::Records(delimiter) = self.cut else { return Ok(None) };
+        let BlockBoundary::Records(delimiter) = self.cut else { return Ok(None) };
         let (fields, end) = record(&block.bytes[..block.len], at, delimiter)
             .map_err(|reason| Error::damaged(self.file, format!("the header: {reason}")))?;
         lines += 1 + fields.iter().map(|f| f.newlines).sum::<u64>();

@@ -94,12 +94,12 @@ impl ColumnPlan {
 
 /// Text values one after another.
 #[derive(Debug, Default)]
-pub(crate) struct Texts {
+pub(crate) struct TextValues {
     bytes: Vec<u8>,
     ends: Vec<i32>,
 }
 
-impl Texts {
+impl TextValues {
     fn push(&mut self, text: &[u8]) -> Result<(), &'static str> {
         self.bytes.extend_from_slice(text);
         self.ends.push(i32::try_from(self.bytes.len()).map_err(|_| "more than 2 GiB of text in one block")?);
@@ -128,14 +128,19 @@ const SLOTS: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Symbols {
     codes: Vec<i32>,
-    values: Texts,
+    values: TextValues,
     known: HashMap<Box<[u8]>, i32>,
     slots: Box<[i32]>,
 }
 
 impl Symbols {
     fn new() -> Symbols {
-        Symbols { codes: Vec::new(), values: Texts::default(), known: HashMap::new(), slots: vec![-1; SLOTS].into() }
+        Symbols {
+            codes: Vec::new(),
+            values: TextValues::default(),
+            known: HashMap::new(),
+            slots: vec![-1; SLOTS].into(),
+        }
     }
 
     #[inline]
@@ -185,7 +190,7 @@ pub(crate) enum Values {
     Decimal(Vec<i128>),
     Days(Vec<i32>),
     Symbol(Symbols),
-    Text(Texts),
+    Text(TextValues),
     Levels(Levels),
 }
 
@@ -274,7 +279,7 @@ impl<'a> Column<'a> {
             T::Decimal { .. } => Values::Decimal(Vec::with_capacity(capacity)),
             T::Date => Values::Days(Vec::with_capacity(capacity)),
             T::Symbol => Values::Symbol(Symbols::new()),
-            T::Text => Values::Text(Texts::default()),
+            T::Text => Values::Text(TextValues::default()),
             T::Levels { size } => {
                 let size = usize::try_from(*size).unwrap_or(0);
                 Values::Levels(Levels { size, rows: 0, values: Vec::new(), missing: Vec::new() })

@@ -1,6 +1,6 @@
 //! Text with one record per line: comma, tab, pipe or any other single-byte delimiter.
 //!
-//! [`Source`] says what the files of an import look like, [`Source::layout`] makes of it the [`Layout`] of one file,
+//! [`Source`] says what the files of an import look like, [`Source::layout`] makes of it the [`RecordLayout`] of one file,
 //! [`blocks`] cuts the file at record ends, and [`parse`](parse::parse) turns blocks into record batches.
 
 pub(crate) mod blocks;
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::input::InputFile;
 use crate::recipe::template::{Captures, Template};
 use columns::ColumnPlan;
-use parse::{Action, Layout};
+use parse::{Action, RecordLayout};
 
 /// One column of the files and what becomes of it.
 #[derive(Debug, Clone)]
@@ -83,7 +83,7 @@ pub(crate) fn same_name(left: &str, right: &str) -> bool {
 
 impl Source {
     /// The layout of one file. `header` holds the names of its first line.
-    pub fn layout(&self, spec: &TableSpec, file: &InputFile, header: Option<&[String]>) -> Result<Layout> {
+    pub fn layout(&self, spec: &TableSpec, file: &InputFile, header: Option<&[String]>) -> Result<RecordLayout> {
         let misfit = |reason: String| Error::Misfit { file: file.name.clone(), table: spec.name.clone(), reason };
         let captures = self.captures(file)?;
         let mut plans: Vec<ColumnPlan> =
@@ -136,7 +136,7 @@ impl Source {
         }
         let absent = (0..plans.len()).filter(|&i| !filled[i]).collect();
         let group = |g: &Vec<String>| g.iter().filter_map(|name| spec.position(name)).collect::<Vec<_>>();
-        Ok(Layout {
+        Ok(RecordLayout {
             delimiter: self.delimiter,
             actions,
             names,

@@ -39,7 +39,7 @@ pub(crate) enum Action {
 
 /// How the records of one file become rows of the table.
 #[derive(Debug, Clone)]
-pub(crate) struct Layout {
+pub(crate) struct RecordLayout {
     pub delimiter: u8,
     /// One per field of the file.
     pub actions: Vec<Action>,
@@ -72,7 +72,7 @@ pub(crate) struct Fault {
 
 /// What came of a block.
 #[derive(Debug, Default)]
-pub(crate) struct Parsed {
+pub(crate) struct ParsedBlock {
     pub batches: Vec<RecordBatch>,
     pub rows: u64,
     /// Line feeds in the block.
@@ -85,10 +85,10 @@ pub(crate) struct Parsed {
 }
 
 /// Why a row isn't one: the field (when one is to blame) and the reason.
-pub(crate) type Malformed = (Option<usize>, String);
+pub(crate) type RowFault = (Option<usize>, String);
 
 pub(crate) struct Builder<'a> {
-    pub(crate) layout: &'a Layout,
+    pub(crate) layout: &'a RecordLayout,
     pub(crate) columns: Vec<Column<'a>>,
     /// Times of day that wait for the row's date.
     pub(crate) waiting: Vec<(usize, usize, i64)>,
@@ -101,7 +101,7 @@ pub(crate) struct Builder<'a> {
 }
 
 /// Most rows of a batch of this layout.
-pub(crate) fn rows_max(layout: &Layout) -> usize {
+pub(crate) fn rows_max(layout: &RecordLayout) -> usize {
     (BATCH_BYTES / (8 * layout.plans.len().max(1))).clamp(1, BATCH_ROWS_MAX)
 }
 
@@ -109,8 +109,8 @@ pub(crate) fn rows_max(layout: &Layout) -> usize {
 ///
 /// # Errors
 /// The reason, when the columns don't make a batch.
-pub(crate) fn parse(layout: &Layout, bytes: &[u8], len: usize, stop: bool) -> Result<Parsed, String> {
-    let mut parsed = Parsed::default();
+pub(crate) fn parse(layout: &RecordLayout, bytes: &[u8], len: usize, stop: bool) -> Result<ParsedBlock, String> {
+    let mut parsed = ParsedBlock::default();
     let first = memchr::memchr(b'\n', &bytes[..len]).unwrap_or(len) + 1;
     let rows_max = rows_max(layout);
     let capacity = (len / first + len / first / 8 + 1).min(rows_max);
@@ -171,7 +171,7 @@ pub(crate) fn parse(layout: &Layout, bytes: &[u8], len: usize, stop: bool) -> Re
 }
 
 impl<'a> Builder<'a> {
-    pub(crate) fn new(layout: &'a Layout, capacity: usize) -> Builder<'a> {
+    pub(crate) fn new(layout: &'a RecordLayout, capacity: usize) -> Builder<'a> {
         let columns = layout.plans.iter().map(|plan| Column::new(plan, capacity)).collect();
         let given = vec![false; layout.actions.len()];
         Builder { layout, columns, waiting: Vec::new(), rows: 0, capacity, batches: Vec::new(), given, day: None }
@@ -183,7 +183,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Parses the record at `at`; gives the position after it and the line feeds inside it.
-    fn row(&mut self, bytes: &[u8], at: usize) -> Result<(usize, u64), Malformed> {
+    fn row(&mut self, bytes: &[u8], at: usize) -> Result<(usize, u64), RowFault> {
         let layout = self.layout;
         let delimiter = layout.delimiter;
         let last = layout.actions.len() - 1;
@@ -242,7 +242,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Ends a row: times of day get its date.
-    pub(crate) fn complete(&mut self, day: Option<i32>) -> Result<(), Malformed> {
+    pub(crate) fn complete(&mut self, day: Option<i32>) -> Result<(), RowFault> {
         while let Some((index, column, nanos)) = self.waiting.pop() {
             let local = day.and_then(|day| times::local(day, nanos));
             let local = local.ok_or_else(|| (Some(index), "there is no date for the time of day".to_owned()))?;
@@ -261,7 +261,7 @@ impl<'a> Builder<'a> {
         column: usize,
         day: Option<i32>,
         newlines: &mut u64,
-    ) -> Result<usize, Malformed> {
+    ) -> Result<usize, RowFault> {
         let field = field(bytes, at, self.layout.delimiter).map_err(|e| (Some(index), e.to_owned()))?;
         *newlines += field.newlines;
         self.push(index, column, &field.text, field.quoted, day)?;
@@ -276,7 +276,7 @@ impl<'a> Builder<'a> {
         text: &[u8],
         quoted: bool,
         day: Option<i32>,
-    ) -> Result<(), Malformed> {
+    ) -> Result<(), RowFault> {
         let target = &mut self.columns[column];
         if day.is_none() && target.plan.needs_date() && !target.is_null(text, quoted) {
             let text = text.trim_ascii();

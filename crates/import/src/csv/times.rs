@@ -11,27 +11,27 @@ const HOUR_NS: i64 = 3_600_000_000_000;
 
 /// What a number in a time field counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Count {
+pub(crate) enum EpochUnit {
     Seconds,
     Millis,
     Micros,
     Nanos,
 }
 
-impl Count {
+impl EpochUnit {
     /// Digits of a fraction down to the nanosecond.
     fn fraction_digits(self) -> usize {
         match self {
-            Count::Seconds => 9,
-            Count::Millis => 6,
-            Count::Micros => 3,
-            Count::Nanos => 0,
+            EpochUnit::Seconds => 9,
+            EpochUnit::Millis => 6,
+            EpochUnit::Micros => 3,
+            EpochUnit::Nanos => 0,
         }
     }
 
     /// The unit in which a number is an instant of the years 1990 to 2100, if any.
-    pub fn guess(whole: i128) -> Option<Count> {
-        let units = [Count::Seconds, Count::Millis, Count::Micros, Count::Nanos];
+    pub fn guess(whole: i128) -> Option<EpochUnit> {
+        let units = [EpochUnit::Seconds, EpochUnit::Millis, EpochUnit::Micros, EpochUnit::Nanos];
         let mut low = 631_152_000i128;
         for unit in units {
             if (low..low * 65 / 10).contains(&whole) {
@@ -51,9 +51,9 @@ pub(crate) enum Spelling {
     /// As [`Spelling::Written`], or a number since the epoch whose unit shows in its size.
     Any,
     /// A number since 1970-01-01T00:00:00Z.
-    Epoch(Count),
+    Epoch(EpochUnit),
     /// A number since midnight; the date comes from elsewhere.
-    SinceMidnight(Count),
+    SinceMidnight(EpochUnit),
     /// Digits `HHMMSS` and then a fraction of this many digits; the date comes from elsewhere.
     Clock(u32),
     /// `HH:MM:SS.fraction`; the date comes from elsewhere.
@@ -286,7 +286,7 @@ pub(crate) fn written(text: &[u8]) -> Option<(i64, Option<i64>)> {
 }
 
 /// A plain decimal number as nanoseconds.
-pub(crate) fn count(text: &[u8], unit: Count) -> Option<i64> {
+pub(crate) fn count(text: &[u8], unit: EpochUnit) -> Option<i64> {
     let (negative, text) = match text.first()? {
         b'-' => (true, &text[1..]),
         _ => (false, text),
@@ -360,7 +360,7 @@ pub(crate) fn by_formats(text: &[u8], formats: &[String]) -> [bool; 3] {
 
 /// A date whose day or month comes first: `31/01/2024`, `1.31.2024 9:30 PM`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Foreign {
+pub(crate) struct DayFirstDate {
     separator: char,
     /// The greatest first and second number.
     first: i64,
@@ -369,8 +369,8 @@ pub(crate) struct Foreign {
     clock: &'static str,
 }
 
-impl Foreign {
-    pub fn of(text: &[u8]) -> Option<Foreign> {
+impl DayFirstDate {
+    pub fn of(text: &[u8]) -> Option<DayFirstDate> {
         let digits = |at: usize| text[at.min(text.len())..].iter().take(4).take_while(|b| b.is_ascii_digit()).count();
         let (length, mut at) = (digits(0), digits(0) + 1);
         let separator = *text.get(length)?;
@@ -400,13 +400,22 @@ impl Foreign {
             Some(_) => return None,
         };
         let is_day = |number: i64| (1..=31).contains(&number);
-        (is_day(first) && is_day(second)).then_some(Foreign { separator: char::from(separator), first, second, clock })
+        (is_day(first) && is_day(second)).then_some(DayFirstDate {
+            separator: char::from(separator),
+            first,
+            second,
+            clock,
+        })
     }
 
     /// What both are; `None` if they are written differently.
-    pub fn joined(self, other: &Foreign) -> Option<Foreign> {
+    pub fn joined(self, other: &DayFirstDate) -> Option<DayFirstDate> {
         let is_same = self.separator == other.separator && self.clock == other.clock;
-        is_same.then(|| Foreign { first: self.first.max(other.first), second: self.second.max(other.second), ..self })
+        is_same.then(|| DayFirstDate {
+            first: self.first.max(other.first),
+            second: self.second.max(other.second),
+            ..self
+        })
     }
 
     /// The option that reads it; both where the values don't tell the day from the month.
@@ -424,7 +433,7 @@ impl Foreign {
 
 /// What would read a text that is not a timestamp, as the end of a message.
 pub(crate) fn hint(text: &[u8]) -> String {
-    Foreign::of(text)
+    DayFirstDate::of(text)
         .map_or_else(String::new, |foreign| format!("; {}, or formats in a recipe, would read it", foreign.options()))
 }
 
@@ -450,7 +459,7 @@ pub(crate) fn instant(text: &[u8], spelling: &Spelling, zone: &mut Zone) -> Resu
             }
             let point = memchr::memchr(b'.', text).unwrap_or(text.len());
             let whole = super::numbers::integer(&text[..point]).ok_or(NO_TIME)?;
-            count(text, Count::guess(whole).ok_or(NO_TIME)?).ok_or(NO_TIME)
+            count(text, EpochUnit::guess(whole).ok_or(NO_TIME)?).ok_or(NO_TIME)
         }
         Spelling::Epoch(unit) => count(text, *unit).ok_or("is not a number of the epoch's unit"),
         Spelling::Patterns(patterns) => {
@@ -499,17 +508,17 @@ mod tests {
         ] {
             assert_eq!(utc(text), expected, "{text}");
         }
-        assert_eq!(count(b"1693929601.281719", Count::Seconds), Some(expected));
-        assert_eq!(count(b"1693929601281719", Count::Micros), Some(expected));
-        assert_eq!(count(b"1693929601281.719", Count::Millis), Some(expected));
-        assert_eq!(Count::guess(1_693_929_601_281), Some(Count::Millis));
+        assert_eq!(count(b"1693929601.281719", EpochUnit::Seconds), Some(expected));
+        assert_eq!(count(b"1693929601281719", EpochUnit::Micros), Some(expected));
+        assert_eq!(count(b"1693929601281.719", EpochUnit::Millis), Some(expected));
+        assert_eq!(EpochUnit::guess(1_693_929_601_281), Some(EpochUnit::Millis));
     }
 
     #[test]
     fn fractions_of_milliseconds_are_exact() {
-        assert_eq!(count(b"79200613.0668", Count::Millis), Some(79_200_613_066_800));
-        assert_eq!(count(b"0.000001", Count::Millis), Some(1));
-        assert_eq!(count(b"0.0000001", Count::Millis), None);
+        assert_eq!(count(b"79200613.0668", EpochUnit::Millis), Some(79_200_613_066_800));
+        assert_eq!(count(b"0.000001", EpochUnit::Millis), Some(1));
+        assert_eq!(count(b"0.0000001", EpochUnit::Millis), None);
     }
 
     #[test]

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use super::scan::{self, Fields, Value};
-use crate::csv::parse::{Builder, Fault, Layout, Malformed, Parsed, rows_max};
+use crate::csv::parse::{Builder, Fault, ParsedBlock, RecordLayout, RowFault, rows_max};
 
 /// Bytes of a short object, from which the first rows of a block are counted.
 const OBJECT_BYTES: usize = 64;
 
 /// What stands around the objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum JsonForm {
     /// One on each line.
     Lines,
     /// Commas between them, brackets around them; whether the block is the file's first or last.
@@ -21,14 +21,14 @@ pub(crate) enum Form {
 ///
 /// # Errors
 /// The reason, when the columns don't make a batch, or an array isn't closed.
-pub(crate) fn parse(layout: &Layout, bytes: &[u8], form: Form, stop: bool) -> Result<Parsed, String> {
+pub(crate) fn parse(layout: &RecordLayout, bytes: &[u8], form: JsonForm, stop: bool) -> Result<ParsedBlock, String> {
     let rows_max = rows_max(layout);
     let builder = Builder::new(layout, (bytes.len() / OBJECT_BYTES + 1).min(rows_max));
     let places = layout.names.iter().enumerate().map(|(place, name)| (name.as_bytes(), place)).collect();
-    let mut objects = Objects { layout, builder, places, parsed: Parsed::default(), rows_max };
+    let mut objects = Objects { layout, builder, places, parsed: ParsedBlock::default(), rows_max };
     match form {
-        Form::Lines => objects.lines(bytes, stop)?,
-        Form::Array { first, last } => objects.array(bytes, first, last, stop)?,
+        JsonForm::Lines => objects.lines(bytes, stop)?,
+        JsonForm::Array { first, last } => objects.array(bytes, first, last, stop)?,
     }
     objects.builder.flush()?;
     objects.parsed.batches = objects.builder.take_batches();
@@ -36,11 +36,11 @@ pub(crate) fn parse(layout: &Layout, bytes: &[u8], form: Form, stop: bool) -> Re
 }
 
 struct Objects<'a> {
-    layout: &'a Layout,
+    layout: &'a RecordLayout,
     builder: Builder<'a>,
     /// Place of each field by its name.
     places: HashMap<&'a [u8], usize>,
-    parsed: Parsed,
+    parsed: ParsedBlock,
     rows_max: usize,
 }
 
@@ -59,24 +59,24 @@ impl<'a> Objects<'a> {
     /// The objects of a piece of an array. Between two is a comma, so that a piece that isn't the first begins with one.
     fn array(&mut self, bytes: &[u8], first: bool, last: bool, stop: bool) -> Result<(), String> {
         let mut at = 0;
-        let mut before = if first { Before::Nothing } else { Before::Object };
+        let mut before = if first { PreviousToken::Nothing } else { PreviousToken::Object };
         loop {
             let space = bytes[at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
             self.count_lines(&bytes[at..at + space]);
             at += space;
             let Some(byte) = bytes.get(at) else { break };
             match (byte, before) {
-                (b'[', Before::Nothing) => before = Before::Open,
-                (b']', Before::Open | Before::Object) => before = Before::Close,
-                (b',', Before::Object) => before = Before::Comma,
-                (b'{', Before::Open | Before::Comma) => {
+                (b'[', PreviousToken::Nothing) => before = PreviousToken::Open,
+                (b']', PreviousToken::Open | PreviousToken::Object) => before = PreviousToken::Close,
+                (b',', PreviousToken::Object) => before = PreviousToken::Comma,
+                (b'{', PreviousToken::Open | PreviousToken::Comma) => {
                     let end = scan::object_end(bytes, at).ok_or("ends within an object; the file may be cut short")?;
                     let fine = self.take(&bytes[at..end])?;
                     if !fine && stop {
                         return Ok(());
                     }
                     self.count_lines(&bytes[at..end]);
-                    (at, before) = (end, Before::Object);
+                    (at, before) = (end, PreviousToken::Object);
                     continue;
                 }
                 _ => {
@@ -90,13 +90,13 @@ impl<'a> Objects<'a> {
                     }
                     let skipped = memchr::memchr(b'{', &bytes[at + 1..]).map_or(bytes.len() - at, |next| next + 1);
                     self.count_lines(&bytes[at..at + skipped]);
-                    (at, before) = (at + skipped, Before::Comma);
+                    (at, before) = (at + skipped, PreviousToken::Comma);
                     continue;
                 }
             }
             at += 1;
         }
-        if last && before != Before::Close {
+        if last && before != PreviousToken::Close {
             return Err("the array isn't closed; the file may be cut short".to_owned());
         }
         Ok(())
@@ -125,7 +125,7 @@ impl<'a> Objects<'a> {
         self.parsed.faults.push(Fault { line: self.parsed.lines, column, reason, text: text.to_vec() });
     }
 
-    fn object(&mut self, object: &[u8]) -> Result<(), Malformed> {
+    fn object(&mut self, object: &[u8]) -> Result<(), RowFault> {
         self.builder.begin();
         let mut next = 0;
         for field in Fields::new(object) {
@@ -162,7 +162,7 @@ impl<'a> Objects<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
+enum PreviousToken {
     Nothing,
     Open,
     Object,

@@ -2,7 +2,7 @@
 
 use super::scan;
 use crate::csv::columns::{date, shown};
-use crate::csv::parse::{Action, Builder, Malformed};
+use crate::csv::parse::{Action, Builder, RowFault};
 
 impl Builder<'_> {
     /// Begins a row.
@@ -12,7 +12,7 @@ impl Builder<'_> {
     }
 
     /// Notes that a field came.
-    fn gives(&mut self, place: usize) -> Result<(), Malformed> {
+    fn gives(&mut self, place: usize) -> Result<(), RowFault> {
         if std::mem::replace(&mut self.given[place], true) {
             return Err((Some(place), "the field comes twice".to_owned()));
         }
@@ -20,19 +20,19 @@ impl Builder<'_> {
     }
 
     /// A null is as good as no field.
-    pub(crate) fn null(&mut self, place: usize) -> Result<(), Malformed> {
+    pub(crate) fn null(&mut self, place: usize) -> Result<(), RowFault> {
         self.gives(place)
     }
 
-    pub(crate) fn text(&mut self, place: usize, text: &[u8]) -> Result<(), Malformed> {
+    pub(crate) fn text(&mut self, place: usize, text: &[u8]) -> Result<(), RowFault> {
         self.put(place, text, true)
     }
 
-    pub(crate) fn word(&mut self, place: usize, word: &[u8]) -> Result<(), Malformed> {
+    pub(crate) fn word(&mut self, place: usize, word: &[u8]) -> Result<(), RowFault> {
         self.put(place, word, false)
     }
 
-    fn put(&mut self, place: usize, text: &[u8], is_text: bool) -> Result<(), Malformed> {
+    fn put(&mut self, place: usize, text: &[u8], is_text: bool) -> Result<(), RowFault> {
         self.gives(place)?;
         let layout = self.layout;
         match &layout.actions[place] {
@@ -57,7 +57,7 @@ impl Builder<'_> {
         }
     }
 
-    pub(crate) fn nested(&mut self, place: usize, nested: &[u8]) -> Result<(), Malformed> {
+    pub(crate) fn nested(&mut self, place: usize, nested: &[u8]) -> Result<(), RowFault> {
         let wrong = |reason: String| (Some(place), reason);
         let layout = self.layout;
         match &layout.actions[place] {
@@ -81,7 +81,7 @@ impl Builder<'_> {
     }
 
     /// Ends the row: columns that got nothing are null.
-    pub(crate) fn end(&mut self) -> Result<(), Malformed> {
+    pub(crate) fn end(&mut self) -> Result<(), RowFault> {
         for (place, action) in self.layout.actions.iter().enumerate() {
             let column = match action {
                 Action::Column(column) | Action::Level { column, .. } | Action::Date { column: Some(column), .. } => {

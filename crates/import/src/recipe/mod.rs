@@ -7,7 +7,7 @@ use serde::Deserialize;
 use splay_store::{ColumnType, DayStart};
 
 use crate::csv::columns::ColumnPlan;
-use crate::csv::times::{Count, Spelling, Zone};
+use crate::csv::times::{EpochUnit, Spelling, Zone};
 use crate::csv::{DateSource, Rule, Source, TrailerRule, same_name};
 use crate::error::{Error, Result};
 use template::Template;
@@ -32,7 +32,7 @@ struct Keys {
     time_zone: Option<String>,
     day_start: Option<DayStart>,
     #[serde(default)]
-    others: Others,
+    others: OtherColumns,
     #[serde(default)]
     null_when_zero: Vec<Vec<String>>,
     columns: Vec<ColumnKeys>,
@@ -58,7 +58,7 @@ impl Default for OneOrMany {
 /// What becomes of a file's columns that a recipe doesn't name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Others {
+pub(crate) enum OtherColumns {
     #[default]
     Error,
     Skip,
@@ -126,7 +126,7 @@ struct ColumnKeys {
 pub struct Recipe {
     description: String,
     pub(crate) source: Source,
-    pub(crate) others: Others,
+    pub(crate) others: OtherColumns,
     pub(crate) time: String,
     pub(crate) symbol: Option<String>,
     pub(crate) time_zone: Option<String>,
@@ -223,7 +223,7 @@ fn compile(keys: Keys) -> Result<Recipe, String> {
             delimiter: delimiter(&keys.format, keys.delimiter.as_deref())?,
             header: keys.header,
             rules,
-            skip_others: keys.others == Others::Skip,
+            skip_others: keys.others == OtherColumns::Skip,
             date,
             templates,
             zero_groups: keys.null_when_zero,
@@ -301,10 +301,10 @@ fn spelling(unit: &str, formats: &[String], of_day: bool) -> Result<Spelling, St
         return Ok(Spelling::Patterns(formats.to_vec()));
     }
     let count = |unit: &str| match unit {
-        "s" => Some(Count::Seconds),
-        "ms" => Some(Count::Millis),
-        "us" => Some(Count::Micros),
-        "ns" => Some(Count::Nanos),
+        "s" => Some(EpochUnit::Seconds),
+        "ms" => Some(EpochUnit::Millis),
+        "us" => Some(EpochUnit::Micros),
+        "ns" => Some(EpochUnit::Nanos),
         _ => None,
     };
     if let Some(unit) = count(unit) {

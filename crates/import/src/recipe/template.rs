@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use crate::csv::times::date_by_pattern;
 
 #[derive(Debug, Clone, PartialEq)]
-enum Piece {
+enum TemplatePart {
     Literal(String),
     Text(String),
     Date { name: String, pattern: String, len: usize },
@@ -19,7 +19,7 @@ enum Piece {
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     text: String,
-    pieces: Vec<Piece>,
+    pieces: Vec<TemplatePart>,
     components: usize,
 }
 
@@ -38,20 +38,20 @@ impl Template {
         let mut rest = text;
         while !rest.is_empty() {
             let Some(open) = rest.find('{') else {
-                pieces.push(Piece::Literal(rest.to_owned()));
+                pieces.push(TemplatePart::Literal(rest.to_owned()));
                 break;
             };
             if open > 0 {
-                pieces.push(Piece::Literal(rest[..open].to_owned()));
+                pieces.push(TemplatePart::Literal(rest[..open].to_owned()));
             }
             let close = rest.find('}').filter(|&c| c > open).ok_or_else(|| format!("{text:?} has an open brace"))?;
             let inner = &rest[open + 1..close];
             pieces.push(match inner.split_once(':') {
                 Some((name, pattern)) => {
-                    Piece::Date { name: name.to_owned(), pattern: pattern.to_owned(), len: date_len(pattern)? }
+                    TemplatePart::Date { name: name.to_owned(), pattern: pattern.to_owned(), len: date_len(pattern)? }
                 }
                 None if inner.is_empty() => return Err(format!("{text:?} has empty braces; write {{_}}")),
-                None => Piece::Text(inner.to_owned()),
+                None => TemplatePart::Text(inner.to_owned()),
             });
             rest = &rest[close + 1..];
         }
@@ -64,7 +64,7 @@ impl Template {
     }
 
     pub fn has_date(&self) -> bool {
-        self.pieces.iter().any(|p| matches!(p, Piece::Date { name, .. } if name == "date"))
+        self.pieces.iter().any(|p| matches!(p, TemplatePart::Date { name, .. } if name == "date"))
     }
 
     /// Matches the end of a path.
@@ -98,14 +98,14 @@ impl Captures {
     }
 }
 
-fn matches(pieces: &[Piece], text: &str, captures: &mut Captures) -> bool {
+fn matches(pieces: &[TemplatePart], text: &str, captures: &mut Captures) -> bool {
     let Some((piece, rest)) = pieces.split_first() else { return text.is_empty() };
     match piece {
-        Piece::Literal(literal) => {
+        TemplatePart::Literal(literal) => {
             text.get(..literal.len()).is_some_and(|head| head.eq_ignore_ascii_case(literal))
                 && matches(rest, &text[literal.len()..], captures)
         }
-        Piece::Date { name, pattern, len } => {
+        TemplatePart::Date { name, pattern, len } => {
             let Some(day) = text.get(..*len).and_then(|head| date_by_pattern(head, pattern)) else { return false };
             if !matches(rest, &text[*len..], captures) {
                 return false;
@@ -116,7 +116,7 @@ fn matches(pieces: &[Piece], text: &str, captures: &mut Captures) -> bool {
             }
             true
         }
-        Piece::Text(name) => {
+        TemplatePart::Text(name) => {
             for (at, c) in text.char_indices() {
                 if c == '/' {
                     return false;

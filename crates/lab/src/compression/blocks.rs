@@ -8,8 +8,8 @@ use arrow::datatypes::DataType;
 
 use super::codec::{Codec, Compressor, Decompressor};
 use super::column::Column;
-use super::frame::{self, Bytes, Frame, Head};
-use super::plain::{self, Plain};
+use super::frame::{self, BlockFile, BlockHead, Bytes};
+use super::plain_bytes::{self, PlainBytes};
 use super::scheme::{BlockReader, Scheme, SchemeId, of_file};
 use crate::{Error, Result};
 
@@ -54,12 +54,12 @@ impl Scheme for BlockScheme {
     }
 
     fn encode(&self, column: &Column) -> Result<Vec<u8>> {
-        let plain = plain::of(column)?;
+        let plain = plain_bytes::of(column)?;
         let mut compressor = Compressor::new(self.codec)?;
         let blocks = plain.bytes.chunks(1 << self.bits).map(|block| compressor.compress(block));
         let blocks = blocks.collect::<Result<Vec<_>>>()?;
         let (rows, plain_bytes) = (column.rows() as u64, plain.bytes.len() as u64);
-        frame::write(&Head { form: plain.form, rows, plain_bytes, shared: Vec::new() }, &blocks)
+        frame::write(&BlockHead { form: plain.form, rows, plain_bytes, shared: Vec::new() }, &blocks)
     }
 
     fn decode(&self, file: &[u8], data_type: &DataType) -> Result<Vec<ArrayRef>> {
@@ -69,7 +69,7 @@ impl Scheme for BlockScheme {
             bytes.extend_from_slice(&reader.block(number)?);
         }
         let (form, rows) = (reader.frame.head.form, reader.frame.rows()?);
-        Ok(vec![plain::to_values(Plain { bytes, form }, rows, data_type)?])
+        Ok(vec![plain_bytes::to_values(PlainBytes { bytes, form }, rows, data_type)?])
     }
 
     fn open<'a>(&'a self, file: &'a File, length: u64, _: &'a DataType) -> Result<Box<dyn BlockReader + 'a>> {
@@ -78,14 +78,14 @@ impl Scheme for BlockScheme {
 }
 
 struct ByteBlocks<'a> {
-    frame: Frame<'a>,
+    frame: BlockFile<'a>,
     decompressor: Decompressor,
     bits: u32,
 }
 
 impl<'a> ByteBlocks<'a> {
     fn open(scheme: &BlockScheme, bytes: Bytes<'a>) -> Result<ByteBlocks<'a>> {
-        let frame = Frame::open(bytes)?;
+        let frame = BlockFile::open(bytes)?;
         if frame.head.plain_bytes.div_ceil(1 << scheme.bits) != frame.len() as u64 {
             return Err(Error::damaged(16, format!("{} blocks don't hold the bytes that the file tells", frame.len())));
         }

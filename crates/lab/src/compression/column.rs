@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch, new_empty_array};
 use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, SchemaRef};
 
-use super::plain;
+use super::plain_bytes;
 use crate::{Error, Result};
 
 /// A column of values.
@@ -96,7 +96,7 @@ impl Column {
     /// # Errors
     /// As [`Column::new`].
     pub fn plain_bytes(&self) -> Result<u64> {
-        Ok(plain::of(self)?.bytes.len() as u64)
+        Ok(plain_bytes::of(self)?.bytes.len() as u64)
     }
 }
 

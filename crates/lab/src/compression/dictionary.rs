@@ -7,10 +7,10 @@ use arrow::datatypes::DataType;
 
 use super::codec::{Codec, Compressor, Decompressor};
 use super::column::{Column, unsupported};
-use super::light::{BLOCK_ROWS, compress, decompress, id};
-use super::numbers::{self, Form};
+use super::light_encodings::{BLOCK_ROWS, compress, decompress, id};
+use super::numbers::{self, NumericForm};
 use super::pack::{pack, unpack};
-use super::plain;
+use super::plain_bytes;
 use super::rows::{RowCodec, RowDecoder, RowScheme};
 use crate::{Error, Result};
 
@@ -23,18 +23,18 @@ const SHARED_BYTES_MAX: usize = 1 << 28;
 
 /// The scheme of dictionaries with a codec of their bytes and of the codes'.
 pub fn scheme(codec: Codec) -> RowScheme {
-    RowScheme::new(id("dictionary", codec), BLOCK_ROWS, Box::new(Coded { codec }))
+    RowScheme::new(id("dictionary", codec), BLOCK_ROWS, Box::new(DictionaryScheme { codec }))
 }
 
-struct Coded {
+struct DictionaryScheme {
     codec: Codec,
 }
 
-impl RowCodec for Coded {
+impl RowCodec for DictionaryScheme {
     fn encode(&self, column: &Column, block_rows: usize) -> Result<(Vec<u8>, Vec<Vec<u8>>)> {
         let (dictionary, codes) = match column.data_type() {
             DataType::Utf8 | DataType::Binary => {
-                let (texts, codes) = coded(column, &plain::text_rows(column.values()))?;
+                let (texts, codes) = coded(column, &plain_bytes::text_rows(column.values()))?;
                 (texts_with_ends(&texts), codes)
             }
             _ => {
@@ -69,7 +69,7 @@ impl RowCodec for Coded {
                 if count > VALUES_MAX {
                     return Err(Error::damaged(0, format!("a dictionary of {count} values")));
                 }
-                Values::Numbers(unpack(&mut rest, count)?, Form::from_byte(*form)?)
+                Values::Numbers(unpack(&mut rest, count)?, NumericForm::from_byte(*form)?)
             }
         };
         Ok(Box::new(Decoder { values, decompressor, data_type: data_type.clone() }))
@@ -119,7 +119,7 @@ fn texts(bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
 }
 
 enum Values {
-    Numbers(Vec<i64>, Form),
+    Numbers(Vec<i64>, NumericForm),
     Texts(Vec<Vec<u8>>),
 }
 
@@ -140,7 +140,7 @@ impl RowDecoder for Decoder {
             }
             Values::Texts(values) => {
                 let texts = codes.iter().map(|code| looked_up(values, *code).map(Vec::as_slice));
-                plain::of_texts(&texts.collect::<Result<Vec<_>>>()?, None, &self.data_type)
+                plain_bytes::of_texts(&texts.collect::<Result<Vec<_>>>()?, None, &self.data_type)
             }
         }
     }

@@ -60,7 +60,7 @@ impl<'a> Bytes<'a> {
 
 /// What is said of all blocks.
 #[derive(Debug, Clone, Default)]
-pub struct Head {
+pub struct BlockHead {
     pub form: u8,
     pub rows: u64,
     pub plain_bytes: u64,
@@ -68,7 +68,7 @@ pub struct Head {
 }
 
 /// A file of these blocks.
-pub fn write(head: &Head, blocks: &[Vec<u8>]) -> Result<Vec<u8>> {
+pub fn write(head: &BlockHead, blocks: &[Vec<u8>]) -> Result<Vec<u8>> {
     let size = |length: usize| u32::try_from(length).map_err(Error::codec("blocks"));
     let mut file = Vec::with_capacity(HEADER + 8 * blocks.len() + blocks.iter().map(Vec::len).sum::<usize>());
     file.extend_from_slice(MAGIC);
@@ -93,19 +93,19 @@ pub fn write(head: &Head, blocks: &[Vec<u8>]) -> Result<Vec<u8>> {
 
 /// An open file of blocks.
 #[derive(Debug)]
-pub struct Frame<'a> {
+pub struct BlockFile<'a> {
     bytes: Bytes<'a>,
-    pub head: Head,
+    pub head: BlockHead,
     /// Offset, length and checksum of each.
     blocks: Vec<(u64, usize, u32)>,
 }
 
-impl<'a> Frame<'a> {
+impl<'a> BlockFile<'a> {
     /// Reads what is said of the blocks.
     ///
     /// # Errors
     /// [`Error::Damaged`].
-    pub fn open(bytes: Bytes<'a>) -> Result<Frame<'a>> {
+    pub fn open(bytes: Bytes<'a>) -> Result<BlockFile<'a>> {
         let header = bytes.read(0, HEADER)?;
         if !header.starts_with(MAGIC) {
             return Err(Error::damaged(0, "it doesn't begin with LAB1"));
@@ -127,8 +127,8 @@ impl<'a> Frame<'a> {
         if offset != bytes.len() {
             return Err(Error::damaged(offset.min(bytes.len()), format!("{} bytes instead of {offset}", bytes.len())));
         }
-        let head = Head { form: header[4], rows: long(&header, 8), plain_bytes: long(&header, 16), shared };
-        Ok(Frame { bytes, head, blocks })
+        let head = BlockHead { form: header[4], rows: long(&header, 8), plain_bytes: long(&header, 16), shared };
+        Ok(BlockFile { bytes, head, blocks })
     }
 
     /// How many blocks there are.

@@ -7,9 +7,9 @@ use arrow::datatypes::DataType;
 use fsst::{Compressor, Decompressor, Symbol};
 
 use super::column::{Column, unsupported};
-use super::light::BLOCK_ROWS;
+use super::light_encodings::BLOCK_ROWS;
 use super::pack::{pack, unpack};
-use super::plain;
+use super::plain_bytes;
 use super::rows::{RowCodec, RowDecoder, RowScheme};
 use super::scheme::SchemeId;
 use crate::{Error, Result};
@@ -31,7 +31,7 @@ impl RowCodec for Fsst {
         if !matches!(column.data_type(), DataType::Utf8 | DataType::Binary) {
             return Err(unsupported("fsst", column, "its values are no texts"));
         }
-        let texts = plain::text_rows(column.values());
+        let texts = plain_bytes::text_rows(column.values());
         Ok((Vec::new(), texts.chunks(block_rows).map(encode).collect()))
     }
 
@@ -84,7 +84,7 @@ impl RowDecoder for Decoder {
             rest = behind;
         }
         let texts: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
-        plain::of_texts(&texts, None, &self.data_type)
+        plain_bytes::of_texts(&texts, None, &self.data_type)
     }
 }
 

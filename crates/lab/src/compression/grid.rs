@@ -5,11 +5,11 @@ use std::str::FromStr;
 use super::blocks::{BLOCK_BITS, BlockScheme};
 use super::codec::Codec;
 use super::ipc::{BufferCodec, IpcScheme};
-use super::light::Light;
+use super::light_encodings::LightEncoding;
 use super::parquet_file::{PageCodec, PageEncoding, ParquetScheme};
 use super::pco::Floats;
 use super::scheme::Scheme;
-use super::{dictionary, fsst, light, pco};
+use super::{dictionary, fsst, light_encodings, pco};
 
 /// Rows of a page, a batch or a block that are tried.
 const ROWS: [u32; 3] = [1_024, 8_192, 65_536];
@@ -80,7 +80,8 @@ pub fn q_grid() -> Schemes {
 pub fn today() -> Schemes {
     let mut schemes: Schemes = Vec::new();
     for codec in [Codec::None, Codec::Lz4hc(1), Codec::Zstd(3)] {
-        schemes.extend(Light::ALL.map(|light| Box::new(light::scheme(light, codec)) as Box<dyn Scheme>));
+        schemes
+            .extend(LightEncoding::ALL.map(|light| Box::new(light_encodings::scheme(light, codec)) as Box<dyn Scheme>));
         schemes.push(Box::new(dictionary::scheme(codec)));
     }
     for block_rows in ROWS {

@@ -24,7 +24,7 @@ const BLOCKS: usize = 32;
 
 /// What was measured.
 #[derive(Debug, Clone, Default)]
-pub struct Measured {
+pub struct CodecMeasurement {
     pub write: Duration,
     pub read: Duration,
     pub block: Option<Duration>,
@@ -46,8 +46,8 @@ pub fn measure(
     times: u32,
     random: &mut ChaCha8Rng,
     release_memory: fn(),
-) -> Result<Measured> {
-    let mut measured = Measured { is_cold: true, ..Measured::default() };
+) -> Result<CodecMeasurement> {
+    let mut measured = CodecMeasurement { is_cold: true, ..CodecMeasurement::default() };
     for _ in 0..times.max(1) {
         remove(file)?;
         // What the last run decoded isn't to be in the way of this one.

@@ -9,12 +9,12 @@ use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use std::sync::Arc;
 
 use super::column::{Column, unsupported};
-use super::plain;
+use super::plain_bytes;
 use crate::{Error, Result};
 
 /// How numbers stand for values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum NumericForm {
     /// The values, or the bits of floats.
     Bits,
     /// Floats times a power of ten.
@@ -26,20 +26,20 @@ const DIGITS_MAX: u8 = 9;
 /// The largest number of which each smaller one is a double.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-impl Form {
+impl NumericForm {
     /// As a byte.
     pub fn byte(self) -> u8 {
         match self {
-            Form::Bits => u8::MAX,
-            Form::Decimal(digits) => digits,
+            NumericForm::Bits => u8::MAX,
+            NumericForm::Decimal(digits) => digits,
         }
     }
 
     /// From a byte.
-    pub fn from_byte(byte: u8) -> Result<Form> {
+    pub fn from_byte(byte: u8) -> Result<NumericForm> {
         match byte {
-            u8::MAX => Ok(Form::Bits),
-            0..=DIGITS_MAX => Ok(Form::Decimal(byte)),
+            u8::MAX => Ok(NumericForm::Bits),
+            0..=DIGITS_MAX => Ok(NumericForm::Decimal(byte)),
             _ => Err(Error::damaged(0, format!("{byte} digits behind the point"))),
         }
     }
@@ -68,16 +68,16 @@ pub fn layout(data_type: &DataType) -> Option<(usize, bool)> {
 ///
 /// # Errors
 /// [`Error::Unsupported`] for texts, binaries and decimals.
-pub fn of(column: &Column) -> Result<(Vec<i64>, Form)> {
+pub fn of(column: &Column) -> Result<(Vec<i64>, NumericForm)> {
     let values = column.values();
     let refused = || unsupported("numbers", column, "its values are no numbers of at most 64 bits");
     let (width, is_signed) = layout(column.data_type()).ok_or_else(refused)?;
     let mut numbers = match decimals(column) {
-        Some((numbers, digits)) => (numbers, Form::Decimal(digits)),
+        Some((numbers, digits)) => (numbers, NumericForm::Decimal(digits)),
         None => {
-            let mut bytes = plain::of(column)?.bytes;
+            let mut bytes = plain_bytes::of(column)?.bytes;
             bytes.truncate(width * column.rows());
-            (bytes.chunks_exact(width).map(|value| number(value, is_signed)).collect(), Form::Bits)
+            (bytes.chunks_exact(width).map(|value| number(value, is_signed)).collect(), NumericForm::Bits)
         }
     };
     repeat_at_nulls(&mut numbers.0, values);
@@ -169,27 +169,27 @@ fn undecimal(number: i64, digits: u8) -> f64 {
 ///
 /// # Errors
 /// [`Error::Damaged`] for a number beyond the type.
-pub fn to_values(numbers: &[i64], form: Form, data_type: &DataType) -> Result<ArrayRef> {
+pub fn to_values(numbers: &[i64], form: NumericForm, data_type: &DataType) -> Result<ArrayRef> {
     let refused = || Error::damaged(0, format!("numbers stand for no {data_type}"));
     let (width, is_signed) = layout(data_type).ok_or_else(refused)?;
     let bytes: Vec<u8> = match (form, data_type) {
-        (Form::Decimal(digits), DataType::Float64) => {
+        (NumericForm::Decimal(digits), DataType::Float64) => {
             numbers.iter().flat_map(|n| undecimal(*n, digits).to_le_bytes()).collect()
         }
         #[expect(clippy::cast_possible_truncation, reason = "that is how it was checked")]
-        (Form::Decimal(digits), DataType::Float32) => {
+        (NumericForm::Decimal(digits), DataType::Float32) => {
             numbers.iter().flat_map(|n| (undecimal(*n, digits) as f32).to_le_bytes()).collect()
         }
-        (Form::Decimal(_), _) => return Err(refused()),
-        (Form::Bits, DataType::Boolean) => {
+        (NumericForm::Decimal(_), _) => return Err(refused()),
+        (NumericForm::Bits, DataType::Boolean) => {
             if numbers.iter().any(|number| !(0..=1).contains(number)) {
                 return Err(Error::damaged(0, "a number stands for no boolean"));
             }
             return Ok(Arc::new(BooleanArray::from_iter(numbers.iter().map(|number| Some(*number == 1)))));
         }
-        (Form::Bits, _) => narrow(numbers, width, is_signed).ok_or_else(refused)?,
+        (NumericForm::Bits, _) => narrow(numbers, width, is_signed).ok_or_else(refused)?,
     };
-    plain::of_fixed(bytes, numbers.len(), None, data_type)
+    plain_bytes::of_fixed(bytes, numbers.len(), None, data_type)
 }
 
 fn narrow(numbers: &[i64], width: usize, is_signed: bool) -> Option<Vec<u8>> {

@@ -14,7 +14,7 @@ use parquet::file::metadata::PageIndexPolicy;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
 use super::column::{Column, unsupported};
-use super::numbers::{self, Form};
+use super::numbers::{self, NumericForm};
 use super::scheme::{BlockReader, Scheme, SchemeId};
 use crate::writers::write_parquet;
 use crate::{Error, Result};
@@ -204,7 +204,7 @@ fn restored(values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     if values.data_type() == data_type {
         return Ok(Arc::clone(values));
     }
-    let form = u8::try_from(*scale).map_err(|error| Error::damaged(0, error)).and_then(Form::from_byte)?;
+    let form = u8::try_from(*scale).map_err(|error| Error::damaged(0, error)).and_then(NumericForm::from_byte)?;
     let numbers = values.as_primitive::<Decimal128Type>();
     let numbers = numbers.values().iter().map(|number| i64::try_from(*number));
     let numbers = numbers.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| Error::damaged(0, error))?;

@@ -7,8 +7,8 @@ use pco::data_types::Number;
 use pco::standalone::{simple_compress, simple_decompress_into};
 
 use super::column::{Column, unsupported};
-use super::numbers::{self, Form};
-use super::plain;
+use super::numbers::{self, NumericForm};
+use super::plain_bytes;
 use super::rows::{RowCodec, RowDecoder, RowScheme};
 use super::scheme::SchemeId;
 use crate::{Error, Result};
@@ -43,21 +43,21 @@ impl RowCodec for Pco {
         let (numbers, form) = numbers::of(column)?;
         let is_float = matches!(column.data_type(), DataType::Float32 | DataType::Float64);
         let (numbers, form) = match (self.floats, form) {
-            (Floats::Decimal, Form::Bits) => {
+            (Floats::Decimal, NumericForm::Bits) => {
                 return Err(unsupported("pco", column, "its values are no decimal floats"));
             }
-            (Floats::Asis, Form::Decimal(_)) => (float_bits(column)?, Form::Bits),
+            (Floats::Asis, NumericForm::Decimal(_)) => (float_bits(column)?, NumericForm::Bits),
             _ => (numbers, form),
         };
         let kind = kind(column.data_type(), form).ok_or_else(|| unsupported("pco", column, "pco has no such type"))?;
-        debug_assert!(is_float || form == Form::Bits);
+        debug_assert!(is_float || form == NumericForm::Bits);
         let block = |block: &[i64]| compress(block, kind, self.level);
         Ok((vec![form.byte()], numbers.chunks(block_rows).map(block).collect::<Result<_>>()?))
     }
 
     fn decoder(&self, shared: &[u8], data_type: &DataType) -> Result<Box<dyn RowDecoder>> {
         let &[form] = shared else { return Err(Error::damaged(0, "the shared part has another length")) };
-        let form = Form::from_byte(form)?;
+        let form = NumericForm::from_byte(form)?;
         let kind = kind(data_type, form).ok_or_else(|| Error::damaged(0, format!("pco has no {data_type}")))?;
         Ok(Box::new(Decoder { form, kind, data_type: data_type.clone() }))
     }
@@ -66,7 +66,7 @@ impl RowCodec for Pco {
 /// Floats by their bits, with those of null rows as they are.
 fn float_bits(column: &Column) -> Result<Vec<i64>> {
     let (width, is_signed) = numbers::layout(column.data_type()).unwrap_or((8, false));
-    let mut bytes = plain::of(column)?.bytes;
+    let mut bytes = plain_bytes::of(column)?.bytes;
     bytes.truncate(width * column.rows());
     Ok(bytes.chunks_exact(width).map(|value| numbers::number(value, is_signed)).collect())
 }
@@ -82,9 +82,9 @@ enum Kind {
     F64,
 }
 
-fn kind(data_type: &DataType, form: Form) -> Option<Kind> {
+fn kind(data_type: &DataType, form: NumericForm) -> Option<Kind> {
     Some(match (data_type, form) {
-        (_, Form::Decimal(_)) => Kind::I64,
+        (_, NumericForm::Decimal(_)) => Kind::I64,
         (DataType::Float32, _) => Kind::F32,
         (DataType::Float64, _) => Kind::F64,
         _ => match numbers::layout(data_type)? {
@@ -114,7 +114,7 @@ fn compress(numbers: &[i64], kind: Kind, level: u32) -> Result<Vec<u8>> {
 }
 
 struct Decoder {
-    form: Form,
+    form: NumericForm,
     kind: Kind,
     data_type: DataType,
 }

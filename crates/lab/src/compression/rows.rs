@@ -10,8 +10,8 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 
 use super::column::Column;
-use super::frame::{self, Bytes, Frame, Head};
-use super::plain;
+use super::frame::{self, BlockFile, BlockHead, Bytes};
+use super::plain_bytes;
 use super::scheme::{BlockReader, Scheme, SchemeId, of_file};
 use crate::{Error, Result};
 
@@ -57,7 +57,7 @@ impl RowScheme {
     }
 
     fn reader<'a>(&'a self, bytes: Bytes<'a>, data_type: &DataType) -> Result<RowBlocks<'a>> {
-        let frame = Frame::open(bytes)?;
+        let frame = BlockFile::open(bytes)?;
         let rows = frame.rows()?;
         if rows.div_ceil(self.block_rows) != frame.len() {
             return Err(Error::damaged(8, format!("{} blocks don't hold {rows} rows", frame.len())));
@@ -70,14 +70,14 @@ impl RowScheme {
 
 fn join_nulls(column: &Column, shared: &[u8]) -> Result<Vec<u8>> {
     let bits = match column.values().nulls().filter(|nulls| nulls.null_count() > 0) {
-        Some(nulls) => zstd::bulk::compress(&plain::bitmap(nulls), NULLS_LEVEL).map_err(Error::codec("zstd"))?,
+        Some(nulls) => zstd::bulk::compress(&plain_bytes::bitmap(nulls), NULLS_LEVEL).map_err(Error::codec("zstd"))?,
         None => Vec::new(),
     };
     let length = u32::try_from(bits.len()).map_err(Error::codec("nulls"))?;
     Ok([&length.to_le_bytes()[..], &bits, shared].concat())
 }
 
-fn split_nulls(head: &Head, rows: usize) -> Result<(Option<NullBuffer>, &[u8])> {
+fn split_nulls(head: &BlockHead, rows: usize) -> Result<(Option<NullBuffer>, &[u8])> {
     let short = || Error::damaged(0, "the shared part is too short");
     let (length, rest) = head.shared.split_at_checked(4).ok_or_else(short)?;
     let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]) as usize;
@@ -86,7 +86,7 @@ fn split_nulls(head: &Head, rows: usize) -> Result<(Option<NullBuffer>, &[u8])> 
         return Ok((None, shared));
     }
     let bits = zstd::bulk::decompress(bits, rows.div_ceil(8)).map_err(|error| Error::damaged(0, error))?;
-    Ok((Some(plain::nulls(bits, rows)?), shared))
+    Ok((Some(plain_bytes::nulls(bits, rows)?), shared))
 }
 
 impl Scheme for RowScheme {
@@ -103,7 +103,7 @@ impl Scheme for RowScheme {
         };
         let (shared, blocks) = self.codec.encode(column, self.block_rows).map_err(named)?;
         let shared = join_nulls(column, &shared)?;
-        let head = Head { form: 0, rows: column.rows() as u64, plain_bytes: column.plain_bytes()?, shared };
+        let head = BlockHead { form: 0, rows: column.rows() as u64, plain_bytes: column.plain_bytes()?, shared };
         frame::write(&head, &blocks)
     }
 
@@ -118,7 +118,7 @@ impl Scheme for RowScheme {
 }
 
 struct RowBlocks<'a> {
-    frame: Frame<'a>,
+    frame: BlockFile<'a>,
     nulls: Option<NullBuffer>,
     decoder: Box<dyn RowDecoder>,
     rows: usize,

@@ -17,7 +17,7 @@ use super::grid::Schemes;
 use super::measure::measure;
 use super::results::{self, Measurement};
 use super::scheme::{Scheme, SchemeId};
-use super::{memory, plain};
+use super::{memory, plain_bytes};
 use crate::{Error, Result};
 
 /// How often results are saved while work goes on.
@@ -85,7 +85,7 @@ pub struct Progress<'a> {
 
 /// A scheme that can't hold the data.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedScheme {
     /// Name of the scheme.
     pub scheme: String,
     /// Name of the data.
@@ -100,7 +100,7 @@ pub struct Outcome {
     /// All results of the data, those of an earlier run among them.
     pub rows: Vec<Measurement>,
     /// Schemes without a result.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedScheme>,
     /// Tests that the budget left no time for.
     pub left: usize,
 }
@@ -122,7 +122,7 @@ pub fn run(
     mut runner: Option<Runner<'_>>,
     observer: Observer<'_>,
 ) -> Result<Outcome> {
-    let mut run = Run::start(data, schemes, settings)?;
+    let mut run = BenchmarkRun::start(data, schemes, settings)?;
     let start = Instant::now();
     for (scheme, data, digest) in run.tests(data, schemes) {
         if settings.budget.is_some_and(|budget| start.elapsed() >= budget) {
@@ -147,7 +147,7 @@ fn again<'b>(runner: &'b mut Option<Runner<'_>>) -> Option<Runner<'b>> {
     }
 }
 
-struct Run<'a> {
+struct BenchmarkRun<'a> {
     settings: &'a Settings,
     outcome: Outcome,
     known: HashSet<(String, String)>,
@@ -162,8 +162,8 @@ struct Run<'a> {
     elsewhere: Vec<Measurement>,
 }
 
-impl<'a> Run<'a> {
-    fn start(data: &[Dataset], schemes: &Schemes, settings: &'a Settings) -> Result<Run<'a>> {
+impl<'a> BenchmarkRun<'a> {
+    fn start(data: &[Dataset], schemes: &Schemes, settings: &'a Settings) -> Result<BenchmarkRun<'a>> {
         let digests = data.iter().map(digest).collect::<Result<Vec<_>>>()?;
         let by_name: HashMap<&str, i64> =
             data.iter().map(|data| data.name.as_str()).zip(digests.iter().copied()).collect();
@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
         let known: HashSet<_> = rows.iter().map(|row| (row.data.clone(), row.scheme.clone())).collect();
         let io = Error::io(&settings.folder, "write to");
         let file = tempfile::Builder::new().prefix("splay-lab-").tempfile_in(&settings.folder).map_err(io)?;
-        Ok(Run {
+        Ok(BenchmarkRun {
             settings,
             done: known.len(),
             outcome: Outcome { rows, ..Outcome::default() },
@@ -226,7 +226,7 @@ impl<'a> Run<'a> {
             Ok(row) => self.outcome.rows.push(row),
             Err(Error::Unsupported { reason, .. }) => {
                 let (scheme, data) = (scheme.id().name.clone(), data.name.clone());
-                self.outcome.skipped.push(Skipped { scheme, data, reason });
+                self.outcome.skipped.push(SkippedScheme { scheme, data, reason });
             }
             Err(error) => {
                 self.save()?;
@@ -317,7 +317,7 @@ fn digest(data: &Dataset) -> Result<i64> {
     let mut sum = 0;
     for column in &data.lists {
         sum = crc32c::crc32c_append(sum, column.data_type().to_string().as_bytes());
-        sum = crc32c::crc32c_append(sum, &plain::of(column)?.bytes);
+        sum = crc32c::crc32c_append(sum, &plain_bytes::of(column)?.bytes);
     }
     Ok(i64::from(sum))
 }

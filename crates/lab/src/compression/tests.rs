@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Float64Array, Int32Array, StringArray};
 use proptest::prelude::*;
 
-use super::frame::{self, Bytes, Frame};
+use super::frame::{self, BlockFile, Bytes};
 use super::summary::{Metric, extremes};
 use super::{Column, Measurement, Scheme, Schemes, q_grid, today};
 
@@ -31,7 +31,7 @@ fn schemes() -> Schemes {
 
 /// A file whose blocks were changed before their checksums were made.
 fn forged(file: &[u8], change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
-    let found = Frame::open(Bytes::Memory(file)).unwrap();
+    let found = BlockFile::open(Bytes::Memory(file)).unwrap();
     let mut blocks: Vec<Vec<u8>> = (0..found.len()).map(|block| found.block(block).unwrap().into_owned()).collect();
     let mut head = found.head;
     blocks.iter_mut().for_each(&change);

@@ -12,7 +12,7 @@ use arrow::row::{RowConverter, SortField};
 
 use super::answers::{difference, rows};
 use super::statements::Statement;
-use super::{Place, Table, Target};
+use super::{Table, TableLocation, Target};
 use crate::compression::{Column, dropped_from_cache};
 use crate::{Error, Result};
 
@@ -32,7 +32,8 @@ impl Default for Settings {
 }
 
 /// Runs a statement, whose tables are already replaced by files or names, and gives its time and its answer.
-pub type Runner<'a> = &'a mut dyn FnMut(&Place, &str) -> std::result::Result<(Duration, Vec<RecordBatch>), String>;
+pub type Runner<'a> =
+    &'a mut dyn FnMut(&TableLocation, &str) -> std::result::Result<(Duration, Vec<RecordBatch>), String>;
 
 /// The time of a statement.
 #[derive(Debug, Clone, PartialEq)]
@@ -138,9 +139,9 @@ fn measure(
         for (statement, answer) in statements.iter().zip(answers) {
             let is_first = answer.is_none();
             let time = match timed(target, tables, &place, statement, settings.times, runner, answer) {
-                Err(Failed::Differs(error)) => return Err(error),
-                Err(Failed::Fails(error)) if is_first => return Err(error),
-                Err(Failed::Fails(error)) => {
+                Err(TargetFailure::Differs(error)) => return Err(error),
+                Err(TargetFailure::Fails(error)) if is_first => return Err(error),
+                Err(TargetFailure::Fails(error)) => {
                     result.reason = Some(error.to_string());
                     None
                 }
@@ -153,7 +154,7 @@ fn measure(
 }
 
 /// How a statement went wrong: it can't be run, or has another answer.
-enum Failed {
+enum TargetFailure {
     Fails(Error),
     Differs(Error),
 }
@@ -162,22 +163,24 @@ enum Failed {
 fn timed(
     target: &dyn Target,
     tables: &[Table],
-    place: &Place,
+    place: &TableLocation,
     statement: &Statement,
     times: u32,
     runner: Runner<'_>,
     answer: &mut Option<Vec<Vec<String>>>,
-) -> std::result::Result<f64, Failed> {
+) -> std::result::Result<f64, TargetFailure> {
     let text = with_places(&statement.text, tables, place);
     let error =
         |reason: String| Error::Statement { reason: format!("{}, {}: {reason}", target.name(), statement.name) };
-    let failed = |reason: String| Failed::Fails(error(reason));
-    let found = rows(&runner(place, &text).map_err(failed)?.1).map_err(Failed::Fails)?;
+    let failed = |reason: String| TargetFailure::Fails(error(reason));
+    let found = rows(&runner(place, &text).map_err(failed)?.1).map_err(TargetFailure::Fails)?;
     match answer {
         None => *answer = Some(found),
         Some(answer) => {
             if let Some(difference) = difference(answer, &found) {
-                return Err(Failed::Differs(error(format!("the answer is another one than before: {difference}"))));
+                return Err(TargetFailure::Differs(error(format!(
+                    "the answer is another one than before: {difference}"
+                ))));
             }
         }
     }
@@ -189,12 +192,12 @@ fn timed(
 }
 
 /// A statement with files or names in the place of `{table}`.
-fn with_places(text: &str, tables: &[Table], place: &Place) -> String {
+fn with_places(text: &str, tables: &[Table], place: &TableLocation) -> String {
     let mut text = text.to_owned();
     for (number, table) in tables.iter().enumerate() {
         let wanted = match place {
-            Place::Files(paths) => format!("'{}'", paths[number].display().to_string().replace('\'', "''")),
-            Place::Database(_) => format!("\"{}\"", table.name),
+            TableLocation::Files(paths) => format!("'{}'", paths[number].display().to_string().replace('\'', "''")),
+            TableLocation::Database(_) => format!("\"{}\"", table.name),
         };
         text = text.replace(&format!("{{{}}}", table.name), &wanted);
     }

@@ -13,7 +13,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::properties::WriterProperties;
 use splay_ipc::FileReader;
 
-use super::{Place, Table, Target};
+use super::{Table, TableLocation, Target};
 use crate::compression::{BufferCodec, PageCodec};
 use crate::writers::{write_csv, write_parquet};
 use crate::{Error, Result};
@@ -143,17 +143,17 @@ impl Target for FileFormat {
         .to_owned()
     }
 
-    fn write(&self, tables: &[Table], folder: &Path) -> Result<Place> {
+    fn write(&self, tables: &[Table], folder: &Path) -> Result<TableLocation> {
         let write = |table: &Table| {
             let path = folder.join(format!("{}.{}", table.name, self.extension()));
             self.write_file(table, &path)?;
             Ok(path)
         };
-        Ok(Place::Files(tables.iter().map(write).collect::<Result<_>>()?))
+        Ok(TableLocation::Files(tables.iter().map(write).collect::<Result<_>>()?))
     }
 
-    fn read(&self, tables: &[Table], place: &Place) -> Result<Vec<Table>> {
-        let Place::Files(paths) = place else { return Ok(Vec::new()) };
+    fn read(&self, tables: &[Table], place: &TableLocation) -> Result<Vec<Table>> {
+        let TableLocation::Files(paths) = place else { return Ok(Vec::new()) };
         tables.iter().zip(paths).map(|(table, path)| self.read_file(&plain(table)?, path)).collect()
     }
 }

@@ -42,7 +42,7 @@ impl Table {
 
 /// Where tables are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum TableLocation {
     /// A file for each table.
     Files(Vec<PathBuf>),
     /// A database with all of them.
@@ -58,13 +58,13 @@ pub trait Target {
     ///
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) for tables that it can't hold: it is left out of the comparison.
-    fn write(&self, tables: &[Table], folder: &Path) -> Result<Place>;
+    fn write(&self, tables: &[Table], folder: &Path) -> Result<TableLocation>;
 
     /// Reads all rows and columns.
     ///
     /// # Errors
     /// What the store says of its files.
-    fn read(&self, tables: &[Table], place: &Place) -> Result<Vec<Table>>;
+    fn read(&self, tables: &[Table], place: &TableLocation) -> Result<Vec<Table>>;
 
     /// Whether rows come back in the order in which they were given.
     fn keeps_order(&self) -> bool {

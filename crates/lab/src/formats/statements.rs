@@ -37,7 +37,7 @@ pub fn seed_statements(tables: &[(String, Columns)], symbol: &str) -> (Vec<State
     (statements, missing)
 }
 
-type Named = (String, Columns);
+type NamedColumns = (String, Columns);
 
 fn no_trade() -> String {
     "no table has a symbol and a size".to_owned()
@@ -47,7 +47,7 @@ fn column(columns: &Columns, role: Role, what: &str) -> Result<String, String> {
     columns.quoted(role).ok_or_else(|| format!("no column for the {what}"))
 }
 
-fn of_symbol((table, columns): &Named, symbol: &str) -> Result<String, String> {
+fn of_symbol((table, columns): &NamedColumns, symbol: &str) -> Result<String, String> {
     let text = |text: &str| text.replace('\'', "''");
     let by = column(columns, Role::Symbol, "symbol")?;
     // Text formats may take codes of digits for numbers.
@@ -57,13 +57,13 @@ fn of_symbol((table, columns): &Named, symbol: &str) -> Result<String, String> {
     Ok(format!("select {all} from {{{table}}} where {by} = '{}'{condition}", text(symbol)))
 }
 
-fn volume((table, columns): &Named, keys: &[Role]) -> Result<String, String> {
+fn volume((table, columns): &NamedColumns, keys: &[Role]) -> Result<String, String> {
     let size = column(columns, Role::Size, "size")?;
     let keys = keys.iter().map(|role| column(columns, *role, "exchange")).collect::<Result<Vec<_>, _>>()?.join(", ");
     Ok(format!("select {keys}, sum({size}) as volume from {{{table}}} group by {keys} order by {keys}"))
 }
 
-fn joined((trades, trade): &Named, quote: Option<&Named>) -> Result<String, String> {
+fn joined((trades, trade): &NamedColumns, quote: Option<&NamedColumns>) -> Result<String, String> {
     let (quotes, quote) = quote.ok_or("no table has a symbol, a bid and an offer")?;
     let (symbol, exchange) = (column(trade, Role::Symbol, "symbol")?, column(trade, Role::Exchange, "exchange")?);
     let (price, size) = (column(trade, Role::Price, "price")?, column(trade, Role::Size, "size")?);

@@ -22,12 +22,12 @@ const ROUND_SIZES_PERCENT: u64 = 10;
 /// A key is the price in ticks of an ask, the negative price of a bid: both sides are strictly rising keys, the best
 /// first, and a price is the absolute value of its key.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Side {
+pub(crate) struct BookSide {
     keys: [i64; LEVELS],
     sizes: [u64; LEVELS],
 }
 
-impl Side {
+impl BookSide {
     /// A full side whose keys are not below `edge`.
     fn build(edge: i64, instrument: &Instrument, random: &mut Random) -> Self {
         let mut side = Self { keys: [0; LEVELS], sizes: [0; LEVELS] };
@@ -114,15 +114,15 @@ pub(crate) fn draw_size(instrument: &Instrument, random: &mut Random) -> u64 {
 /// A book.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Book {
-    pub(crate) bids: Side,
-    pub(crate) asks: Side,
+    pub(crate) bids: BookSide,
+    pub(crate) asks: BookSide,
 }
 
 impl Book {
     /// A full book around `fair` ticks.
     pub(crate) fn new(fair: f64, instrument: &Instrument, random: &mut Random) -> Self {
         let below = whole_ticks(fair);
-        Self { bids: Side::build(-below, instrument, random), asks: Side::build(below + 1, instrument, random) }
+        Self { bids: BookSide::build(-below, instrument, random), asks: BookSide::build(below + 1, instrument, random) }
     }
 
     /// The next snapshot: bids at or below `fair` ticks, asks above, and a few changes.
@@ -140,11 +140,11 @@ impl Book {
 #[cfg(test)]
 mod tests {
     use super::super::instruments::INSTRUMENTS;
-    use super::super::price::Walk;
+    use super::super::price::PriceWalk;
     use super::super::random::Stream;
     use super::*;
 
-    fn differing(left: &Side, right: &Side) -> usize {
+    fn differing(left: &BookSide, right: &BookSide) -> usize {
         let same = |level: &usize| left.keys.contains(&right.keys[*level]);
         (0..LEVELS).filter(|level| !same(level)).count()
     }
@@ -153,7 +153,7 @@ mod tests {
     fn books_stay_ordered_uncrossed_and_change_little() {
         for instrument in &INSTRUMENTS {
             let mut random = Random::new(2, Stream::Market, 0);
-            let mut walk = Walk::new(instrument.price_month, instrument.daily_deviation, 864_000);
+            let mut walk = PriceWalk::new(instrument.price_month, instrument.daily_deviation, 864_000);
             let mut book = Book::new(instrument.price_month as f64, instrument, &mut random);
             let mut new_prices = 0;
             for time in 1..20_000 {

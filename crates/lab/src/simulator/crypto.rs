@@ -11,7 +11,7 @@ use super::instruments::{EXCHANGE_WEIGHTS, EXCHANGES, INSTRUMENTS, Instrument, W
 use super::market::Market;
 use super::random::{Random, Stream};
 use super::settings::{DAYS_MAX, create_folder};
-use super::{CryptoSettings, FileFormat, Progress, Written};
+use super::{CryptoSettings, FileFormat, Progress, WrittenFile};
 use crate::Result;
 
 /// The streams of a day have indexes from its number times this.
@@ -34,7 +34,7 @@ pub(super) const STREAMS_OF_DAY: u64 = 64;
 /// # Errors
 /// [`Error::Setting`](crate::Error::Setting) before anything is written; [`Error::Io`](crate::Error::Io) or
 /// [`Error::Parquet`](crate::Error::Parquet) if a file cannot be written, which leaves incomplete files behind.
-pub fn generate_crypto(settings: &CryptoSettings, progress: &mut dyn FnMut(u64)) -> Result<Vec<Written>> {
+pub fn generate_crypto(settings: &CryptoSettings, progress: &mut dyn FnMut(u64)) -> Result<Vec<WrittenFile>> {
     settings.validate()?;
     create_folder(&settings.out)?;
     let mut progress = Progress::new(progress);
@@ -51,7 +51,7 @@ pub fn generate_crypto(settings: &CryptoSettings, progress: &mut dyn FnMut(u64))
 ///
 /// # Errors
 /// As [`generate_crypto`].
-pub fn generate_write_day(settings: &CryptoSettings, progress: &mut dyn FnMut(u64)) -> Result<Vec<Written>> {
+pub fn generate_write_day(settings: &CryptoSettings, progress: &mut dyn FnMut(u64)) -> Result<Vec<WrittenFile>> {
     settings.validate()?;
     create_folder(&settings.out)?;
     let mut progress = Progress::new(progress);
@@ -68,7 +68,7 @@ enum Period {
     WriteDay = 2,
 }
 
-fn write_month(settings: &CryptoSettings, progress: &mut Progress<'_>) -> Result<Vec<Written>> {
+fn write_month(settings: &CryptoSettings, progress: &mut Progress<'_>) -> Result<Vec<WrittenFile>> {
     let mut markets = open_markets(settings, Period::Month, 1, |instrument| instrument.price_month);
     let trades = INSTRUMENTS.map(|instrument| rows_of_days(settings, 0, instrument.trades));
     let books = INSTRUMENTS.map(|instrument| rows_of_days(settings, 1, instrument.books));
@@ -93,7 +93,7 @@ fn write_month(settings: &CryptoSettings, progress: &mut Progress<'_>) -> Result
     Ok(written)
 }
 
-fn write_nbbo_day(settings: &CryptoSettings, progress: &mut Progress<'_>) -> Result<Vec<Written>> {
+fn write_nbbo_day(settings: &CryptoSettings, progress: &mut Progress<'_>) -> Result<Vec<WrittenFile>> {
     let mut markets = open_markets(settings, Period::NbboDay, EXCHANGES.len(), |instrument| instrument.price_nbbo);
     let of_exchanges =
         |instrument: &Instrument| apportion(scaled(instrument.nbbo_books, settings.scale), &EXCHANGE_WEIGHTS);
@@ -109,7 +109,7 @@ fn write_nbbo_day(settings: &CryptoSettings, progress: &mut Progress<'_>) -> Res
     files.finish()
 }
 
-fn write_write_day(settings: &CryptoSettings, progress: &mut Progress<'_>) -> Result<Vec<Written>> {
+fn write_write_day(settings: &CryptoSettings, progress: &mut Progress<'_>) -> Result<Vec<WrittenFile>> {
     let folder = settings.out.join("write");
     create_folder(&folder)?;
     let mut markets = open_markets(settings, Period::WriteDay, 1, |instrument| instrument.price_write);

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use chrono::NaiveDate;
 
-use super::Written;
-use super::book::{LEVELS, Side};
+use super::WrittenFile;
+use super::book::{BookSide, LEVELS};
 use super::crypto_rows::{RowWriter, SIDES, Snapshot, Trade, level_columns};
 use super::decimal::{push_short, push_utc_time, push_whole};
 use super::instruments::{EXCHANGES, INSTRUMENTS, Instrument};
@@ -70,7 +70,7 @@ fn push_start(out: &mut Vec<u8>, date: &[u8], time: u64, instrument: &Instrument
     out.push(b',');
 }
 
-fn push_side(out: &mut Vec<u8>, side: &Side, instrument: &Instrument) {
+fn push_side(out: &mut Vec<u8>, side: &BookSide, instrument: &Instrument) {
     for level in 0..LEVELS {
         push_short(out, side.price(level), instrument.price_decimals);
         out.push(b',');
@@ -117,8 +117,8 @@ impl<Row: CsvRow> RowWriter<Row> for CsvWriter {
         if self.buffer.len() < BUFFER_BYTES { Ok(()) } else { self.flush() }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Written> {
+    fn finish(mut self: Box<Self>) -> Result<WrittenFile> {
         self.flush()?;
-        Ok(Written { path: self.path, rows: self.rows })
+        Ok(WrittenFile { path: self.path, rows: self.rows })
     }
 }

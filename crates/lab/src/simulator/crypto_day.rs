@@ -16,7 +16,7 @@ use super::crypto_rows::{RowWriter, Snapshot, Trade};
 use super::instruments::INSTRUMENTS;
 use super::market::Market;
 use super::random::{Random, Stream};
-use super::{FileFormat, Progress, Written};
+use super::{FileFormat, Progress, WrittenFile};
 use crate::Result;
 
 /// How many rows a day has.
@@ -37,7 +37,7 @@ pub(super) struct Files {
 
 impl Files {
     /// Closes the files.
-    pub(super) fn finish(self) -> Result<Vec<Written>> {
+    pub(super) fn finish(self) -> Result<Vec<WrittenFile>> {
         let trades = self.trades.map(RowWriter::finish).transpose()?;
         let books = self.books.finish()?;
         Ok(trades.into_iter().chain([books]).collect())

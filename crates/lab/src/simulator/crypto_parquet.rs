@@ -17,8 +17,8 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
-use super::Written;
-use super::book::{LEVELS, Side};
+use super::WrittenFile;
+use super::book::{BookSide, LEVELS};
 use super::crypto_rows::{RowWriter, SIDES, Snapshot, Trade, level_columns, midnight_ns};
 use super::decimal::to_double;
 use super::instruments::{EXCHANGES, INSTRUMENTS};
@@ -143,7 +143,7 @@ impl Default for BookColumns {
 }
 
 impl BookColumns {
-    fn push_side(&mut self, first: usize, side: &Side, price_decimals: usize, size_decimals: usize) {
+    fn push_side(&mut self, first: usize, side: &BookSide, price_decimals: usize, size_decimals: usize) {
         for level in 0..LEVELS {
             self.levels[first + level].push(to_double(side.price(level), price_decimals));
             self.levels[first + LEVELS + level].push(to_double(side.size(level), size_decimals));
@@ -222,9 +222,9 @@ impl<Row, C: Columns<Row>> RowWriter<Row> for ParquetTable<C> {
         if self.batch_rows < BATCH_ROWS { Ok(()) } else { self.flush() }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Written> {
+    fn finish(mut self: Box<Self>) -> Result<WrittenFile> {
         self.flush()?;
         self.writer.close().map_err(Error::parquet(&self.path))?;
-        Ok(Written { path: self.path, rows: self.rows })
+        Ok(WrittenFile { path: self.path, rows: self.rows })
     }
 }

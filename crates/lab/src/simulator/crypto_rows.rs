@@ -2,7 +2,7 @@
 
 use chrono::NaiveDate;
 
-use super::Written;
+use super::WrittenFile;
 use super::book::Book;
 use crate::Result;
 
@@ -54,7 +54,7 @@ pub(crate) trait RowWriter<Row> {
     /// Appends a row.
     fn write(&mut self, row: &Row) -> Result<()>;
     /// Writes what is left and closes the file.
-    fn finish(self: Box<Self>) -> Result<Written>;
+    fn finish(self: Box<Self>) -> Result<WrittenFile>;
 }
 
 /// Nanoseconds between the Unix epoch and the midnight that begins a UTC day.

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::Written;
+use super::WrittenFile;
 use super::decimal::push_whole;
 use crate::{Error, Result};
 
@@ -61,7 +61,7 @@ impl GzipTable {
     }
 
     /// Writes the trailer `END|<date>|<rows>`, padded with blanks to the header's columns, and closes the file.
-    pub(crate) fn finish(mut self, date: &str) -> Result<Written> {
+    pub(crate) fn finish(mut self, date: &str) -> Result<WrittenFile> {
         self.block.extend_from_slice(b"END|");
         self.block.extend_from_slice(date.as_bytes());
         self.block.push(b'|');
@@ -70,7 +70,7 @@ impl GzipTable {
         self.block.push(b'\n');
         self.hand_over()?;
         self.join()?;
-        Ok(Written { path: self.path, rows: self.rows })
+        Ok(WrittenFile { path: self.path, rows: self.rows })
     }
 
     fn hand_over(&mut self) -> Result<()> {

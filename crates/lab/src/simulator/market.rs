@@ -3,7 +3,7 @@
 use super::book::{Book, draw_size};
 use super::crypto_rows::{Snapshot, Trade};
 use super::instruments::Instrument;
-use super::price::Walk;
+use super::price::PriceWalk;
 use super::random::Random;
 
 /// A day, in microseconds.
@@ -26,7 +26,7 @@ pub(crate) struct Market {
     /// The position of the instrument in `INSTRUMENTS`.
     symbol: usize,
     random: Random,
-    walk: Walk,
+    walk: PriceWalk,
     venues: Vec<Venue>,
     buying: bool,
     id: u64,
@@ -48,7 +48,7 @@ impl Market {
         price: u64,
         mut random: Random,
     ) -> Self {
-        let walk = Walk::new(price, instrument.daily_deviation, DAY_US);
+        let walk = PriceWalk::new(price, instrument.daily_deviation, DAY_US);
         let mut open = || Venue { book: Book::new(price as f64, instrument, &mut random), difference: 0.0 };
         let venues = (0..venues).map(|_| open()).collect();
         let id = 100_000_000 + random.below(100_000_000);

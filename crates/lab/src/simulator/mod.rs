@@ -49,7 +49,7 @@ const PROGRESS_ROWS: u64 = 1 << 16;
 
 /// A file the simulator wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenFile {
     /// Where it is.
     pub path: PathBuf,
     /// Its rows; the header and the trailer are not counted.

@@ -4,7 +4,7 @@ use super::random::Random;
 
 /// A walk of the fair price.
 #[derive(Debug, Clone)]
-pub(crate) struct Walk {
+pub(crate) struct PriceWalk {
     level: f64,
     step: f64,
     low: f64,
@@ -12,7 +12,7 @@ pub(crate) struct Walk {
     time: u64,
 }
 
-impl Walk {
+impl PriceWalk {
     /// Starts at `level` ticks; `deviation` is the standard deviation after `span` of time, as a fraction of the start.
     /// The walk is reflected at half and at twice its start.
     pub(crate) fn new(level: u64, deviation: f64, span: u64) -> Self {
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn the_walk_moves_and_stays_inside() {
         let mut random = Random::new(5, Stream::Market, 0);
-        let mut walk = Walk::new(10_000, 0.5, 100);
+        let mut walk = PriceWalk::new(10_000, 0.5, 100);
         let levels: Vec<f64> = (1..10_000).map(|time| walk.advance(time, &mut random)).collect();
         assert!(levels.iter().all(|level| (5_000.0..=20_000.0).contains(level)));
         assert!(levels.iter().any(|level| *level < 8_000.0) && levels.iter().any(|level| *level > 12_000.0));

@@ -8,14 +8,14 @@ use std::path::Path;
 
 use super::activity::{Arrivals, EQUITY_CLOCK, apportion, equity_minutes};
 use super::gzip_table::GzipTable;
-use super::price::Walk;
+use super::price::PriceWalk;
 use super::prints::{Kind, PrintTimes, Prints};
 use super::random::{Random, Stream};
 use super::settings::create_folder;
 use super::taq_rows::{NBBO_HEADER, QUOTE_HEADER, Stamp, TRADE_HEADER, push_nbbo, push_quote, push_trade};
 use super::tickers::{Ticker, tickers};
 use super::venue_quotes::{DAILY_DEVIATION, Nbbo, VenueQuotes};
-use super::{Progress, TaqSettings, Written};
+use super::{Progress, TaqSettings, WrittenFile};
 use crate::Result;
 
 /// The time in which the price moves by its daily deviation: 04:00 to 20:00, in nanoseconds.
@@ -42,7 +42,7 @@ const TRANSIT_NS_MAX: u64 = 400_000;
 /// # Errors
 /// [`Error::Setting`](crate::Error::Setting) before anything is written; [`Error::Io`](crate::Error::Io) if a file cannot
 /// be written, which leaves incomplete files behind.
-pub fn generate_taq(settings: &TaqSettings, progress: &mut dyn FnMut(u64)) -> Result<Vec<Written>> {
+pub fn generate_taq(settings: &TaqSettings, progress: &mut dyn FnMut(u64)) -> Result<Vec<WrittenFile>> {
     settings.validate()?;
     create_folder(&settings.out)?;
     let mut day = Day::create(settings, Progress::new(progress))?;
@@ -65,7 +65,7 @@ struct Day<'a> {
     nbbo: GzipTable,
     /// The quotes of the current first letter.
     quotes: Option<(char, GzipTable)>,
-    written: Vec<Written>,
+    written: Vec<WrittenFile>,
     progress: Progress<'a>,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Day<'a> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Vec<Written>> {
+    fn finish(mut self) -> Result<Vec<WrittenFile>> {
         self.close_letter()?;
         self.written.push(self.trades.finish(&self.date)?);
         self.written.push(self.nbbo.finish(&self.date)?);
@@ -110,7 +110,7 @@ impl<'a> Day<'a> {
 struct SymbolDay {
     ticker: Ticker,
     random: Random,
-    walk: Walk,
+    walk: PriceWalk,
     quotes: VenueQuotes,
     prints: Prints,
     nbbo: Option<Nbbo>,
@@ -128,7 +128,7 @@ impl SymbolDay {
         let quote_times = Arrivals::new(quotes, &minutes, EQUITY_CLOCK, of_symbol(Stream::QuoteTimes)).peekable();
         let usual = |rest| Arrivals::new(rest, &minutes, EQUITY_CLOCK, of_symbol(Stream::TradeTimes));
         let print_times = PrintTimes::new(trades, &mut random, usual);
-        let mut walk = Walk::new(ticker.close_cents, DAILY_DEVIATION, DAY_NS);
+        let mut walk = PriceWalk::new(ticker.close_cents, DAILY_DEVIATION, DAY_NS);
         walk.start_at(EQUITY_CLOCK.start);
         Self {
             walk,

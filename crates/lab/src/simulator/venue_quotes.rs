@@ -134,14 +134,14 @@ impl VenueQuotes {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::price::Walk;
+    use super::super::price::PriceWalk;
     use super::super::random::Stream;
     use super::*;
 
     #[test]
     fn no_quote_and_no_nbbo_is_crossed_or_locked() {
         let mut random = Random::new(11, Stream::Market, 0);
-        let mut walk = Walk::new(5_000, 0.9, 20_000);
+        let mut walk = PriceWalk::new(5_000, 0.9, 20_000);
         let mut quotes = VenueQuotes::new(b'Q', 5, 1 << 20, 5_000);
         assert_eq!(quotes.nbbo(), None);
         let mut distance_max = 0.0_f64;

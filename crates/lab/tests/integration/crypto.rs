@@ -8,7 +8,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type, TimestampNanosecondType};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use splay_lab::{CryptoSettings, FileFormat, Written, generate_crypto};
+use splay_lab::{CryptoSettings, FileFormat, WrittenFile, generate_crypto};
 use tempfile::tempdir;
 
 use super::support::{all_files, column, digest, table, text};
@@ -17,7 +17,7 @@ fn settings(out: &Path) -> CryptoSettings {
     CryptoSettings { out: out.to_path_buf(), scale: 0.000_1, seed: 42, ..CryptoSettings::default() }
 }
 
-fn rows_of(written: &[Written], part: &str) -> u64 {
+fn rows_of(written: &[WrittenFile], part: &str) -> u64 {
     written.iter().filter(|file| file.path.to_str().unwrap().contains(part)).map(|file| file.rows).sum()
 }
 

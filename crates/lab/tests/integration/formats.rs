@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBa
 use arrow::datatypes::{Field, Int32Type, Schema};
 use splay_lab::Error;
 use splay_lab::formats::{
-    Columns, FormatResult, Place, Settings, Statement, Table, Target, compare, files, seed_statements, to_batch,
+    Columns, FormatResult, Settings, Statement, Table, TableLocation, Target, compare, files, seed_statements, to_batch,
 };
 
 fn trades() -> Table {
@@ -33,12 +33,12 @@ fn targets() -> Vec<Box<dyn Target>> {
 fn compared(
     targets: &[Box<dyn Target>],
     statements: &[Statement],
-    answer: impl Fn(&Place) -> Vec<RecordBatch>,
+    answer: impl Fn(&TableLocation) -> Vec<RecordBatch>,
 ) -> (Result<Vec<FormatResult>, Error>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings { folder: folder.path().to_path_buf(), times: 1 };
     let mut texts = Vec::new();
-    let mut runner = |place: &Place, text: &str| {
+    let mut runner = |place: &TableLocation, text: &str| {
         texts.push(text.to_owned());
         Ok((Duration::from_millis(3), answer(place)))
     };
@@ -67,8 +67,8 @@ fn every_format_gives_the_rows_back() {
 #[test]
 fn formats_that_answer_otherwise_are_found() {
     let statement = Statement { name: "all".to_owned(), text: "select * from {trade}".to_owned() };
-    let answer = |place: &Place| match place {
-        Place::Files(paths) if paths[0].extension().is_some_and(|extension| extension == "parquet") => {
+    let answer = |place: &TableLocation| match place {
+        TableLocation::Files(paths) if paths[0].extension().is_some_and(|extension| extension == "parquet") => {
             trades().batches[..1].to_vec()
         }
         _ => trades().batches,
@@ -82,8 +82,8 @@ fn a_statement_that_one_format_cant_run_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings { folder: folder.path().to_path_buf(), times: 1 };
     let statements = [Statement { name: "all".to_owned(), text: "select * from {trade}".to_owned() }];
-    let mut runner = |place: &Place, _: &str| match place {
-        Place::Files(paths) if paths[0].extension().is_some_and(|extension| extension == "csv") => {
+    let mut runner = |place: &TableLocation, _: &str| match place {
+        TableLocation::Files(paths) if paths[0].extension().is_some_and(|extension| extension == "csv") => {
             Err("a type".to_owned())
         }
         _ => Ok((Duration::from_millis(3), trades().batches)),
@@ -94,7 +94,7 @@ fn a_statement_that_one_format_cant_run_is_told() {
     assert!(csv.reason.as_ref().unwrap().contains("csv, all: a type"), "{:?}", csv.reason);
     assert!(found.iter().filter(|result| result.format != "csv").all(|result| result.statements[0].time.is_some()));
 
-    let mut failing = |_: &Place, _: &str| Err("no such column".to_owned());
+    let mut failing = |_: &TableLocation, _: &str| Err("no such column".to_owned());
     let failed = compare(&targets(), &[trades()], &statements, &settings, &mut failing, &mut |_, _| {});
     assert!(matches!(&failed, Err(Error::Statement { reason }) if reason.contains("no such column")), "{failed:?}");
 }
@@ -106,11 +106,11 @@ fn a_target_that_cant_hold_the_tables_is_told() {
         fn name(&self) -> String {
             "never".to_owned()
         }
-        fn write(&self, _: &[Table], _: &std::path::Path) -> splay_lab::Result<Place> {
+        fn write(&self, _: &[Table], _: &std::path::Path) -> splay_lab::Result<TableLocation> {
             let (scheme, column, data_type) = ("never".to_owned(), String::new(), String::new());
             Err(Error::Unsupported { scheme, column, data_type, reason: "no time".to_owned() })
         }
-        fn read(&self, _: &[Table], _: &Place) -> splay_lab::Result<Vec<Table>> {
+        fn read(&self, _: &[Table], _: &TableLocation) -> splay_lab::Result<Vec<Table>> {
             Ok(Vec::new())
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
-use splay_lab::{TaqSettings, Written, generate_taq};
+use splay_lab::{TaqSettings, WrittenFile, generate_taq};
 use tempfile::tempdir;
 
 use super::support::{all_files, column, digest, table, text};
@@ -19,7 +19,7 @@ fn settings(out: &Path) -> TaqSettings {
     }
 }
 
-fn name(file: &Written) -> String {
+fn name(file: &WrittenFile) -> String {
     file.path.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
@@ -42,7 +42,7 @@ impl Event {
 }
 
 /// The rows of a file; checks header, trailer, widths and the order by symbol, time, sequence.
-fn events(file: &Written) -> Vec<Event> {
+fn events(file: &WrittenFile) -> Vec<Event> {
     let (header, mut rows) = table(&text(&file.path), '|');
     let trailer = rows.pop().unwrap();
     assert_eq!(trailer[..3], ["END".to_owned(), "20191007".to_owned(), file.rows.to_string()]);
@@ -70,7 +70,7 @@ fn events(file: &Written) -> Vec<Event> {
 }
 
 /// The three tables of a day.
-fn day(written: &[Written]) -> (Vec<Event>, Vec<Event>, Vec<Event>) {
+fn day(written: &[WrittenFile]) -> (Vec<Event>, Vec<Event>, Vec<Event>) {
     let of = |start: &str| written.iter().filter(|file| name(file).starts_with(start)).flat_map(events).collect();
     (of("SPLITS_US_ALL_BBO_"), of("EQY_US_ALL_TRADE_"), of("EQY_US_ALL_NBBO_"))
 }

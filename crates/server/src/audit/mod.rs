@@ -5,31 +5,31 @@
 //! - A read has one record after it, which nobody waits for.
 //! - Streams of rows have a record before the first rows of a connection for a table, and one with row counts from
 //!   time to time and when the connection ends.
-//! - All protocols record through [`Who::begin`] and [`Who::rows`]; sign-ins through
+//! - All protocols record through [`Actor::begin`] and [`Actor::rows`]; sign-ins through
 //!   [`Callers`](crate::callers::Callers).
 //! - Statement texts are recorded without secrets, and values of placeholders not at all.
 
-mod begun;
+mod actor;
+mod operation;
 mod peer;
 mod refusals;
 mod rows;
+mod statement_kind;
 #[cfg(test)]
 mod tests;
-mod who;
-mod words;
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use splay_store::Database;
-use splay_store::audit::{AuditEvent, AuditLog, AuditSettings, AuditStatus, Done, FOLDER, Lost};
+use splay_store::audit::{AuditEvent, AuditLog, AuditSettings, AuditStatus, FOLDER, RecordCallback, RecordFailure};
 use splay_store::storage::{LocalStorage, Storage};
 
-pub(crate) use self::begun::Begun;
+pub(crate) use self::actor::{Action, Actor};
+pub(crate) use self::operation::AuditedOperation;
 pub(crate) use self::peer::Peer;
 use self::refusals::Refusals;
 pub(crate) use self::rows::Counts;
-pub(crate) use self::who::{Action, Who};
 use crate::error::{Error, Result};
 use crate::problem::{Code, Problem};
 use crate::settings::{Audit, AuditLevel, WhenFull};
@@ -96,7 +96,7 @@ impl Auditor {
     }
 
     /// Records an event. Doesn't wait.
-    fn note(&self, event: AuditEvent, done: Option<Done>) {
+    fn note(&self, event: AuditEvent, done: Option<RecordCallback>) {
         if let Some(state) = &self.0 {
             state.log.record(event, done);
         }
@@ -151,15 +151,15 @@ fn wrong(error: splay_store::Error) -> Error {
 }
 
 /// What is told of something that isn't done because its record can't be written.
-fn unrecorded(lost: &Lost) -> Problem {
+fn unrecorded(lost: &RecordFailure) -> Problem {
     match lost {
-        Lost::Failed { reason } => {
+        RecordFailure::Failed { reason } => {
             let text = format!(
                 "the audit log can't be written, and nothing is done without a record (audit.when_full): {reason}"
             );
             Problem::new(Code::Full, text)
         }
-        Lost::Busy => Problem::new(Code::Busy, "too many records of the audit log wait to be written"),
-        Lost::Closed => Problem::new(Code::Closed, "the server is stopping"),
+        RecordFailure::Busy => Problem::new(Code::Busy, "too many records of the audit log wait to be written"),
+        RecordFailure::Closed => Problem::new(Code::Closed, "the server is stopping"),
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use splay_store::audit::AuditEvent;
 
-use super::{Action, Auditor, Begun, Who, now};
-use crate::ingest::{Ack, Append, Done, IngestError};
+use super::{Action, Actor, AuditedOperation, Auditor, now};
+use crate::ingest::{Ack, Append, IngestCallback, IngestError};
 use crate::settings::AuditLevel;
 
 /// How often the numbers of a connection have a record while its rows come.
@@ -68,7 +68,7 @@ pub(crate) struct Counts(Vec<(Arc<Tally>, u64)>);
 
 impl Counts {
     /// Counts what becomes of the rows before it passes that on.
-    pub(crate) fn counting(&self, done: Done) -> Done {
+    pub(crate) fn counting(&self, done: IngestCallback) -> IngestCallback {
         if self.0.is_empty() {
             return done;
         }
@@ -99,7 +99,7 @@ impl Counts {
     }
 }
 
-impl Who {
+impl Actor {
     /// What rows are counted by. Returns once there is a durable record of the first ones. Blocks.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ impl Who {
     }
 }
 
-impl Begun {
+impl AuditedOperation {
     /// What later records of it have, in the place of a last one.
     fn into_event(mut self) -> AuditEvent {
         self.take_event().unwrap_or_default()

@@ -16,8 +16,8 @@ fn peer(auditor: &Auditor) -> Arc<Peer> {
     Peer::new(auditor.clone(), "http", "127.0.0.1:5000".parse().unwrap())
 }
 
-fn ann(peer: &Arc<Peer>) -> Who {
-    Who::new(Arc::from("ann"), "user", Arc::clone(peer))
+fn ann(peer: &Arc<Peer>) -> Actor {
+    Actor::new(Arc::from("ann"), "user", Arc::clone(peer))
 }
 
 /// The records of a log that is closed then, but for those about itself.

@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use splay_store::{Allowed, Database, Permission, Privilege, Quota, Rights};
+use splay_store::{Database, Permission, Privilege, Quota, Rights, RoleLimit};
 
 use super::Callers;
-use crate::asks::Ask;
-use crate::audit::{Peer, Who};
-use crate::oidc::Vouched;
+use crate::audit::{Actor, Peer};
+use crate::oidc::VerifiedIdentity;
 use crate::problem::{Code, Outcome, Problem};
 use crate::quotas::Allowance;
 use crate::settings::Role;
+use crate::subscription_requests::SubscriptionRequest;
 
 /// Who a request is by, and the connection on which he was let in.
 #[derive(Debug, Clone)]
@@ -39,24 +39,24 @@ pub(super) enum Identity {
 pub(super) struct User {
     pub(super) name: Arc<str>,
     pub(super) known: UserRights,
-    pub(super) proof: Proof,
+    pub(super) proof: Credential,
     pub(super) allowance: Allowance,
 }
 
 /// What somebody has shown that he is who he says.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Proof {
+pub(super) enum Credential {
     /// A token of the database, by its digest.
     Token(Arc<str>),
     /// A password, by what differs once it does.
     Password(Arc<str>),
     /// A token of the provider of the settings, or a session that began with one.
-    Provider(Vouched),
+    Provider(VerifiedIdentity),
     /// Nothing, and the settings say who he is.
     Nothing,
 }
 
-impl std::fmt::Debug for Proof {
+impl std::fmt::Debug for Credential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Proof")
     }
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Proof {
 pub(super) struct UserRights {
     pub(super) rights: Arc<Rights>,
     pub(super) digest: [u8; 32],
-    pub(super) quotas: Arc<BTreeMap<Quota, Allowed>>,
+    pub(super) quotas: Arc<BTreeMap<Quota, RoleLimit>>,
 }
 
 impl Caller {
@@ -100,20 +100,20 @@ impl Caller {
     }
 
     /// Who he is for the audit log.
-    pub(crate) fn who(&self) -> Who {
+    pub(crate) fn who(&self) -> Actor {
         let (user, role) = match &self.identity {
             Identity::Anybody => (Arc::default(), "open"),
             Identity::Token { name, .. } => (Arc::clone(name), "token"),
             Identity::User(user) => {
                 let role = match &user.proof {
-                    Proof::Nothing => "anonymous",
+                    Credential::Nothing => "anonymous",
                     _ if user.known.rights.is_superuser() => "superuser",
                     _ => "user",
                 };
                 (Arc::clone(&user.name), role)
             }
         };
-        let who = Who::new(user, role, Arc::clone(&self.peer));
+        let who = Actor::new(user, role, Arc::clone(&self.peer));
         match self.wire {
             Some(wire) => who.over(wire),
             None => who,
@@ -210,7 +210,7 @@ impl Caller {
     }
 
     /// Refuses updates of tables whose columns he may not read, or whose rows he doesn't see all.
-    fn check_updates(&self, database: &Database, ask: &Ask) -> Outcome<()> {
+    fn check_updates(&self, database: &Database, ask: &SubscriptionRequest) -> Outcome<()> {
         let Some(rights) = self.rights() else { return Ok(()) };
         for table in ask.tables() {
             if !rights.sees(table) || database.refuse_of_view(table).is_err() {
@@ -242,16 +242,16 @@ impl Caller {
 pub(crate) struct TableReader {
     callers: Callers,
     caller: Caller,
-    ask: Ask,
+    ask: SubscriptionRequest,
 }
 
 impl TableReader {
-    pub(crate) fn new(callers: &Callers, caller: Caller, ask: &Ask) -> TableReader {
+    pub(crate) fn new(callers: &Callers, caller: Caller, ask: &SubscriptionRequest) -> TableReader {
         TableReader { callers: callers.clone(), caller, ask: ask.clone() }
     }
 
     /// Who he is for the audit log.
-    pub(crate) fn who(&self) -> Who {
+    pub(crate) fn who(&self) -> Actor {
         self.caller.who()
     }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use splay_sql::{AnswerMemory, StatementStats, widest_row_bytes};
 
 use super::texts;
-use crate::counted;
+use crate::counted_bytes;
 use crate::http::kind;
 use crate::ingest::Update;
 use crate::problem::{Code, Outcome, Problem};
@@ -85,14 +85,14 @@ impl Encode for Messages {
         let batch = plain.as_ref().unwrap_or(batch);
         let part = match &self.memory {
             // Twice while they are put together.
-            Some(memory) => Some(counted::part(memory, widest_row_bytes(batch) * batch.num_rows() as u64 * 2)?),
+            Some(memory) => Some(counted_bytes::part(memory, widest_row_bytes(batch) * batch.num_rows() as u64 * 2)?),
             None => None,
         };
         let (mut messages, rows) = self.batch(batch)?;
         messages.push(rows);
         if let (Some(part), Some(rows)) = (part, messages.last_mut()) {
             part.resize(rows.data_body.len())?;
-            rows.data_body = counted::counted(std::mem::take(&mut rows.data_body), part);
+            rows.data_body = counted_bytes::counted(std::mem::take(&mut rows.data_body), part);
         }
         Ok(messages)
     }

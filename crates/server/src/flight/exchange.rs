@@ -10,17 +10,17 @@ use futures::{Stream, StreamExt};
 use tonic::{Status, Streaming};
 
 use super::encode::Messages;
-use crate::asks::{Ask, Format, More};
 use crate::callers::Caller;
-use crate::http::Shared;
+use crate::http::HttpState;
 use crate::problem::{Code, Outcome, Problem};
+use crate::subscription_requests::{CreditMessage, Format, SubscriptionRequest};
 
 /// A stream of updates.
 pub(super) type UpdateStream = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
 
 /// Starts what the client's first message asks for.
 pub(super) async fn exchange(
-    shared: &Shared,
+    shared: &HttpState,
     caller: Caller,
     mut requests: Streaming<FlightData>,
 ) -> Outcome<UpdateStream> {
@@ -30,7 +30,7 @@ pub(super) async fn exchange(
     let broken = |status: Status| Problem::new(Code::Request, status.message());
     let first = first.map_err(broken)?.ok_or_else(|| Problem::new(Code::Request, "no subscription came"))?;
     let command = first.flight_descriptor.map(|descriptor| descriptor.cmd).unwrap_or_default();
-    let ask = Ask::parse(&command)?;
+    let ask = SubscriptionRequest::parse(&command)?;
     if ask.format != Format::Arrow {
         return Err(Problem::new(Code::Request, "Flight sends Arrow"));
     }
@@ -71,5 +71,5 @@ fn more_credit(message: &FlightData) -> Outcome<u64> {
     if message.app_metadata.is_empty() {
         return Ok(0);
     }
-    Ok(More::parse(&message.app_metadata)?.credit)
+    Ok(CreditMessage::parse(&message.app_metadata)?.credit)
 }

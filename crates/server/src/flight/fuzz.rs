@@ -37,9 +37,9 @@ const HANDLE: &[u8] = b"prepared";
 fn front() -> Router {
     let shared = fuzz::shared();
     let prepared = Arc::new(PreparedStatements::new(8));
-    let statement = Prepared { text: "select $a".to_owned(), parameters: vec!["a".to_owned()], bound: None };
+    let statement = FlightStatement { text: "select $a".to_owned(), parameters: vec!["a".to_owned()], bound: None };
     assert!(prepared.put(Bytes::from_static(HANDLE), statement).is_ok());
-    router_of(Front { shared, prepared, running: super::Running::default() })
+    router_of(FlightFront { shared, prepared, running: super::RunningStatements::default() })
 }
 
 /// A request as HTTP/2 brings it.

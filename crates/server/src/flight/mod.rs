@@ -46,13 +46,13 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::encode::Messages;
-use self::prepared::{Prepared, PreparedStatements};
+use self::prepared::{FlightStatement, PreparedStatements};
 use self::service::Flights;
 use crate::auth::{Credentials, credentials};
 use crate::callers::Caller;
-use crate::http::{Shared, on_thread};
+use crate::cancellation::{self, RunningStatements};
+use crate::http::{HttpState, on_thread};
 use crate::problem::{Code, Outcome, Problem};
-use crate::running::{self, Running};
 use crate::settings::Role;
 use crate::statements::{Statements, or_broke_off};
 
@@ -67,25 +67,25 @@ type Handshakes = Pin<Box<dyn Stream<Item = Result<HandshakeResponse, Status>> +
 
 /// Flight on top of what HTTP shares.
 #[derive(Debug, Clone)]
-struct Front {
-    shared: Arc<Shared>,
+struct FlightFront {
+    shared: Arc<HttpState>,
     prepared: Arc<PreparedStatements>,
-    running: Running,
+    running: RunningStatements,
 }
 
 /// All methods of Flight.
-pub(crate) fn router(shared: Arc<Shared>) -> Router {
+pub(crate) fn router(shared: Arc<HttpState>) -> Router {
     let prepared = Arc::new(PreparedStatements::new(shared.limits.prepared_max));
-    router_of(Front { shared, prepared, running: Running::default() })
+    router_of(FlightFront { shared, prepared, running: RunningStatements::default() })
 }
 
-fn router_of(front: Front) -> Router {
+fn router_of(front: FlightFront) -> Router {
     let bytes_max = front.shared.limits.message_bytes_max;
     let service = FlightServiceServer::new(Flights(front)).max_decoding_message_size(bytes_max);
     Routes::new(service).into_axum_router()
 }
 
-impl Front {
+impl FlightFront {
     /// Who calls, if he may; counts those who may not.
     async fn caller(&self, headers: &MetadataMap, role: Role) -> Outcome<Caller> {
         let value = headers.get("authorization").map(|value| value.to_str().unwrap_or_default());
@@ -117,7 +117,7 @@ impl Front {
         };
         let answered = tokio::select! {
             answered = begin => answered,
-            () = cancelled.wait() => Err(running::problem()),
+            () = cancelled.wait() => Err(cancellation::problem()),
         };
         let outcome = answered.as_ref().map_or_else(|problem| problem.code.as_str(), |_| "ok");
         self.shared.metrics.request("flight", outcome);
@@ -130,7 +130,7 @@ impl Front {
                     Ok(piece) => Some((Ok(piece), Some((pieces, cancelled)))),
                     Err(problem) => Some((Err(problem.into()), None)),
                 },
-                () = cancelled.wait() => Some((Err(running::problem().into()), None)),
+                () = cancelled.wait() => Some((Err(cancellation::problem().into()), None)),
             }
         });
         Ok(Response::new(Box::pin(first.chain(rest))))
@@ -145,7 +145,7 @@ impl Front {
         for ticket in info.endpoint.iter().filter_map(|endpoint| endpoint.ticket.as_ref()) {
             let command = Any::decode(&*ticket.ticket).ok().and_then(|any| Command::try_from(any).ok());
             let name = match command {
-                Some(Command::TicketStatementQuery(query)) => running::statement(&query.statement_handle)?.0,
+                Some(Command::TicketStatementQuery(query)) => cancellation::statement(&query.statement_handle)?.0,
                 Some(Command::CommandPreparedStatementQuery(query)) => query.prepared_statement_handle,
                 _ => return Err(Problem::new(Code::Request, "this flight is no statement's")),
             };
@@ -246,7 +246,7 @@ fn read_only() -> Status {
 }
 
 /// Values for a statement's placeholders: by position if they are numbered, otherwise by name.
-fn parameters(prepared: &Prepared) -> Outcome<Parameters> {
+fn parameters(prepared: &FlightStatement) -> Outcome<Parameters> {
     let Some(bound) = &prepared.bound else { return Ok(Parameters::None) };
     let value = |column: usize| {
         ScalarValue::try_from_array(bound.column(column), 0)
@@ -266,8 +266,8 @@ fn parameters(prepared: &Prepared) -> Outcome<Parameters> {
 }
 
 #[tonic::async_trait]
-impl FlightSqlService for Front {
-    type FlightService = Front;
+impl FlightSqlService for FlightFront {
+    type FlightService = FlightFront;
 
     /// Takes a user and a password, as drivers send them, and gives a bearer token back: the password itself if that is a token.
     async fn do_handshake(
@@ -298,7 +298,7 @@ impl FlightSqlService for Front {
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
         self.caller(request.metadata(), Role::Read).await?;
-        let ticket = TicketStatementQuery { statement_handle: running::handle(&query.query)? };
+        let ticket = TicketStatementQuery { statement_handle: cancellation::handle(&query.query)? };
         // Without the schema: it comes with the rows, and planning twice would be the price of having it here.
         flight(ticket.as_any().encode_to_vec().into(), None, request.into_inner())
     }
@@ -428,7 +428,7 @@ impl FlightSqlService for Front {
         let schema = columns_of(&statements, table).await?;
         let schema = if as_texts { SchemaRef::new(texts::schema(&schema)) } else { schema };
         let query = format!("select * from \"{}\"", table.replace('"', "\"\""));
-        let ticket = TicketStatementQuery { statement_handle: running::handle(&query)? };
+        let ticket = TicketStatementQuery { statement_handle: cancellation::handle(&query)? };
         flight(ticket.as_any().encode_to_vec().into(), Some(&schema), descriptor)
     }
 
@@ -438,7 +438,7 @@ impl FlightSqlService for Front {
         request: Request<Ticket>,
     ) -> Result<Response<Rows>, Status> {
         let statements = self.statements(request.metadata()).await?;
-        let (name, text) = running::statement(&ticket.statement_handle)?;
+        let (name, text) = cancellation::statement(&ticket.statement_handle)?;
         self.run(&statements, name, text, Parameters::None, texts::are_wanted(request.metadata())).await
     }
 
@@ -593,7 +593,7 @@ impl FlightSqlService for Front {
             described.schema
         };
         let names = values.fields().iter().map(|field| field.name().clone()).collect();
-        let handle = self.prepared.add(Prepared { text, parameters: names, bound: None })?;
+        let handle = self.prepared.add(FlightStatement { text, parameters: names, bound: None })?;
         Ok(ActionCreatePreparedStatementResult {
             prepared_statement_handle: handle,
             dataset_schema: as_ipc(&dataset)?,
@@ -623,7 +623,7 @@ impl FlightSqlService for Front {
         let values = tokio::time::timeout(self.shared.limits.body(), put::values(decoder)).await;
         let too_slow = |_| Problem::new(Code::TooSlow, "the values didn't come in time");
         let bound = values.map_err(too_slow)??;
-        self.prepared.put(handle.clone(), Prepared { bound, ..Prepared::clone(&prepared) })?;
+        self.prepared.put(handle.clone(), FlightStatement { bound, ..FlightStatement::clone(&prepared) })?;
         Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(handle) })
     }
 

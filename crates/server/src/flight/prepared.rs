@@ -17,7 +17,7 @@ const BYTES_MAX: usize = 64 << 20;
 
 /// One statement.
 #[derive(Debug, Clone)]
-pub(super) struct Prepared {
+pub(super) struct FlightStatement {
     pub(super) text: String,
     /// Names of its placeholders in order, without `$`.
     pub(super) parameters: Vec<String>,
@@ -25,7 +25,7 @@ pub(super) struct Prepared {
     pub(super) bound: Option<RecordBatch>,
 }
 
-impl Prepared {
+impl FlightStatement {
     fn bytes(&self) -> usize {
         let names: usize = self.parameters.iter().map(|name| name.len() + 24).sum();
         256 + self.text.len() + names + self.bound.as_ref().map_or(0, RecordBatch::get_array_memory_size)
@@ -35,23 +35,23 @@ impl Prepared {
 /// Statements by handle.
 #[derive(Debug)]
 pub(super) struct PreparedStatements {
-    kept: Mutex<Kept>,
+    kept: Mutex<StatementCache>,
 }
 
 #[derive(Debug)]
-struct Kept {
-    statements: LruCache<Bytes, Arc<Prepared>>,
+struct StatementCache {
+    statements: LruCache<Bytes, Arc<FlightStatement>>,
     bytes: usize,
 }
 
 impl PreparedStatements {
     pub(super) fn new(most: usize) -> PreparedStatements {
         let most = NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
-        PreparedStatements { kept: Mutex::new(Kept { statements: LruCache::new(most), bytes: 0 }) }
+        PreparedStatements { kept: Mutex::new(StatementCache { statements: LruCache::new(most), bytes: 0 }) }
     }
 
     /// Keeps a statement under a new handle.
-    pub(super) fn add(&self, prepared: Prepared) -> Outcome<Bytes> {
+    pub(super) fn add(&self, prepared: FlightStatement) -> Outcome<Bytes> {
         let mut handle = [0u8; 16];
         let no_random = |_| Problem::new(Code::Internal, "the system gives no random bytes");
         getrandom::fill(&mut handle).map_err(no_random)?;
@@ -61,7 +61,7 @@ impl PreparedStatements {
     }
 
     /// Keeps a statement under its handle.
-    pub(super) fn put(&self, handle: Bytes, prepared: Prepared) -> Outcome<()> {
+    pub(super) fn put(&self, handle: Bytes, prepared: FlightStatement) -> Outcome<()> {
         let bytes = prepared.bytes();
         if bytes > BYTES_MAX / 4 {
             return Err(Problem::new(Code::TooLarge, "the statement or its values are too large to be kept"));
@@ -79,7 +79,7 @@ impl PreparedStatements {
         Ok(())
     }
 
-    pub(super) fn get(&self, handle: &[u8]) -> Outcome<Arc<Prepared>> {
+    pub(super) fn get(&self, handle: &[u8]) -> Outcome<Arc<FlightStatement>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = || Problem::new(Code::NotFound, "no such prepared statement; it may have made room for others");
         kept.statements.get(handle).cloned().ok_or_else(gone)
@@ -98,8 +98,8 @@ impl PreparedStatements {
 mod tests {
     use super::*;
 
-    fn prepared(bytes: usize) -> Prepared {
-        Prepared { text: "x".repeat(bytes), parameters: Vec::new(), bound: None }
+    fn prepared(bytes: usize) -> FlightStatement {
+        FlightStatement { text: "x".repeat(bytes), parameters: Vec::new(), bound: None }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use tonic::Status;
 use tonic::metadata::MetadataMap;
 
 use super::metadata;
-use crate::appends::{self, Appends, Awaited};
+use crate::appends::{self, AckReceiver, Appends};
 use crate::ingest::{AckClass, Append, Producer};
 use crate::ipc;
 use crate::problem::{Code, Outcome, Problem};
@@ -125,7 +125,7 @@ pub(super) type Acks = Pin<Box<dyn Stream<Item = Result<PutResult, Status>> + Se
 /// were acknowledged; or it is reported in its place, if that was asked for and sending it again wouldn't help.
 pub(super) fn put(appends: Appends, target: Target, mut batches: FlightDataDecoder, waiting_max: usize) -> Acks {
     // What became of a batch, and whether nothing can come behind it.
-    let (sender, receiver) = mpsc::channel::<(Outcome<Awaited>, bool)>(waiting_max);
+    let (sender, receiver) = mpsc::channel::<(Outcome<AckReceiver>, bool)>(waiting_max);
     let goes_on = target.goes_on;
     let is_reported = move |problem: &Problem| goes_on && matches!(problem.code, Code::Request | Code::Rejected);
     tokio::spawn(async move {

@@ -7,21 +7,21 @@ use arrow_flight::{
 };
 use tonic::{Request, Response, Status, Streaming};
 
-use super::Front;
+use super::FlightFront;
 
 /// All methods.
 #[derive(Debug, Clone)]
-pub(super) struct Flights(pub(super) Front);
+pub(super) struct Flights(pub(super) FlightFront);
 
 #[tonic::async_trait]
 impl FlightService for Flights {
-    type HandshakeStream = <Front as FlightService>::HandshakeStream;
-    type ListFlightsStream = <Front as FlightService>::ListFlightsStream;
-    type DoGetStream = <Front as FlightService>::DoGetStream;
-    type DoPutStream = <Front as FlightService>::DoPutStream;
-    type DoActionStream = <Front as FlightService>::DoActionStream;
-    type ListActionsStream = <Front as FlightService>::ListActionsStream;
-    type DoExchangeStream = <Front as FlightService>::DoExchangeStream;
+    type HandshakeStream = <FlightFront as FlightService>::HandshakeStream;
+    type ListFlightsStream = <FlightFront as FlightService>::ListFlightsStream;
+    type DoGetStream = <FlightFront as FlightService>::DoGetStream;
+    type DoPutStream = <FlightFront as FlightService>::DoPutStream;
+    type DoActionStream = <FlightFront as FlightService>::DoActionStream;
+    type ListActionsStream = <FlightFront as FlightService>::ListActionsStream;
+    type DoExchangeStream = <FlightFront as FlightService>::DoExchangeStream;
 
     async fn get_schema(&self, request: Request<FlightDescriptor>) -> Result<Response<SchemaResult>, Status> {
         self.0.schema(request).await

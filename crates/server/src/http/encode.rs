@@ -17,7 +17,7 @@ use serde_json::json;
 use splay_sql::{AnswerMemory, StatementStats, nested_as_text, widest_row_bytes};
 use splay_store::ColumnType;
 
-use crate::counted::{self, CountedBuffer};
+use crate::counted_bytes::{self, CountedBuffer};
 use crate::problem::{Code, Outcome, Problem};
 use crate::statements::Encode;
 
@@ -89,9 +89,9 @@ impl Format {
 
 /// Rows of JSON with commas between them.
 #[derive(Debug, Default)]
-pub(super) struct Commas;
+pub(super) struct JsonWithCommas;
 
-impl JsonFormat for Commas {
+impl JsonFormat for JsonWithCommas {
     fn start_row<W: Write>(&self, writer: &mut W, is_first_row: bool) -> Result<(), ArrowError> {
         if !is_first_row {
             writer.write_all(b",")?;
@@ -106,7 +106,7 @@ fn json_writer<F: JsonFormat>(mode: StructMode) -> Writer<CountedBuffer, F> {
 
 /// The state of an answer that is being written.
 pub(super) enum Encoder {
-    Json(Writer<CountedBuffer, Commas>),
+    Json(Writer<CountedBuffer, JsonWithCommas>),
     Ndjson(Writer<CountedBuffer, LineDelimited>),
     /// With the statement's memory, once there are columns.
     Csv(CountedBuffer, Option<AnswerMemory>),
@@ -182,7 +182,7 @@ impl Encode for Encoder {
             Encoder::Csv(buffer, Some(memory)) => csv(buffer, batch, memory, false)?,
             Encoder::Arrow { writer: Some(writer), memory: Some(memory) } => {
                 // The message is made as a whole, and then written.
-                let _message = counted::part(memory, widest_row_bytes(batch) * batch.num_rows() as u64)?;
+                let _message = counted_bytes::part(memory, widest_row_bytes(batch) * batch.num_rows() as u64)?;
                 let written = writer.write(batch);
                 taken(writer.get_mut(), written)?
             }

@@ -38,16 +38,16 @@ use serde_json::json;
 use tokio::sync::{Semaphore, watch};
 
 use crate::appends::Appends;
-use crate::asks::Ask;
 use crate::audit::Auditor;
 use crate::auth::protocol_token;
 use crate::callers::{Caller, Callers, TableReader};
-use crate::guarded::{Excess, GuardedIngest};
+use crate::guarded::{ExcessRule, GuardedIngest};
 use crate::ingest::Replication;
 use crate::metrics::Metrics;
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::{AuditLevel, Limits, Role};
 use crate::statements::Statements;
+use crate::subscription_requests::SubscriptionRequest;
 use crate::subscriptions::Subscriptions;
 
 /// How long the rest of a body that is too large is waited for.
@@ -55,7 +55,7 @@ const DROP_TIME: Duration = Duration::from_secs(1);
 
 /// What requests share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct HttpState {
     pub(crate) statements: Statements,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) appends: Option<Appends>,
@@ -68,18 +68,18 @@ pub(crate) struct Shared {
     pub(crate) stop: watch::Receiver<bool>,
 }
 
-impl Shared {
+impl HttpState {
     /// Where somebody's rows go, if this server takes any. Those beyond his quota are refused.
     pub(crate) fn appends(&self, caller: &Caller) -> Outcome<Appends> {
-        self.guarded(caller, Excess::Refused)
+        self.guarded(caller, ExcessRule::Refused)
     }
 
     /// The same for a stream of rows, which is taken more slowly instead: ask for [`Appends::pace`] before each of its batches.
     pub(crate) fn paced_appends(&self, caller: &Caller) -> Outcome<Appends> {
-        self.guarded(caller, Excess::Paced)
+        self.guarded(caller, ExcessRule::Paced)
     }
 
-    fn guarded(&self, caller: &Caller, excess: Excess) -> Outcome<Appends> {
+    fn guarded(&self, caller: &Caller, excess: ExcessRule) -> Outcome<Appends> {
         let none = || Problem::new(Code::Unsupported, "this server takes no rows");
         let appends = self.appends.as_ref().ok_or_else(none)?;
         let guarded = GuardedIngest::new(Arc::clone(appends.ingest()), self.callers.clone(), caller.clone(), excess);
@@ -118,16 +118,16 @@ impl Shared {
     }
 
     /// Somebody who follows tables.
-    pub(crate) fn follower(&self, caller: Caller, ask: &Ask) -> TableReader {
+    pub(crate) fn follower(&self, caller: Caller, ask: &SubscriptionRequest) -> TableReader {
         TableReader::new(&self.callers, caller, ask)
     }
 }
 
 /// What handlers get.
-type Server = State<Arc<Shared>>;
+type Server = State<Arc<HttpState>>;
 
 /// A method, a path, and what answers it.
-type Route = (MethodFilter, &'static str, MethodRouter<Arc<Shared>>);
+type Route = (MethodFilter, &'static str, MethodRouter<Arc<HttpState>>);
 
 /// All paths, each with one method.
 fn routes() -> Vec<Route> {
@@ -165,7 +165,7 @@ fn routes() -> Vec<Route> {
     ]
 }
 
-fn route<H: Handler<T, Arc<Shared>>, T: 'static>(method: MethodFilter, path: &'static str, handler: H) -> Route {
+fn route<H: Handler<T, Arc<HttpState>>, T: 'static>(method: MethodFilter, path: &'static str, handler: H) -> Route {
     (method, path, on(method, handler))
 }
 
@@ -184,7 +184,7 @@ pub fn http_routes() -> Vec<(&'static str, &'static str)> {
 }
 
 /// All paths.
-pub(crate) fn router(shared: Arc<Shared>) -> Router {
+pub(crate) fn router(shared: Arc<HttpState>) -> Router {
     let router = routes().into_iter().fold(Router::new(), |router, (_, path, route)| router.route(path, route));
     router
         .fallback(unknown)
@@ -336,7 +336,7 @@ async fn metrics(State(server): Server, headers: HeaderMap) -> Outcome<Response>
 }
 
 /// A request's body, unpacked: no larger than a message may be, and within the time that a client has to send it.
-async fn read_body(server: &Shared, headers: &HeaderMap, body: Body) -> Outcome<Bytes> {
+async fn read_body(server: &HttpState, headers: &HeaderMap, body: Body) -> Outcome<Bytes> {
     let bytes_max = server.limits.message_bytes_max;
     let too_large = || Problem::new(Code::TooLarge, format!("the body is larger than {bytes_max} bytes"));
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());

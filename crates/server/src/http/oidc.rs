@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{Server, is_this_machine};
 use crate::callers::{Caller, Callers, now_seconds};
-use crate::oidc::{Cookies, Returned, Vouching};
+use crate::oidc::{Cookies, IdentityProvider, SignInReturn};
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
 
@@ -59,12 +59,12 @@ fn private(mut response: Response) -> Response {
     response
 }
 
-fn configured(callers: &Callers) -> Outcome<&Vouching> {
+fn configured(callers: &Callers) -> Outcome<&IdentityProvider> {
     callers.vouching().ok_or_else(|| Problem::new(Code::NotFound, "this server has no provider that signs users in"))
 }
 
 /// The console's address, which browsers come back to: that of the settings, or this machine's by the name that the browser used.
-fn console_of(vouching: &Vouching, headers: &HeaderMap) -> Outcome<String> {
+fn console_of(vouching: &IdentityProvider, headers: &HeaderMap) -> Outcome<String> {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let Some(url) = vouching.console() else {
         let scheme = if vouching.cookies().is_secure { "https" } else { "http" };
@@ -150,7 +150,7 @@ pub(super) async fn callback(
 
 async fn finish(
     callers: &Callers,
-    vouching: &Vouching,
+    vouching: &IdentityProvider,
     callback: &Callback,
     headers: &HeaderMap,
 ) -> Outcome<(String, u64)> {
@@ -170,7 +170,7 @@ async fn finish(
         return Err(refused(Problem::new(Code::Request, "the provider gave no code")));
     }
     let begun = cookie(headers, &vouching.cookies().sign_in).unwrap_or_default();
-    let returned = Returned { code: &code, state: &state, issuer: callback.iss.as_deref(), console: &console };
+    let returned = SignInReturn { code: &code, state: &state, issuer: callback.iss.as_deref(), console: &console };
     let browser = vouching.finish(begun, returned, now).await.map_err(refused)?;
     callers.check_signed_in(&browser)?;
     Ok((vouching.keep(&browser, now)?, browser.seconds))

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use splay_sql::{Parameters, ScalarValue};
 
 use super::encode::Format;
-use super::{Server, Shared, read_body};
+use super::{HttpState, Server, read_body};
 use crate::callers::Caller;
 use crate::ingest::Replication;
 use crate::problem::{Code, Outcome, Problem};
@@ -28,7 +28,7 @@ const LAG: &str = "splay-lag-ms";
 /// What a client asks, in whichever form it came.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Asked {
+struct QueryRequest {
     #[serde(alias = "query")]
     sql: Option<String>,
     format: Option<String>,
@@ -41,7 +41,7 @@ struct Asked {
 /// Parameters of a URL, where `params` is a text that holds JSON.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct AskedInUrl {
+struct QueryInUrl {
     #[serde(alias = "sql")]
     query: Option<String>,
     format: Option<String>,
@@ -49,28 +49,28 @@ struct AskedInUrl {
     q: Option<String>,
 }
 
-impl AskedInUrl {
-    fn of(query: Option<&str>) -> Outcome<AskedInUrl> {
+impl QueryInUrl {
+    fn of(query: Option<&str>) -> Outcome<QueryInUrl> {
         let wrong = |what: &dyn std::fmt::Display| Problem::new(Code::Request, format!("the parameters: {what}"));
-        let Some(query) = query else { return Ok(AskedInUrl::default()) };
+        let Some(query) = query else { return Ok(QueryInUrl::default()) };
         let uri = Uri::try_from(format!("/?{query}")).map_err(|error| wrong(&error))?;
         let Query(asked) = Query::try_from_uri(&uri).map_err(|error| wrong(&error))?;
         Ok(asked)
     }
 
-    fn asked(self) -> Outcome<Asked> {
+    fn asked(self) -> Outcome<QueryRequest> {
         let params = self.params.map(|text| {
             let wrong = |error| Problem::new(Code::Request, format!("params is not JSON: {error}"));
             serde_json::from_str(&text).map_err(wrong)
         });
-        Ok(Asked { sql: self.query, format: self.format, params: params.transpose()?, influxql: self.q })
+        Ok(QueryRequest { sql: self.query, format: self.format, params: params.transpose()?, influxql: self.q })
     }
 }
 
 /// `GET /query?query=...&format=...&params=...`
 pub(super) async fn get(State(server): Server, RawQuery(query): RawQuery, headers: HeaderMap) -> Outcome<Response> {
     let caller = server.caller(&headers, Role::Read).await?;
-    let asked = AskedInUrl::of(query.as_deref())?.asked()?;
+    let asked = QueryInUrl::of(query.as_deref())?.asked()?;
     match &asked.influxql {
         Some(text) => influxql(text),
         // What changes something is posted, so that no link does it.
@@ -85,7 +85,7 @@ pub(super) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Outcome<Response> {
-    let mut asked = AskedInUrl::of(query.as_deref())?.asked()?;
+    let mut asked = QueryInUrl::of(query.as_deref())?.asked()?;
     if let Some(text) = asked.influxql.take() {
         server.caller(&headers, Role::Write).await?;
         return influxql(&text);
@@ -104,7 +104,7 @@ pub(super) async fn post(
     run(&server, &caller, asked, &headers, true).await
 }
 
-fn in_body(headers: &HeaderMap, body: &Bytes) -> Outcome<Asked> {
+fn in_body(headers: &HeaderMap, body: &Bytes) -> Outcome<QueryRequest> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if kind.eq_ignore_ascii_case("application/json") && !body.is_empty() {
@@ -116,9 +116,9 @@ fn in_body(headers: &HeaderMap, body: &Bytes) -> Outcome<Asked> {
     // `curl -d` calls any text a form; only what begins like one is one.
     let is_form = text.starts_with("query=") || text.starts_with("q=");
     if is_form && kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
-        return AskedInUrl::of(Some(text))?.asked();
+        return QueryInUrl::of(Some(text))?.asked();
     }
-    Ok(Asked { sql: (!text.is_empty()).then(|| text.to_owned()), ..Asked::default() })
+    Ok(QueryRequest { sql: (!text.is_empty()).then(|| text.to_owned()), ..QueryRequest::default() })
 }
 
 /// InfluxDB's clients create their database before they write. Here that is nothing to do: whatever they call it, rows go to this one.
@@ -131,9 +131,9 @@ fn influxql(text: &str) -> Outcome<Response> {
 }
 
 async fn run(
-    server: &Shared,
+    server: &HttpState,
     caller: &Caller,
-    asked: Asked,
+    asked: QueryRequest,
     headers: &HeaderMap,
     is_posted: bool,
 ) -> Outcome<Response> {
@@ -181,7 +181,7 @@ async fn run(
 }
 
 /// How far a follower is behind its leader, in milliseconds; none where nothing is followed.
-fn lag(server: &Shared) -> Option<HeaderValue> {
+fn lag(server: &HttpState) -> Option<HeaderValue> {
     let Some(Replication::Follower(follower)) = server.replication() else { return None };
     let lag = follower.lag_ns.map(|lag| HeaderValue::from(lag / 1_000_000));
     Some(lag.unwrap_or(HeaderValue::from_static("unknown")))

@@ -13,15 +13,15 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use splay_capture::{Asker, Leader};
+use splay_capture::{FollowerIdentity, Leader};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Server, Shared, on_thread, read_body};
+use super::{HttpState, Server, on_thread, read_body};
 use crate::audit::Action;
 use crate::callers::Caller;
 use crate::ingest::IngestError;
 use crate::problem::{Code, Outcome, Problem};
-use crate::replica::{FileAsk, JournalAsk};
+use crate::replica::{FileRequest, JournalRequest};
 use crate::settings::Role;
 
 /// Requests of followers at a time: each has two.
@@ -30,7 +30,7 @@ pub(crate) const FOLLOWER_REQUESTS_MAX: usize = 32;
 /// `POST /replica/state`
 pub(super) async fn state(State(server): Server, headers: HeaderMap, body: Body) -> Outcome<Response> {
     let (leader, place) = leader(&server, &headers).await?;
-    let asker: Asker = parse_request(&server, &headers, body).await?;
+    let asker: FollowerIdentity = parse_request(&server, &headers, body).await?;
     let outcome = on_thread(move || (leader.state(&asker), place).0).await?;
     Ok(outcome.map_or_else(refusal, |state| Json(state).into_response()))
 }
@@ -38,7 +38,7 @@ pub(super) async fn state(State(server): Server, headers: HeaderMap, body: Body)
 /// `POST /replica/journal`
 pub(super) async fn journal(State(server): Server, headers: HeaderMap, body: Body) -> Outcome<Response> {
     let (leader, place) = leader(&server, &headers).await?;
-    let JournalAsk { asker, after, bytes_max } = parse_request(&server, &headers, body).await?;
+    let JournalRequest { asker, after, bytes_max } = parse_request(&server, &headers, body).await?;
     let part = on_thread(move || (leader.journal(&asker, after, bytes_max), place).0).await?;
     Ok(part.map_or_else(refusal, |part| bytes(part.encode())))
 }
@@ -46,7 +46,7 @@ pub(super) async fn journal(State(server): Server, headers: HeaderMap, body: Bod
 /// `POST /replica/file`
 pub(super) async fn file(State(server): Server, headers: HeaderMap, body: Body) -> Outcome<Response> {
     let (leader, place) = leader(&server, &headers).await?;
-    let FileAsk { asker, path, offset, bytes_max } = parse_request(&server, &headers, body).await?;
+    let FileRequest { asker, path, offset, bytes_max } = parse_request(&server, &headers, body).await?;
     let part = on_thread(move || (leader.file(&asker, &path, offset, bytes_max), place).0).await?;
     Ok(part.map_or_else(refusal, bytes))
 }
@@ -63,14 +63,14 @@ pub(super) async fn promote(State(server): Server, headers: HeaderMap) -> Outcom
     Ok(Json(json!({ "epoch": promoted? })).into_response())
 }
 
-async fn check(server: &Shared, headers: &HeaderMap) -> Outcome<Caller> {
+async fn check(server: &HttpState, headers: &HeaderMap) -> Outcome<Caller> {
     let caller = server.caller(headers, Role::Replicate).await?;
     caller.check_replication().inspect_err(|problem| caller.who().note_denied(&problem.message))?;
     Ok(caller)
 }
 
 /// Whom a request is for, and its place.
-async fn leader(server: &Shared, headers: &HeaderMap) -> Outcome<(Arc<dyn Leader>, OwnedSemaphorePermit)> {
+async fn leader(server: &HttpState, headers: &HeaderMap) -> Outcome<(Arc<dyn Leader>, OwnedSemaphorePermit)> {
     let caller = check(server, headers).await?;
     let ingest = server.appends.as_ref().map(|appends| appends.ingest());
     if let Some(ingest) = ingest {
@@ -88,7 +88,7 @@ async fn leader(server: &Shared, headers: &HeaderMap) -> Outcome<(Arc<dyn Leader
     Ok((leader, place))
 }
 
-async fn parse_request<T: DeserializeOwned>(server: &Shared, headers: &HeaderMap, body: Body) -> Outcome<T> {
+async fn parse_request<T: DeserializeOwned>(server: &HttpState, headers: &HeaderMap, body: Body) -> Outcome<T> {
     let body = read_body(server, headers, body).await?;
     serde_json::from_slice(&body)
         .map_err(|error| Problem::new(Code::Request, format!("this is no request of a follower: {error}")))

@@ -16,14 +16,14 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::json;
 
-use super::{Server, Shared};
-use crate::asks::{ASK_BYTES_MAX, Ask, Format, More};
+use super::{HttpState, Server};
 use crate::auth::PROTOCOL;
 use crate::callers::Caller;
 use crate::ingest::{Update, UpdateKind};
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
-use crate::subscriptions::{EncodeUpdate, Place, Updates};
+use crate::subscription_requests::{ASK_BYTES_MAX, CreditMessage, Format, SubscriptionRequest};
+use crate::subscriptions::{EncodeUpdate, SubscriptionSlot, Updates};
 
 /// How long the client may take to close, once the last word is said.
 const LINGER: Duration = Duration::from_secs(2);
@@ -40,7 +40,7 @@ pub(super) async fn subscribe(
     Ok(upgrade.on_upgrade(move |socket| async move { serve(&server, caller, place, socket).await }))
 }
 
-async fn serve(server: &Shared, caller: Caller, place: Place, mut socket: WebSocket) {
+async fn serve(server: &HttpState, caller: Caller, place: SubscriptionSlot, mut socket: WebSocket) {
     let ended = run(server, caller, place.clone(), &mut socket).await;
     server.metrics.request("websocket", ended.as_ref().map_or_else(|problem| problem.code.as_str(), |()| "ok"));
     if let Err(problem) = ended {
@@ -55,16 +55,17 @@ async fn serve(server: &Shared, caller: Caller, place: Place, mut socket: WebSoc
     let _ = tokio::time::timeout(LINGER, rest).await;
 }
 
-async fn run(server: &Shared, caller: Caller, place: Place, socket: &mut WebSocket) -> Outcome<()> {
+async fn run(server: &HttpState, caller: Caller, place: SubscriptionSlot, socket: &mut WebSocket) -> Outcome<()> {
     let first = tokio::time::timeout(server.limits.head(), socket.recv()).await;
     let first = match first {
         Ok(Some(Ok(message))) => message,
         Ok(_) => return Ok(()),
         Err(_) => return Err(Problem::new(Code::TooSlow, "no subscription came")),
     };
-    let ask = Ask::parse(&first.into_data())?;
+    let ask = SubscriptionRequest::parse(&first.into_data())?;
     let follower = server.follower(caller, &ask);
-    let mut updates = server.subscriptions.open((place, follower), &ask, Frames { format: ask.format }).await?;
+    let mut updates =
+        server.subscriptions.open((place, follower), &ask, WebSocketFrames { format: ask.format }).await?;
     let reply = json!({ "subscribed": ask.subscribed() }).to_string();
     if socket.send(Message::text(reply)).await.is_err() {
         return Ok(());
@@ -88,7 +89,7 @@ async fn pass_on(socket: &mut WebSocket, updates: &mut Updates<Message>) -> Outc
             },
             message = socket.recv() => match message {
                 Some(Ok(Message::Text(text))) => {
-                    updates.credit.give(More::parse(text.as_bytes())?.credit);
+                    updates.credit.give(CreditMessage::parse(text.as_bytes())?.credit);
                 }
                 Some(Ok(Message::Binary(_))) => return Err(Problem::new(Code::Request, "a text was expected")),
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
@@ -99,7 +100,7 @@ async fn pass_on(socket: &mut WebSocket, updates: &mut Updates<Message>) -> Outc
 }
 
 /// Updates as WebSocket messages.
-struct Frames {
+struct WebSocketFrames {
     format: Format,
 }
 
@@ -113,7 +114,7 @@ pub(crate) fn kind(kind: UpdateKind) -> (&'static str, bool) {
     }
 }
 
-impl EncodeUpdate for Frames {
+impl EncodeUpdate for WebSocketFrames {
     type Message = Message;
 
     fn update(&mut self, update: &Update) -> Outcome<Vec<Message>> {

@@ -11,7 +11,7 @@ use splay_capture::text::{
 use splay_store::ColumnType;
 
 use super::write::{Target, following, parsed};
-use super::{Shared, on_thread};
+use super::{HttpState, on_thread};
 use crate::appends::{self, Appends};
 use crate::ingest::{Append, Ingest, Producer};
 use crate::problem::{Code, Outcome, Problem};
@@ -65,16 +65,17 @@ pub(super) fn types(text: &str) -> Outcome<Vec<(String, ColumnType)>> {
 
 /// Stores the lines that can be read, all of them or none, and tells of the others.
 pub(super) async fn write(
-    server: &Shared,
+    server: &HttpState,
     appends: &Appends,
     target: Target,
     format: TextFormat,
     bytes: Bytes,
 ) -> Outcome<Value> {
     let ingest = Arc::clone(appends.ingest());
-    let (target, spec, wishes) = on_thread(move || {
-        let (spec, wishes) = target.table(ingest.as_ref(), |wishes| wishes.table(&target.table))?;
-        Ok::<_, Problem>((target, spec, wishes))
+    let (target, spec, table_options) = on_thread(move || {
+        let (spec, table_options) =
+            target.table(ingest.as_ref(), |table_options| table_options.table(&target.table))?;
+        Ok::<_, Problem>((target, spec, table_options))
     })
     .await??;
     let unit: TimeUnit = parsed(target.unit.as_deref())?.unwrap_or_default();
@@ -96,7 +97,7 @@ pub(super) async fn write(
         line_bytes_max: server.limits.line_bytes_max,
         ..TextSettings::new(format)
     };
-    let decoder = TextDecoder::new(&spec, &wishes.more(&spec), settings)?;
+    let decoder = TextDecoder::new(&spec, &table_options.more(&spec), settings)?;
     let decoded = on_thread(move || decoder.decode(&body, first_line)).await??;
     note(appends.ingest(), &target.table, &decoded);
     let TextRows { rows, last_line, refused, errors } = decoded;

@@ -12,15 +12,15 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use splay_capture::TableWishes;
+use splay_capture::TableOptions;
 use splay_capture::line::{LineSettings, Precision};
 use splay_store::{DayStart, TableSpec};
 
-use super::{Server, Shared, on_thread, read_body, text};
+use super::{HttpState, Server, on_thread, read_body, text};
 use crate::appends::{self, Appends};
 use crate::ingest::{Ack, AckClass, Append, Ingest, IngestError, Producer};
 use crate::ipc;
-use crate::lines::Lines;
+use crate::lines::LineStream;
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
 
@@ -62,8 +62,8 @@ impl Target {
         following(producer, self.previous)
     }
 
-    fn wishes(&self) -> Outcome<TableWishes> {
-        Ok(TableWishes {
+    fn wishes(&self) -> Outcome<TableOptions> {
+        Ok(TableOptions {
             time: self.time.clone(),
             symbol: self.symbol.clone(),
             time_zone: self.time_zone.clone(),
@@ -76,21 +76,21 @@ impl Target {
     pub(super) fn table(
         &self,
         ingest: &dyn Ingest,
-        make: impl FnOnce(&TableWishes) -> Result<TableSpec, IngestError>,
-    ) -> Outcome<(TableSpec, TableWishes)> {
+        make: impl FnOnce(&TableOptions) -> Result<TableSpec, IngestError>,
+    ) -> Outcome<(TableSpec, TableOptions)> {
         splay_store::validate_name("table", &self.table)?;
-        let wishes = self.wishes()?;
+        let table_options = self.wishes()?;
         let spec = match ingest.spec(&self.table)? {
             Some(spec) => {
-                wishes.check(&spec)?;
+                table_options.check(&spec)?;
                 spec
             }
             None if self.create == Some(false) => {
                 return Err(Problem::from(IngestError::NoSuchTable { table: self.table.clone() }));
             }
-            None => make(&wishes)?,
+            None => make(&table_options)?,
         };
-        Ok((spec, wishes))
+        Ok((spec, table_options))
     }
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn rows(
 }
 
 async fn write_rows(
-    server: &Shared,
+    server: &HttpState,
     query: Option<&str>,
     headers: &HeaderMap,
     body: Body,
@@ -123,7 +123,12 @@ async fn write_rows(
     }
 }
 
-async fn write_arrow(server: &Shared, appends: &Appends, target: Target, bytes: Bytes) -> Outcome<serde_json::Value> {
+async fn write_arrow(
+    server: &HttpState,
+    appends: &Appends,
+    target: Target,
+    bytes: Bytes,
+) -> Outcome<serde_json::Value> {
     let (producer, ack) = (target.producer()?, parsed(target.ack.as_deref())?);
     text::refuse(&target)?;
     splay_store::validate_name("table", &target.table)?;
@@ -131,7 +136,7 @@ async fn write_arrow(server: &Shared, appends: &Appends, target: Target, bytes: 
     let awaited = appends.submit_made(move |ingest| {
         let (schema, batches) = ipc::decode(bytes, bytes_max)?;
         let rows = concat_batches(&schema, &batches).map_err(|error| Problem::new(Code::Request, error.to_string()))?;
-        let (spec, _) = target.table(ingest, |wishes| wishes.table_for(&target.table, &rows))?;
+        let (spec, _) = target.table(ingest, |table_options| table_options.table_for(&target.table, &rows))?;
         Ok(vec![Append { table: target.table, rows, spec: Some(spec), producer, ack }])
     });
     Ok(appends::json(&awaited.await?.ack().await?))
@@ -159,7 +164,7 @@ pub(super) async fn producer(
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct GivenUp {
+struct AbandonedNumber {
     producer: String,
     sequence: u64,
 }
@@ -172,7 +177,7 @@ pub(super) async fn give_up(
 ) -> Outcome<Json<serde_json::Value>> {
     let caller = server.caller(&headers, Role::Write).await?;
     caller.check_writer()?;
-    let given: GivenUp = in_url(query.as_deref())?;
+    let given: AbandonedNumber = in_url(query.as_deref())?;
     let was_missing = server.appends(&caller)?.ingest().give_up(&given.producer, given.sequence);
     Ok(Json(json!({ "producer": given.producer, "sequence": given.sequence, "was_missing": was_missing })))
 }
@@ -241,7 +246,7 @@ pub(super) async fn lines_v1(
     lines(&server, query.as_deref(), &headers, body).await
 }
 
-async fn lines(server: &Shared, query: Option<&str>, headers: &HeaderMap, body: Body) -> Response {
+async fn lines(server: &HttpState, query: Option<&str>, headers: &HeaderMap, body: Body) -> Response {
     let written = write_lines(server, query, headers, body).await;
     server.metrics.request("influx", written.as_ref().map_or_else(|problem| problem.code.as_str(), |_| "ok"));
     match written {
@@ -288,7 +293,7 @@ fn refused(problem: &Problem) -> Response {
 }
 
 /// Stores the good lines of a body, all of them or none.
-async fn write_lines(server: &Shared, query: Option<&str>, headers: &HeaderMap, body: Body) -> Outcome<Option<Ack>> {
+async fn write_lines(server: &HttpState, query: Option<&str>, headers: &HeaderMap, body: Body) -> Outcome<Option<Ack>> {
     let caller = server.caller(headers, Role::Write).await?;
     let appends = server.appends(&caller)?.by("influx");
     let target: LineTarget = in_url(query)?;
@@ -297,7 +302,7 @@ async fn write_lines(server: &Shared, query: Option<&str>, headers: &HeaderMap, 
     let producer = target.producer(headers)?;
     let bytes = read_body(server, headers, body).await?;
     let settings = LineSettings { precision, ..server.limits.lines() };
-    let mut lines = Lines::new(Arc::clone(appends.ingest()), "influx", ack.unwrap_or_default(), settings);
+    let mut lines = LineStream::new(Arc::clone(appends.ingest()), "influx", ack.unwrap_or_default(), settings);
     let bytes_max = server.limits.rows_bytes_max;
     let now = appends.ingest().row_time();
     let decoded = on_thread(move || lines.message(&bytes, now, bytes_max).map(|rows| (rows, lines)));

@@ -27,7 +27,7 @@ use arrow::ipc::{self, MessageHeader, root_as_message};
 use bytes::Bytes;
 use futures::FutureExt;
 
-use self::schema::{Buffers, Shape, Texts, VIEW_BYTES};
+use self::schema::{Buffers, MessageShape, TextCount, VIEW_BYTES};
 use crate::problem::{Code, Outcome, Problem};
 
 /// Rows of a message, and of all messages of a body.
@@ -49,14 +49,14 @@ fn too_many_rows() -> Problem {
 pub(crate) struct Checker {
     bytes_max: usize,
     /// What the schema says, once it came.
-    shape: Option<Shape>,
+    shape: Option<MessageShape>,
     /// Unpacked bytes of the dictionaries that the reader keeps.
     dictionaries: HashMap<i64, usize>,
 }
 
 /// What a message comes to once it is read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Unpacked {
+struct DecodedSize {
     rows: i64,
     bytes: usize,
 }
@@ -75,16 +75,16 @@ impl Checker {
         self.message(header, body).map(|_| ())
     }
 
-    fn message(&mut self, header: &[u8], body: &[u8]) -> Outcome<Unpacked> {
+    fn message(&mut self, header: &[u8], body: &[u8]) -> Outcome<DecodedSize> {
         let message = root_as_message(header).map_err(unsound)?;
-        Texts::default().metadata(message.custom_metadata().into_iter().flatten())?;
+        TextCount::default().metadata(message.custom_metadata().into_iter().flatten())?;
         match message.header_type() {
-            MessageHeader::NONE => Ok(Unpacked::default()),
+            MessageHeader::NONE => Ok(DecodedSize::default()),
             MessageHeader::Schema if self.shape.is_some() => Err(unsound("a second schema")),
             MessageHeader::Schema => {
                 let schema = message.header_as_schema().ok_or_else(|| unsound("a schema message without a schema"))?;
                 self.shape = Some(schema::shape(&schema)?);
-                Ok(Unpacked::default())
+                Ok(DecodedSize::default())
             }
             MessageHeader::RecordBatch => {
                 let batch = message.header_as_record_batch();
@@ -101,11 +101,11 @@ impl Checker {
         }
     }
 
-    fn shape(&self) -> Outcome<&Shape> {
+    fn shape(&self) -> Outcome<&MessageShape> {
         self.shape.as_ref().ok_or_else(|| unsound("rows before their schema"))
     }
 
-    fn dictionary(&mut self, dictionary: &ipc::DictionaryBatch<'_>, body: &[u8]) -> Outcome<Unpacked> {
+    fn dictionary(&mut self, dictionary: &ipc::DictionaryBatch<'_>, body: &[u8]) -> Outcome<DecodedSize> {
         let id = dictionary.id();
         let buffers = self.shape()?.dictionaries.get(&id);
         let buffers = *buffers.ok_or_else(|| unsound("a dictionary that no column has"))?;
@@ -117,7 +117,7 @@ impl Checker {
         }
         self.dictionaries.insert(id, unpacked.bytes);
         self.bound(0)?;
-        Ok(Unpacked { rows: 0, ..unpacked })
+        Ok(DecodedSize { rows: 0, ..unpacked })
     }
 
     /// Whether a message is within what may be held besides the dictionaries.
@@ -131,7 +131,7 @@ impl Checker {
     }
 
     /// Checks rows and the sizes of their buffers.
-    fn unpacked(&self, batch: &ipc::RecordBatch<'_>, body: &[u8], columns: &[Buffers]) -> Outcome<Unpacked> {
+    fn unpacked(&self, batch: &ipc::RecordBatch<'_>, body: &[u8], columns: &[Buffers]) -> Outcome<DecodedSize> {
         let nodes: Vec<_> = batch.nodes().into_iter().flatten().collect();
         let lengths = nodes.iter().map(|node| node.length());
         if lengths.chain([batch.length()]).any(|length| !(0..=ROWS_MAX).contains(&length)) {
@@ -142,7 +142,7 @@ impl Checker {
             other => unsound(other),
         })?;
         fits(columns, &nodes, &sizes, batch.variadicBufferCounts().into_iter().flatten())?;
-        Ok(Unpacked { rows: batch.length(), bytes: sizes.iter().sum() })
+        Ok(DecodedSize { rows: batch.length(), bytes: sizes.iter().sum() })
     }
 }
 
@@ -194,7 +194,7 @@ fn fits(
 /// [`Code::Request`], [`Code::TooLarge`].
 pub(crate) fn check_stream(mut bytes: &[u8], bytes_max: usize) -> Outcome<()> {
     let mut checker = Checker::new(bytes_max);
-    let mut all = Unpacked::default();
+    let mut all = DecodedSize::default();
     while let Some((word, rest)) = bytes.split_first_chunk::<4>() {
         let (size, rest) = match (u32::from_le_bytes(*word), rest.split_first_chunk::<4>()) {
             (u32::MAX, Some((size, rest))) => (u32::from_le_bytes(*size), rest),
@@ -211,7 +211,7 @@ pub(crate) fn check_stream(mut bytes: &[u8], bytes_max: usize) -> Outcome<()> {
         let split = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length));
         let (body, rest) = split.ok_or_else(|| unsound("it ends within the body of a message"))?;
         let message = checker.message(header, body)?;
-        all = Unpacked { rows: all.rows + message.rows, bytes: all.bytes.saturating_add(message.bytes) };
+        all = DecodedSize { rows: all.rows + message.rows, bytes: all.bytes.saturating_add(message.bytes) };
         if all.rows > ROWS_MAX {
             return Err(too_many_rows());
         }

@@ -19,7 +19,7 @@ const TEXT_BYTES: usize = 32;
 
 /// What messages of rows have to fit.
 #[derive(Debug, Default)]
-pub(super) struct Shape {
+pub(super) struct MessageShape {
     /// The columns in their order.
     pub(super) columns: Vec<Buffers>,
     /// The values of dictionaries, by their numbers.
@@ -48,7 +48,7 @@ pub(super) const VIEW_BYTES: usize = 16;
 ///
 /// # Errors
 /// [`Code::Request`].
-pub(super) fn shape(schema: &Schema<'_>) -> Outcome<Shape> {
+pub(super) fn shape(schema: &Schema<'_>) -> Outcome<MessageShape> {
     if schema.endianness() != Endianness::Little {
         return Err(unsound("numbers are little-endian"));
     }
@@ -57,9 +57,9 @@ pub(super) fn shape(schema: &Schema<'_>) -> Outcome<Shape> {
         let text = format!("{} columns are more than {COLUMNS_MAX}", fields.len());
         return Err(Problem::new(Code::Request, text));
     }
-    let mut texts = Texts::default();
+    let mut texts = TextCount::default();
     texts.metadata(schema.custom_metadata().into_iter().flatten())?;
-    let mut shape = Shape::default();
+    let mut shape = MessageShape::default();
     for field in fields {
         column(&field, &mut shape, &mut texts)?;
     }
@@ -68,11 +68,11 @@ pub(super) fn shape(schema: &Schema<'_>) -> Outcome<Shape> {
 
 /// Counts texts.
 #[derive(Debug, Default)]
-pub(super) struct Texts {
+pub(super) struct TextCount {
     bytes: usize,
 }
 
-impl Texts {
+impl TextCount {
     fn add(&mut self, text: Option<&str>) -> Outcome<()> {
         self.bytes += text.map_or(0, str::len) + TEXT_BYTES;
         if self.bytes > TEXT_BYTES_MAX {
@@ -91,7 +91,7 @@ impl Texts {
     }
 }
 
-fn column(field: &Field<'_>, shape: &mut Shape, texts: &mut Texts) -> Outcome<()> {
+fn column(field: &Field<'_>, shape: &mut MessageShape, texts: &mut TextCount) -> Outcome<()> {
     plain(field, texts)?;
     let kind = field.type_type();
     let buffers = match kind {
@@ -160,7 +160,7 @@ fn bytes(bits: i32) -> usize {
 }
 
 /// Looks at a type by itself.
-fn plain(field: &Field<'_>, texts: &mut Texts) -> Outcome<()> {
+fn plain(field: &Field<'_>, texts: &mut TextCount) -> Outcome<()> {
     texts.add(field.name())?;
     texts.metadata(field.custom_metadata().into_iter().flatten())?;
     let is_known = match field.type_type() {

@@ -2,11 +2,11 @@
 
 /// Names and values.
 #[derive(Debug, Default)]
-pub(super) struct Form(String);
+pub(super) struct UrlEncodedForm(String);
 
-impl Form {
-    pub(super) fn of<const N: usize>(pairs: [(&str, &str); N]) -> Form {
-        let mut form = Form::default();
+impl UrlEncodedForm {
+    pub(super) fn of<const N: usize>(pairs: [(&str, &str); N]) -> UrlEncodedForm {
+        let mut form = UrlEncodedForm::default();
         pairs.into_iter().for_each(|(name, value)| form.add(name, value));
         form
     }
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn values_are_told_from_what_is_between_them() {
-        let form = Form::of([("a", "b c"), ("é", "&=%+")]);
+        let form = UrlEncodedForm::of([("a", "b c"), ("é", "&=%+")]);
         assert_eq!(form.text(), "a=b%20c&%C3%A9=%26%3D%25%2B");
     }
 }

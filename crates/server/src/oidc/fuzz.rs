@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::find;
-use super::jwt::{Claims, Expected, Key, Unverified, texts};
+use super::jwt::{Claims, ExpectedClaims, Key, UnverifiedToken, texts};
 
 /// A token, and whatever key would be for it.
 pub(crate) fn token(bytes: &[u8], keys: &[Key]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let Ok(unverified) = Unverified::parse(text) else { return };
+    let Ok(unverified) = UnverifiedToken::parse(text) else { return };
     let named: Vec<&Key> = keys.iter().filter(|key| key.is_for(&unverified.header)).collect();
     let _ = unverified.verify(named.into_iter());
     // What can't be chosen by a header doesn't verify, and doesn't panic either.
@@ -18,7 +18,7 @@ pub(crate) fn token(bytes: &[u8], keys: &[Key]) {
 /// A key, and a token that it may be for.
 pub(crate) fn key(bytes: &[u8], tokens: &[String]) {
     let Some(key) = serde_json::from_slice::<Value>(bytes).ok().as_ref().and_then(Key::of) else { return };
-    for unverified in tokens.iter().filter_map(|token| Unverified::parse(token).ok()) {
+    for unverified in tokens.iter().filter_map(|token| UnverifiedToken::parse(token).ok()) {
         if key.is_for(&unverified.header) {
             let _ = unverified.verify(std::iter::once(&key));
         }
@@ -30,7 +30,7 @@ pub(crate) fn claims(bytes: &[u8]) {
     let Ok(claims) = serde_json::from_slice::<Claims>(bytes) else { return };
     let (issuer, ours) = ("https://login.example.com", ["splay".to_owned()]);
     for sign_in in [None, Some(("splay", "n"))] {
-        let _ = Expected { issuer, audiences: &ours, sign_in, now: 1_800_000_000 }.check(&claims);
+        let _ = ExpectedClaims { issuer, audiences: &ours, sign_in, now: 1_800_000_000 }.check(&claims);
     }
     for name in ["sub", "groups", "realm_access.roles", "a.b.c.d"] {
         let _ = texts(find(&claims, name));

@@ -23,7 +23,7 @@ const SKEW_SECONDS: i64 = 60;
 const MODULUS_BYTES_MAX: usize = 1024;
 
 /// Why a token isn't accepted. Says nothing of what is in it.
-pub(crate) type Refused = &'static str;
+pub(crate) type TokenRefusal = &'static str;
 
 /// What a token may be signed by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Algorithm {
 
 /// A public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Material {
+enum PublicKey {
     Rsa {
         modulus: Vec<u8>,
         exponent: Vec<u8>,
@@ -77,7 +77,7 @@ pub(super) struct Key {
     id: Option<String>,
     /// The only algorithm that it is for, if it says one.
     only: Option<Algorithm>,
-    material: Material,
+    material: PublicKey,
 }
 
 #[derive(Deserialize)]
@@ -111,17 +111,17 @@ impl Key {
         };
         let point = |algorithm: Algorithm, length: usize| {
             let (x, y) = (bytes(&text.x, length)?, bytes(&text.y, length)?);
-            (x.len() == length && y.len() == length).then(|| Material::Point(algorithm, [&[4], &x[..], &y].concat()))
+            (x.len() == length && y.len() == length).then(|| PublicKey::Point(algorithm, [&[4], &x[..], &y].concat()))
         };
         let material = match (text.kty.as_str(), text.crv.as_deref()) {
             ("RSA", _) => {
                 let modulus =
                     bytes(&text.n, MODULUS_BYTES_MAX + 1)?.into_iter().skip_while(|byte| *byte == 0).collect();
-                Material::Rsa { modulus, exponent: bytes(&text.e, 8)? }
+                PublicKey::Rsa { modulus, exponent: bytes(&text.e, 8)? }
             }
             ("EC", Some("P-256")) => point(Algorithm::Es256, 32)?,
             ("EC", Some("P-384")) => point(Algorithm::Es384, 48)?,
-            ("OKP", Some("Ed25519")) => Material::Point(Algorithm::EdDsa, bytes(&text.x, 32)?),
+            ("OKP", Some("Ed25519")) => PublicKey::Point(Algorithm::EdDsa, bytes(&text.x, 32)?),
             _ => return None,
         };
         signs.then_some(Key { id: text.kid, only, material })
@@ -130,8 +130,8 @@ impl Key {
     /// Whether a token of this header may be signed with it.
     pub(super) fn is_for(&self, header: &Header) -> bool {
         let is_of_kind = match &self.material {
-            Material::Rsa { .. } => header.algorithm.is_rsa(),
-            Material::Point(algorithm, _) => *algorithm == header.algorithm,
+            PublicKey::Rsa { .. } => header.algorithm.is_rsa(),
+            PublicKey::Point(algorithm, _) => *algorithm == header.algorithm,
         };
         let is_named = header.key.as_ref().is_none_or(|name| self.id.as_ref() == Some(name));
         is_of_kind && is_named && self.only.is_none_or(|only| only == header.algorithm)
@@ -139,8 +139,8 @@ impl Key {
 
     fn verifies(&self, algorithm: Algorithm, message: &[u8], signed: &[u8]) -> bool {
         let (modulus, exponent) = match &self.material {
-            Material::Rsa { modulus, exponent } => (modulus, exponent),
-            Material::Point(_, point) => {
+            PublicKey::Rsa { modulus, exponent } => (modulus, exponent),
+            PublicKey::Point(_, point) => {
                 let by: &dyn signature::VerificationAlgorithm = match algorithm {
                     Algorithm::Es256 => &signature::ECDSA_P256_SHA256_FIXED,
                     Algorithm::Es384 => &signature::ECDSA_P384_SHA384_FIXED,
@@ -179,7 +179,7 @@ struct HeaderText {
 
 /// A token whose signature nobody has looked at.
 #[derive(Debug)]
-pub(super) struct Unverified<'a> {
+pub(super) struct UnverifiedToken<'a> {
     pub(super) header: Header,
     message: &'a [u8],
     payload: &'a str,
@@ -194,9 +194,9 @@ pub(crate) fn has_form(text: &str) -> bool {
     text.starts_with("eyJ") && text.bytes().filter(|byte| *byte == b'.').count() == 2
 }
 
-impl<'a> Unverified<'a> {
+impl<'a> UnverifiedToken<'a> {
     /// The parts of a token.
-    pub(super) fn parse(text: &'a str) -> Result<Unverified<'a>, Refused> {
+    pub(super) fn parse(text: &'a str) -> Result<UnverifiedToken<'a>, TokenRefusal> {
         if text.len() > TOKEN_BYTES_MAX {
             return Err("it is too long");
         }
@@ -210,11 +210,11 @@ impl<'a> Unverified<'a> {
         }
         let algorithm = Algorithm::of(&header.alg).ok_or("it is signed by an algorithm that isn't accepted")?;
         let header = Header { algorithm, key: header.kid };
-        Ok(Unverified { header, message: message.as_bytes(), payload, signature: decode(signature)? })
+        Ok(UnverifiedToken { header, message: message.as_bytes(), payload, signature: decode(signature)? })
     }
 
     /// Its claims, if one of the keys has signed it.
-    pub(super) fn verify<'k>(&self, mut keys: impl Iterator<Item = &'k Key>) -> Result<Claims, Refused> {
+    pub(super) fn verify<'k>(&self, mut keys: impl Iterator<Item = &'k Key>) -> Result<Claims, TokenRefusal> {
         let verifies = |key: &Key| key.verifies(self.header.algorithm, self.message, &self.signature);
         if !keys.any(verifies) {
             return Err("its signature is wrong");
@@ -226,7 +226,7 @@ impl<'a> Unverified<'a> {
 
 /// What claims have to be.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Expected<'a> {
+pub(super) struct ExpectedClaims<'a> {
     pub(super) issuer: &'a str,
     /// One of them has to be among the token's.
     pub(super) audiences: &'a [String],
@@ -236,9 +236,9 @@ pub(super) struct Expected<'a> {
     pub(super) now: i64,
 }
 
-impl Expected<'_> {
+impl ExpectedClaims<'_> {
     /// Until when the claims count, in seconds since the epoch.
-    pub(super) fn check(&self, claims: &Claims) -> Result<i64, Refused> {
+    pub(super) fn check(&self, claims: &Claims) -> Result<i64, TokenRefusal> {
         if claims.get("iss").and_then(Value::as_str) != Some(self.issuer) {
             return Err("it is of another issuer");
         }
@@ -271,7 +271,7 @@ impl Expected<'_> {
 }
 
 /// A claim that is a time, in seconds since the epoch. Some providers send fractions.
-fn seconds(claims: &Claims, name: &str) -> Result<Option<i64>, Refused> {
+fn seconds(claims: &Claims, name: &str) -> Result<Option<i64>, TokenRefusal> {
     let Some(value) = claims.get(name) else { return Ok(None) };
     #[expect(clippy::cast_possible_truncation, reason = "the bounds are checked")]
     let whole = value.as_f64().filter(|seconds| (0.0..1e12).contains(seconds)).map(|seconds| seconds as i64);

@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use lru::LruCache;
 
-use super::Person;
+use super::ProviderUser;
 use crate::error::{Error, Result};
 
 /// Seconds that somebody has to sign in at the provider.
@@ -28,7 +28,7 @@ pub(crate) type SessionMark = [u8; 32];
 /// Somebody who has signed in.
 #[derive(Debug, Clone)]
 pub(super) struct SignedIn {
-    pub(super) person: Person,
+    pub(super) person: ProviderUser,
     /// Seconds since the epoch.
     pub(super) until: i64,
 }
@@ -46,12 +46,12 @@ impl std::fmt::Debug for Logins {
 }
 
 /// A sign-in that has begun.
-pub(super) struct Begun<'a> {
+pub(super) struct PendingSignIn<'a> {
     key: &'a [u8; 32],
     cookie: String,
 }
 
-impl Begun<'_> {
+impl PendingSignIn<'_> {
     pub(super) fn cookie(&self) -> &str {
         &self.cookie
     }
@@ -105,16 +105,16 @@ impl Logins {
     }
 
     /// Begins a sign-in, at a time in seconds since the epoch.
-    pub(super) fn begin(&self, now: i64) -> Result<Begun<'_>> {
+    pub(super) fn begin(&self, now: i64) -> Result<PendingSignIn<'_>> {
         let cookie = format!("{}.{now}", BASE64_URL_SAFE_NO_PAD.encode(random()?));
-        Ok(Begun { key: &self.key, cookie })
+        Ok(PendingSignIn { key: &self.key, cookie })
     }
 
     /// The sign-in of a cookie, unless it took too long.
-    pub(super) fn begun(&self, cookie: &str, now: i64) -> Option<Begun<'_>> {
+    pub(super) fn begun(&self, cookie: &str, now: i64) -> Option<PendingSignIn<'_>> {
         let at: i64 = cookie.split_once('.').filter(|_| cookie.len() <= 128)?.1.parse().ok()?;
         let age = now.checked_sub(at)?;
-        (0..=SIGN_IN_SECONDS).contains(&age).then(|| Begun { key: &self.key, cookie: cookie.to_owned() })
+        (0..=SIGN_IN_SECONDS).contains(&age).then(|| PendingSignIn { key: &self.key, cookie: cookie.to_owned() })
     }
 
     pub(super) fn mark(&self, token: &str) -> SessionMark {
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_session_lasts_until_its_end() {
         let logins = Logins::new().unwrap();
-        let person = Person { name: Arc::from("ann"), roles: shared(Vec::new()) };
+        let person = ProviderUser { name: Arc::from("ann"), roles: shared(Vec::new()) };
         let token = logins.end(SignedIn { person, until: 5 }).unwrap();
         let mark = logins.mark(&token);
         assert_eq!(&*logins.session(&mark).unwrap().person.name, "ann");

@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use self::form::Form;
-use self::jwt::{Claims, Expected, texts};
+use self::form::UrlEncodedForm;
+use self::jwt::{Claims, ExpectedClaims, texts};
 pub(crate) use self::jwt::{TOKEN_BYTES_MAX, has_form};
 pub(crate) use self::login::SessionMark;
 use self::login::{Logins, SignedIn};
@@ -38,7 +38,7 @@ const GROUPS_MAX: usize = 1024;
 
 /// Somebody whom the provider knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Person {
+pub(crate) struct ProviderUser {
     pub(crate) name: Arc<str>,
     /// Those of the database that his groups stand for.
     pub(crate) roles: Arc<[String]>,
@@ -46,8 +46,8 @@ pub(crate) struct Person {
 
 /// What somebody has shown that the provider vouches for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Vouched {
-    pub(crate) person: Person,
+pub(crate) struct VerifiedIdentity {
+    pub(crate) person: ProviderUser,
     /// Until when, in seconds since the epoch.
     until: i64,
     /// Of a sign-in through the console.
@@ -64,7 +64,7 @@ pub(crate) struct SignIn {
 
 /// What the browser comes back with.
 #[derive(Debug, Default)]
-pub(crate) struct Returned<'a> {
+pub(crate) struct SignInReturn<'a> {
     pub(crate) code: &'a str,
     pub(crate) state: &'a str,
     /// Who says so, if the provider tells.
@@ -75,7 +75,7 @@ pub(crate) struct Returned<'a> {
 
 /// The provider, and those whom it has signed in. Clones share them.
 #[derive(Debug, Clone)]
-pub(crate) struct Vouching(Arc<State>);
+pub(crate) struct IdentityProvider(Arc<State>);
 
 #[derive(Debug)]
 struct State {
@@ -113,17 +113,23 @@ fn callback(console: &str) -> String {
     format!("{}/auth/oidc/callback", console.trim_end_matches('/'))
 }
 
-impl Vouching {
+impl IdentityProvider {
     /// `port` is where HTTP listens, and `is_tls` whether with TLS.
     ///
     /// # Errors
     /// [`crate::Error::Io`], [`crate::Error::Setting`], [`crate::Error::Tls`], [`crate::Error::Random`].
-    pub(crate) fn new(settings: &Oidc, port: u16, is_tls: bool) -> Result<Vouching> {
+    pub(crate) fn new(settings: &Oidc, port: u16, is_tls: bool) -> Result<IdentityProvider> {
         let client = vec![settings.client_id.clone()];
         let audiences = if settings.audiences.is_empty() { client.clone() } else { settings.audiences.clone() };
         let is_secure = settings.url.as_ref().map_or(is_tls, |url| url.starts_with("https:"));
         let (provider, logins) = (Arc::new(Provider::new(settings)?), Logins::new()?);
-        Ok(Vouching(Arc::new(State { provider, logins, audiences, client, cookies: Cookies::new(port, is_secure) })))
+        Ok(IdentityProvider(Arc::new(State {
+            provider,
+            logins,
+            audiences,
+            client,
+            cookies: Cookies::new(port, is_secure),
+        })))
     }
 
     fn settings(&self) -> &Oidc {
@@ -148,22 +154,22 @@ impl Vouching {
     ///
     /// # Errors
     /// [`Code::Unauthorized`], [`Code::Forbidden`], [`Code::Provider`].
-    pub(crate) async fn of_token(&self, token: &str, now: i64) -> Outcome<Vouched> {
+    pub(crate) async fn of_token(&self, token: &str, now: i64) -> Outcome<VerifiedIdentity> {
         let issuer = self.settings().issuer.as_str();
-        let expected = Expected { issuer, audiences: &self.0.audiences, sign_in: None, now };
+        let expected = ExpectedClaims { issuer, audiences: &self.0.audiences, sign_in: None, now };
         let (claims, until) = self.0.provider.verify(token, expected).await?;
-        Ok(Vouched { person: self.person(&claims)?, until, session: None })
+        Ok(VerifiedIdentity { person: self.person(&claims)?, until, session: None })
     }
 
     /// Who has signed in with this cookie.
-    pub(crate) fn of_session(&self, token: &str) -> Option<Vouched> {
+    pub(crate) fn of_session(&self, token: &str) -> Option<VerifiedIdentity> {
         let mark = self.0.logins.mark(token);
         let SignedIn { person, until } = self.0.logins.session(&mark)?;
-        Some(Vouched { person, until, session: Some(mark) })
+        Some(VerifiedIdentity { person, until, session: Some(mark) })
     }
 
     /// Whether what somebody has shown counts still, at a time in seconds since the epoch.
-    pub(crate) fn counts(&self, vouched: &Vouched, now: i64) -> bool {
+    pub(crate) fn counts(&self, vouched: &VerifiedIdentity, now: i64) -> bool {
         now < vouched.until && vouched.session.is_none_or(|mark| self.0.logins.session(&mark).is_some())
     }
 
@@ -176,7 +182,7 @@ impl Vouching {
         let begun = self.0.logins.begin(now).map_err(no_random)?;
         let mut scopes = vec!["openid"];
         scopes.extend(settings.scopes.iter().map(String::as_str).filter(|scope| *scope != "openid"));
-        let parameters = Form::of([
+        let parameters = UrlEncodedForm::of([
             ("response_type", "code"),
             ("client_id", &settings.client_id),
             ("redirect_uri", &callback(console)),
@@ -194,7 +200,7 @@ impl Vouching {
     ///
     /// # Errors
     /// [`Code::Unauthorized`], [`Code::Forbidden`], [`Code::Provider`].
-    pub(crate) async fn finish(&self, cookie: &str, returned: Returned<'_>, now: i64) -> Outcome<SignedInBrowser> {
+    pub(crate) async fn finish(&self, cookie: &str, returned: SignInReturn<'_>, now: i64) -> Outcome<SignedInBrowser> {
         let again =
             || Problem::new(Code::Unauthorized, "the sign-in took too long, or was begun elsewhere: begin it again");
         let begun = self.0.logins.begun(cookie, now).ok_or_else(again)?;
@@ -205,7 +211,7 @@ impl Vouching {
         if returned.issuer.is_some_and(|other| other != issuer) {
             return Err(Problem::new(Code::Unauthorized, "another provider answers the sign-in"));
         }
-        let parameters = Form::of([
+        let parameters = UrlEncodedForm::of([
             ("grant_type", "authorization_code"),
             ("code", returned.code),
             ("redirect_uri", &callback(returned.console)),
@@ -214,7 +220,7 @@ impl Vouching {
         let token = self.0.provider.redeem(parameters).await?;
         let nonce = begun.nonce();
         let sign_in = Some((self.settings().client_id.as_str(), nonce.as_str()));
-        let expected = Expected { issuer, audiences: &self.0.client, sign_in, now };
+        let expected = ExpectedClaims { issuer, audiences: &self.0.client, sign_in, now };
         let (claims, _) = self.0.provider.verify(&token, expected).await?;
         let person = self.person(&claims)?;
         let seconds = self.settings().session_seconds_max;
@@ -236,7 +242,7 @@ impl Vouching {
     }
 
     /// Who the claims of a token are about.
-    fn person(&self, claims: &Claims) -> Outcome<Person> {
+    fn person(&self, claims: &Claims) -> Outcome<ProviderUser> {
         let settings = self.settings();
         let forbidden = |text: String| Err(Problem::new(Code::Forbidden, text));
         let claim = &settings.user_claim;
@@ -253,20 +259,24 @@ impl Vouching {
         let mut roles: Vec<String> = groups.filter_map(|group| settings.roles.get(group)).cloned().collect();
         roles.sort();
         roles.dedup();
-        Ok(Person { name: Arc::from(name), roles: login::shared(roles) })
+        Ok(ProviderUser { name: Arc::from(name), roles: login::shared(roles) })
     }
 }
 
 /// A person who has signed in at the provider.
 pub(crate) struct SignedInBrowser {
-    pub(crate) person: Person,
+    pub(crate) person: ProviderUser,
     pub(crate) seconds: u64,
 }
 
 impl SignedInBrowser {
     /// What he has shown by it.
-    pub(crate) fn vouched(&self, now: i64) -> Vouched {
-        Vouched { person: self.person.clone(), until: now.saturating_add_unsigned(self.seconds), session: None }
+    pub(crate) fn vouched(&self, now: i64) -> VerifiedIdentity {
+        VerifiedIdentity {
+            person: self.person.clone(),
+            until: now.saturating_add_unsigned(self.seconds),
+            session: None,
+        }
     }
 }
 

@@ -21,9 +21,9 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 
-use super::form::{Form, encoded};
-use super::jwt::{Claims, Expected, Header, Key, Refused, Unverified};
-use crate::client::{Answer, Client, connector};
+use super::form::{UrlEncodedForm, encoded};
+use super::jwt::{Claims, ExpectedClaims, Header, Key, TokenRefusal, UnverifiedToken};
+use crate::client::{Client, HttpAnswer, connector};
 use crate::error::{Error, Result};
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::{Oidc, is_safe};
@@ -72,7 +72,7 @@ struct Discovery {
 
 /// What is known of the provider.
 #[derive(Debug)]
-struct Known {
+struct ProviderData {
     discovery: Discovery,
     keys: Vec<Key>,
     at: Instant,
@@ -80,13 +80,13 @@ struct Known {
 
 /// How many requests there may be.
 #[derive(Debug)]
-struct Asks {
+struct RequestAllowance {
     left: u32,
     since: Instant,
     failed: Option<Instant>,
 }
 
-impl Asks {
+impl RequestAllowance {
     fn take(&mut self, now: Instant) -> bool {
         let more = now.saturating_duration_since(self.since).as_secs() / ASK_INTERVAL.as_secs();
         if more > 0 {
@@ -104,9 +104,9 @@ pub(super) struct Provider {
     settings: Oidc,
     secret: Option<String>,
     tls: Option<TlsConnector>,
-    known: Mutex<Option<Arc<Known>>>,
+    known: Mutex<Option<Arc<ProviderData>>>,
     /// Held by the only one who asks.
-    asks: tokio::sync::Mutex<Asks>,
+    asks: tokio::sync::Mutex<RequestAllowance>,
     redeemed: Semaphore,
     /// Whether somebody asks beside.
     refreshes: AtomicBool,
@@ -123,7 +123,7 @@ fn away(reason: &dyn std::fmt::Display) -> Problem {
     Problem::new(Code::Provider, "the provider that signs users in can't be asked now; those who are signed in go on")
 }
 
-fn refused<T>(reason: Refused) -> Outcome<T> {
+fn refused<T>(reason: TokenRefusal) -> Outcome<T> {
     Err(Problem::new(Code::Unauthorized, format!("the token is not accepted: {reason}")))
 }
 
@@ -133,7 +133,7 @@ impl Provider {
     pub(super) fn new(settings: &Oidc) -> Result<Provider> {
         let is_tls = settings.issuer.starts_with("https:") || settings.authority.is_some();
         let tls = is_tls.then(|| connector_of(settings)).transpose()?;
-        let asks = Asks { left: ASKS, since: Instant::now(), failed: None };
+        let asks = RequestAllowance { left: ASKS, since: Instant::now(), failed: None };
         Ok(Provider {
             secret: settings.read_secret()?,
             settings: settings.clone(),
@@ -149,13 +149,13 @@ impl Provider {
         &self.settings
     }
 
-    fn current(&self) -> Option<Arc<Known>> {
+    fn current(&self) -> Option<Arc<ProviderData>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.clone().filter(|known| known.at.elapsed() < KNOWN_TIME)
     }
 
     /// What is known of the provider, which is asked if nothing is.
-    async fn known(self: &Arc<Self>) -> Outcome<Arc<Known>> {
+    async fn known(self: &Arc<Self>) -> Outcome<Arc<ProviderData>> {
         let Some(known) = self.current() else {
             let answer = self.ask(None).await?;
             return answer.ok_or_else(|| away(&"it was asked too often"));
@@ -171,7 +171,7 @@ impl Provider {
     }
 
     /// Asks the provider for what differs from `last`; none if it was asked too often.
-    async fn ask(&self, last: Option<&Arc<Known>>) -> Outcome<Option<Arc<Known>>> {
+    async fn ask(&self, last: Option<&Arc<ProviderData>>) -> Outcome<Option<Arc<ProviderData>>> {
         let begun = Instant::now();
         let mut asks = self.asks.lock().await;
         // Somebody else may have asked meanwhile.
@@ -192,7 +192,7 @@ impl Provider {
         Ok(Some(known))
     }
 
-    async fn fetch(&self) -> Result<Known, String> {
+    async fn fetch(&self) -> Result<ProviderData, String> {
         let issuer = self.settings.issuer.trim_end_matches('/');
         let found = self.get(&format!("{issuer}/.well-known/openid-configuration")).await?;
         let discovery: Discovery =
@@ -214,7 +214,7 @@ impl Provider {
         let set: Value = serde_json::from_slice(&self.get(jwks_uri).await?).map_err(|_| "its keys are malformed")?;
         let keys = set.get("keys").and_then(Value::as_array).ok_or("its keys are malformed")?;
         let keys = keys.iter().take(KEYS_MAX).filter_map(Key::of).collect();
-        Ok(Known { discovery, keys, at: Instant::now() })
+        Ok(ProviderData { discovery, keys, at: Instant::now() })
     }
 
     fn client(&self, url: &str) -> Result<(Client, String), String> {
@@ -234,7 +234,7 @@ impl Provider {
         url: &str,
         body: Body,
         of: impl FnOnce(Builder) -> Builder,
-    ) -> Result<Answer, String> {
+    ) -> Result<HttpAnswer, String> {
         let (client, path) = self.client(url)?;
         let head = of(client.head(method, &path, None).header(header::ACCEPT, "application/json"));
         client.exchange(head, body, ANSWER_BYTES_MAX, PATIENCE).await.map_err(|error| error.to_string())
@@ -252,13 +252,13 @@ impl Provider {
     ///
     /// # Errors
     /// [`Code::Unauthorized`], [`Code::Provider`].
-    pub(super) async fn verify(self: &Arc<Self>, token: &str, expected: Expected<'_>) -> Outcome<(Claims, i64)> {
-        let unverified = match Unverified::parse(token) {
+    pub(super) async fn verify(self: &Arc<Self>, token: &str, expected: ExpectedClaims<'_>) -> Outcome<(Claims, i64)> {
+        let unverified = match UnverifiedToken::parse(token) {
             Ok(unverified) => unverified,
             Err(reason) => return refused(reason),
         };
         let mut known = self.known().await?;
-        let has_key = |known: &Known, header: &Header| known.keys.iter().any(|key| key.is_for(header));
+        let has_key = |known: &ProviderData, header: &Header| known.keys.iter().any(|key| key.is_for(header));
         if !has_key(&known, &unverified.header)
             && let Some(newer) = self.ask(Some(&known)).await?
         {
@@ -277,7 +277,7 @@ impl Provider {
     ///
     /// # Errors
     /// [`Code::Provider`].
-    pub(super) async fn sign_in_url(self: &Arc<Self>, asked: &Form) -> Outcome<String> {
+    pub(super) async fn sign_in_url(self: &Arc<Self>, asked: &UrlEncodedForm) -> Outcome<String> {
         let known = self.known().await?;
         let endpoint = &known.discovery.authorization_endpoint;
         let joint = if endpoint.contains('?') { '&' } else { '?' };
@@ -288,9 +288,9 @@ impl Provider {
     ///
     /// # Errors
     /// [`Code::Provider`]; [`Code::Unauthorized`] for a code that it doesn't accept; [`Code::Busy`].
-    pub(super) async fn redeem(self: &Arc<Self>, mut asked: Form) -> Outcome<String> {
+    pub(super) async fn redeem(self: &Arc<Self>, mut asked: UrlEncodedForm) -> Outcome<String> {
         #[derive(Deserialize)]
-        struct Given {
+        struct TokenResponse {
             id_token: String,
         }
         let busy = |_| Problem::new(Code::Busy, "too many people sign in at once");
@@ -321,7 +321,8 @@ impl Provider {
         let answer = sent.await.map_err(|reason| away(&reason))?;
         match answer.status {
             200 => {
-                let given: Given = serde_json::from_slice(&answer.body).map_err(|_| away(&"it gave no ID token"))?;
+                let given: TokenResponse =
+                    serde_json::from_slice(&answer.body).map_err(|_| away(&"it gave no ID token"))?;
                 Ok(given.id_token)
             }
             status @ 400..500 => {
@@ -354,8 +355,8 @@ mod tests {
     #[test]
     fn requests_for_keys_are_few() {
         let start = Instant::now();
-        let mut asks = Asks { left: ASKS, since: start, failed: None };
-        let count = |asks: &mut Asks, at: Instant| (0..100).filter(|_| asks.take(at)).count();
+        let mut asks = RequestAllowance { left: ASKS, since: start, failed: None };
+        let count = |asks: &mut RequestAllowance, at: Instant| (0..100).filter(|_| asks.take(at)).count();
         assert_eq!(count(&mut asks, start), 4);
         assert_eq!(count(&mut asks, start + ASK_INTERVAL - Duration::from_secs(1)), 0);
         assert_eq!(count(&mut asks, start + ASK_INTERVAL), 1);

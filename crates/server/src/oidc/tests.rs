@@ -8,8 +8,8 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 
-use super::jwt::{Claims, Expected, Key, Unverified, has_form};
-use super::{Vouching, find};
+use super::jwt::{Claims, ExpectedClaims, Key, UnverifiedToken, has_form};
+use super::{IdentityProvider, find};
 use crate::settings::Settings;
 
 const ISSUER: &str = "https://login.example.com";
@@ -82,7 +82,7 @@ fn with(name: &str, value: Value) -> Claims {
 }
 
 fn verified(token: &str, keys: &[Key]) -> Result<Claims, &'static str> {
-    let unverified = Unverified::parse(token)?;
+    let unverified = UnverifiedToken::parse(token)?;
     unverified.verify(keys.iter().filter(|key| key.is_for(&unverified.header)))
 }
 
@@ -164,7 +164,7 @@ fn keys_that_sign_no_token_are_left_out() {
 #[test]
 fn claims_are_of_the_issuer_the_audience_and_the_time() {
     let ours = ["splay".to_owned(), "ticks".to_owned()];
-    let expected = Expected { issuer: ISSUER, audiences: &ours, sign_in: None, now: NOW };
+    let expected = ExpectedClaims { issuer: ISSUER, audiences: &ours, sign_in: None, now: NOW };
     let check = |name: &str, value: Value| expected.check(&with(name, value));
     assert_eq!(check("sub", json!("1")), Ok(NOW + 360));
     for (name, value) in [
@@ -198,7 +198,7 @@ fn claims_are_of_the_issuer_the_audience_and_the_time() {
 #[test]
 fn an_id_token_answers_its_sign_in_and_is_for_this_client() {
     let ours = ["splay".to_owned()];
-    let expected = Expected { issuer: ISSUER, audiences: &ours, sign_in: Some(("splay", "n")), now: NOW };
+    let expected = ExpectedClaims { issuer: ISSUER, audiences: &ours, sign_in: Some(("splay", "n")), now: NOW };
     let check = |name: &str, value: Value| expected.check(&with(name, value));
     assert!(check("azp", json!("splay")).is_ok());
     for (name, value) in [
@@ -219,7 +219,7 @@ fn an_id_token_answers_its_sign_in_and_is_for_this_client() {
 fn a_person_is_named_by_one_claim_and_has_the_roles_of_his_groups() {
     let vouching = |claims: &str, extra: &str| {
         let text = format!("[auth.oidc]\nissuer = \"http://127.0.0.1:1\"\nclient_id = \"splay\"\n{claims}{extra}");
-        Vouching::new(&Settings::parse(&text).unwrap().auth.oidc.unwrap(), 7750, false).unwrap()
+        IdentityProvider::new(&Settings::parse(&text).unwrap().auth.oidc.unwrap(), 7750, false).unwrap()
     };
     let groups = "roles_claim = \"groups\"\nroles = { traders = \"desk\", all = \"public\" }\n";
     let by_email = vouching("user_claim = \"email\"\n", groups);

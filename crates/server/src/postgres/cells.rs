@@ -21,7 +21,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use super::encode::set_length;
 use super::times::{self, MICROS_A_DAY};
 use super::types::{self, Type};
-use crate::counted::CountedBuffer;
+use crate::counted_bytes::CountedBuffer;
 use crate::problem::{Code, Outcome, Problem};
 
 /// A column of one of the types that are written.

@@ -8,13 +8,13 @@ use splay_sql::{NamedStatement, NamedStatements};
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 
 use super::commands::Command;
-use super::extended::{Portal, Prepared};
-use super::messages::{Message, Reader};
+use super::extended::{Portal, PreparedStatement};
+use super::messages::{ClientMessage, Reader};
 use super::parameters::Parameters;
 use super::refusal::Refusal;
 use super::replies::{Column, Replies};
 use super::types::Type;
-use super::{Front, Wire};
+use super::{PostgresFront, Wire};
 use crate::callers::Caller;
 use crate::listen::stopped;
 use crate::settings::Role;
@@ -52,7 +52,7 @@ pub(super) enum Transaction {
 
 /// A session of a client.
 pub(crate) struct Connection {
-    pub(super) front: Front,
+    pub(super) front: PostgresFront,
     pub(super) reader: Reader<ReadHalf<Box<dyn Wire>>>,
     writer: WriteHalf<Box<dyn Wire>>,
     pub(super) replies: Replies,
@@ -63,7 +63,7 @@ pub(crate) struct Connection {
     pub(super) key: Bytes,
     pub(super) transaction: Transaction,
     savepoints: Vec<String>,
-    pub(super) prepared: HashMap<String, std::sync::Arc<Prepared>>,
+    pub(super) prepared: HashMap<String, std::sync::Arc<PreparedStatement>>,
     /// Statements of `PREPARE`.
     named: NamedStatements,
     pub(super) portals: HashMap<String, Portal>,
@@ -73,7 +73,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(super) fn new(
-        front: Front,
+        front: PostgresFront,
         reader: Reader<Box<dyn Wire>>,
         parameters: Parameters,
         caller: Caller,
@@ -133,7 +133,7 @@ impl Connection {
     pub(crate) async fn run(mut self) {
         let refusal = loop {
             let answered = match self.next_message().await {
-                Ok((_, Ok(Message::Terminate))) => return,
+                Ok((_, Ok(ClientMessage::Terminate))) => return,
                 Ok((_, Ok(message))) => self.answer(message).await,
                 Ok((_, Err(refusal))) if refusal.is_fatal => Err(End::Told(refusal)),
                 Ok((b'Q', Err(refusal))) if !self.skips => {
@@ -157,9 +157,9 @@ impl Connection {
         let _ = self.writer.shutdown().await;
     }
 
-    async fn answer(&mut self, message: Message) -> Result<(), End> {
+    async fn answer(&mut self, message: ClientMessage) -> Result<(), End> {
         match message {
-            Message::Sync => {
+            ClientMessage::Sync => {
                 self.skips = false;
                 if self.transaction == Transaction::None {
                     self.portals.clear();
@@ -167,12 +167,15 @@ impl Connection {
                 self.ready().await
             }
             _ if self.skips => Ok(()),
-            Message::Query(text) => {
+            ClientMessage::Query(text) => {
                 self.query(&text).await?;
                 self.ready().await
             }
-            Message::Flush => self.flush().await,
-            Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) | Message::Terminate => Ok(()),
+            ClientMessage::Flush => self.flush().await,
+            ClientMessage::CopyData(_)
+            | ClientMessage::CopyDone
+            | ClientMessage::CopyFail(_)
+            | ClientMessage::Terminate => Ok(()),
             message => match self.extended(message).await? {
                 Ok(()) => Ok(()),
                 Err((refusal, text)) => self.fail(&refusal, &text).await,
@@ -238,14 +241,14 @@ impl Connection {
     }
 
     /// The kind of the next message, and the message if it is sound.
-    pub(super) async fn next_message(&mut self) -> Result<(u8, Result<Message, Refusal>), End> {
+    pub(super) async fn next_message(&mut self) -> Result<(u8, Result<ClientMessage, Refusal>), End> {
         let limits = &self.front.shared.limits;
         let mut stop = self.front.shared.stop.clone();
         let mut deadline = Instant::now() + limits.postgres_idle();
         let mut has_begun = false;
         loop {
             if let Some((kind, body)) = self.reader.take(limits.message_bytes_max).map_err(End::Told)? {
-                return Ok((kind, Message::of(kind, body)));
+                return Ok((kind, ClientMessage::of(kind, body)));
             }
             if self.reader.waiting() > 0 && !std::mem::replace(&mut has_begun, true) {
                 deadline = Instant::now() + limits.body();

@@ -16,19 +16,19 @@ use splay_store::Privilege;
 use super::cells::Cells;
 use super::connection::{Connection, End};
 use super::copy_rows::{self, SIGNATURE};
-use super::encode::{COLUMNS_MAX, Piece, set_length, too_many_columns};
-use super::messages::Message;
+use super::encode::{AnswerPiece, COLUMNS_MAX, set_length, too_many_columns};
+use super::messages::ClientMessage;
 use super::refusal::Refusal;
-use super::statement::Answered;
+use super::statement::StatementResult;
 use crate::audit::Action;
-use crate::counted::CountedBuffer;
+use crate::counted_bytes::CountedBuffer;
 use crate::ingest::Ingest;
 use crate::problem::{Code, Outcome, Problem};
 use crate::statements::{Encode, Statements};
 
 impl Connection {
     /// Carries a `COPY` out.
-    pub(super) async fn copy(&mut self, copy: CopyStream, alone: bool) -> Answered<()> {
+    pub(super) async fn copy(&mut self, copy: CopyStream, alone: bool) -> StatementResult<()> {
         match copy {
             CopyStream::Out { table: None, query, format } => self.copy_out(&query, format).await,
             CopyStream::Out { table: Some(table), query, format } => {
@@ -49,7 +49,7 @@ impl Connection {
         }
     }
 
-    async fn copy_out(&mut self, query: &str, format: StreamFormat) -> Answered<()> {
+    async fn copy_out(&mut self, query: &str, format: StreamFormat) -> StatementResult<()> {
         let is_binary = format.kind == StreamKind::Binary;
         let encode = CopiedRows { format, buffer: CountedBuffer::default(), has_begun: false };
         let sent =
@@ -60,7 +60,7 @@ impl Connection {
         }))
     }
 
-    async fn copy_in(&mut self, target: (String, Option<Vec<String>>), format: StreamFormat) -> Answered<()> {
+    async fn copy_in(&mut self, target: (String, Option<Vec<String>>), format: StreamFormat) -> StatementResult<()> {
         let (_, statements) = match self.to_insert().await {
             Ok(to_insert) => to_insert,
             Err(refusal) => return Ok(Err(refusal)),
@@ -123,23 +123,23 @@ impl Connection {
     }
 
     /// What the client sends for a `COPY`, up to its end.
-    async fn receive(&mut self) -> Answered<BytesMut> {
+    async fn receive(&mut self) -> StatementResult<BytesMut> {
         let mut received = BytesMut::new();
         let bytes_max = self.front.shared.limits.message_bytes_max;
         loop {
             match self.next_message().await? {
-                (_, Ok(Message::CopyData(bytes))) if received.len() + bytes.len() > bytes_max => {
+                (_, Ok(ClientMessage::CopyData(bytes))) if received.len() + bytes.len() > bytes_max => {
                     let text =
                         format!("a COPY takes at most {bytes_max} bytes, all rows or none: send them in several");
                     return Ok(Err(Refusal::new("54000", text)));
                 }
-                (_, Ok(Message::CopyData(bytes))) => received.extend_from_slice(&bytes),
-                (_, Ok(Message::CopyDone)) => return Ok(Ok(received)),
-                (_, Ok(Message::CopyFail(reason))) => {
+                (_, Ok(ClientMessage::CopyData(bytes))) => received.extend_from_slice(&bytes),
+                (_, Ok(ClientMessage::CopyDone)) => return Ok(Ok(received)),
+                (_, Ok(ClientMessage::CopyFail(reason))) => {
                     return Ok(Err(Refusal::new("57014", format!("COPY from stdin failed: {reason}"))));
                 }
-                (_, Ok(Message::Flush | Message::Sync)) => {}
-                (_, Ok(Message::Terminate)) => return Err(End::Gone),
+                (_, Ok(ClientMessage::Flush | ClientMessage::Sync)) => {}
+                (_, Ok(ClientMessage::Terminate)) => return Err(End::Gone),
                 (kind, Ok(_)) => {
                     let text = format!("a message of kind {:?} during COPY from stdin", char::from(kind));
                     return Err(End::Told(Refusal::fatal("08P01", text)));
@@ -179,20 +179,20 @@ impl CopiedRows {
         written.map_err(|error| self.buffer.problem(|| Problem::new(Code::Execution, error.to_string())))
     }
 
-    fn piece(&mut self, rows: u64) -> Vec<Piece> {
+    fn piece(&mut self, rows: u64) -> Vec<AnswerPiece> {
         let bytes = self.buffer.take();
-        if bytes.is_empty() { Vec::new() } else { vec![Piece::Rows { bytes, rows }] }
+        if bytes.is_empty() { Vec::new() } else { vec![AnswerPiece::Rows { bytes, rows }] }
     }
 }
 
 impl Encode for CopiedRows {
-    type Piece = Piece;
+    type Piece = AnswerPiece;
 
     fn piece_bytes(&self) -> u64 {
         128 << 10
     }
 
-    fn start(&mut self, schema: &SchemaRef, memory: &AnswerMemory) -> Outcome<Vec<Piece>> {
+    fn start(&mut self, schema: &SchemaRef, memory: &AnswerMemory) -> Outcome<Vec<AnswerPiece>> {
         if schema.fields().len() > COLUMNS_MAX {
             return Err(too_many_columns());
         }
@@ -200,12 +200,12 @@ impl Encode for CopiedRows {
         if self.format.kind != StreamKind::Binary && self.format.has_header {
             self.message(|buffer, format| write_header(buffer, format, schema))?;
         }
-        let mut pieces = vec![Piece::Columns(Arc::clone(schema))];
+        let mut pieces = vec![AnswerPiece::Columns(Arc::clone(schema))];
         pieces.extend(self.piece(0));
         Ok(pieces)
     }
 
-    fn rows(&mut self, batch: &RecordBatch) -> Outcome<Vec<Piece>> {
+    fn rows(&mut self, batch: &RecordBatch) -> Outcome<Vec<AnswerPiece>> {
         let columns: Vec<Cells> = batch.columns().iter().map(Cells::of).collect::<Outcome<_>>()?;
         for row in 0..batch.num_rows() {
             self.message(|buffer, format| match format.kind {
@@ -216,7 +216,7 @@ impl Encode for CopiedRows {
         Ok(self.piece(batch.num_rows() as u64))
     }
 
-    fn end(&mut self, _: &StatementStats) -> Outcome<Vec<Piece>> {
+    fn end(&mut self, _: &StatementStats) -> Outcome<Vec<AnswerPiece>> {
         if self.format.kind == StreamKind::Binary {
             self.message(|buffer, _| buffer.write_all(&[0xff; 2]))?;
         }

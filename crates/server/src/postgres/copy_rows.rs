@@ -30,7 +30,7 @@ pub(super) fn rows<'a>(bytes: &'a [u8], fields: &'a [Field], format: &'a StreamF
             Box::new(batches(move || rows.batch()))
         }
         _ => {
-            let mut lines = Lines { rest: bytes, line: 0, has_header: format.has_header, fields, format };
+            let mut lines = CopyLines { rest: bytes, line: 0, has_header: format.has_header, fields, format };
             Box::new(batches(move || lines.batch()))
         }
     }
@@ -54,7 +54,7 @@ fn batch(fields: &[Field], columns: Vec<ArrayRef>) -> Result<RecordBatch, String
 }
 
 /// Rows of text or CSV.
-struct Lines<'a> {
+struct CopyLines<'a> {
     rest: &'a [u8],
     /// Lines that were read.
     line: usize,
@@ -63,7 +63,7 @@ struct Lines<'a> {
     format: &'a StreamFormat,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> CopyLines<'a> {
     fn batch(&mut self) -> Result<Option<RecordBatch>, String> {
         let mut columns: Vec<StringBuilder> = self.fields.iter().map(|_| StringBuilder::new()).collect();
         let (mut rows, mut values) = (0, Vec::with_capacity(self.fields.len()));

@@ -4,7 +4,7 @@ use super::commands::{Command, unquoted, words};
 use super::connection::{Connection, Transaction};
 use super::extended::Portal;
 use super::refusal::Refusal;
-use super::statement::Answered;
+use super::statement::StatementResult;
 
 /// A statement about a cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl Connection {
         command: &CursorCommand,
         (values, formats): (Vec<splay_sql::ScalarValue>, &[i16]),
         with_columns: bool,
-    ) -> Answered<()> {
+    ) -> StatementResult<()> {
         match command {
             CursorCommand::Declare { name, query } => Ok(self.declare(name, query, values)),
             CursorCommand::Close { name: None } => {
@@ -175,7 +175,7 @@ impl Connection {
         (rows, shows): (Option<u64>, bool),
         formats: &[i16],
         with_columns: bool,
-    ) -> Answered<u64> {
+    ) -> StatementResult<u64> {
         if let Err(refusal) = self.begin_with_formats(portal, formats).await? {
             return Ok(Err(refusal));
         }

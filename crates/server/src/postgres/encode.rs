@@ -15,13 +15,13 @@ use splay_sql::{AnswerMemory, StatementStats};
 use super::cells::Cells;
 use super::replies::format;
 use super::types;
-use crate::counted::CountedBuffer;
+use crate::counted_bytes::CountedBuffer;
 use crate::problem::{Code, Outcome, Problem};
 use crate::statements::Encode;
 
 /// A part of an answer.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(super) enum AnswerPiece {
     /// Comes first.
     Columns(SchemaRef),
     /// Messages of so many rows.
@@ -82,21 +82,21 @@ impl Rows {
 }
 
 impl Encode for Rows {
-    type Piece = Piece;
+    type Piece = AnswerPiece;
 
     fn piece_bytes(&self) -> u64 {
         // Text is several times as long.
         128 << 10
     }
 
-    fn start(&mut self, schema: &SchemaRef, memory: &AnswerMemory) -> Outcome<Vec<Piece>> {
+    fn start(&mut self, schema: &SchemaRef, memory: &AnswerMemory) -> Outcome<Vec<AnswerPiece>> {
         self.check(schema)?;
         self.buffer.within(memory);
         self.schema = Some(Arc::clone(schema));
-        Ok(vec![Piece::Columns(Arc::clone(schema))])
+        Ok(vec![AnswerPiece::Columns(Arc::clone(schema))])
     }
 
-    fn rows(&mut self, batch: &RecordBatch) -> Outcome<Vec<Piece>> {
+    fn rows(&mut self, batch: &RecordBatch) -> Outcome<Vec<AnswerPiece>> {
         let columns = batch.columns().iter().enumerate();
         let columns: Vec<(Cells, bool)> = columns
             .map(|(at, column)| Ok((Cells::of(column)?, format(&self.formats, at) == 1)))
@@ -106,10 +106,10 @@ impl Encode for Rows {
                 return Err(self.buffer.problem(|| Problem::new(Code::Execution, error.to_string())));
             }
         }
-        Ok(vec![Piece::Rows { bytes: self.buffer.take(), rows: batch.num_rows() as u64 }])
+        Ok(vec![AnswerPiece::Rows { bytes: self.buffer.take(), rows: batch.num_rows() as u64 }])
     }
 
-    fn end(&mut self, _: &StatementStats) -> Outcome<Vec<Piece>> {
+    fn end(&mut self, _: &StatementStats) -> Outcome<Vec<AnswerPiece>> {
         Ok(Vec::new())
     }
 }
@@ -155,16 +155,16 @@ pub(super) fn split_rows(bytes: &mut Bytes, count: u64) -> Bytes {
 
 /// Reads the answer of a statement that changes something.
 #[derive(Debug, Default)]
-pub(super) struct Change;
+pub(super) struct ChangeEncoder;
 
-impl Encode for Change {
-    type Piece = Piece;
+impl Encode for ChangeEncoder {
+    type Piece = AnswerPiece;
 
-    fn start(&mut self, _: &SchemaRef, _: &AnswerMemory) -> Outcome<Vec<Piece>> {
+    fn start(&mut self, _: &SchemaRef, _: &AnswerMemory) -> Outcome<Vec<AnswerPiece>> {
         Ok(Vec::new())
     }
 
-    fn rows(&mut self, batch: &RecordBatch) -> Outcome<Vec<Piece>> {
+    fn rows(&mut self, batch: &RecordBatch) -> Outcome<Vec<AnswerPiece>> {
         let other = || Problem::new(Code::Internal, "a change has told nothing of itself");
         let (what, rows) = (batch.column_by_name("statement"), batch.column_by_name("rows"));
         let what = what.and_then(|column| column.as_string_opt::<i32>()).ok_or_else(other)?;
@@ -172,7 +172,7 @@ impl Encode for Change {
         let dropped = batch.column_by_name("dropped").and_then(|column| column.as_string_opt::<i32>());
         let dropped_of =
             |row: usize| dropped.filter(|names| names.is_valid(row)).map(|names| names.value(row).to_owned());
-        let of_row = |row: usize| Piece::Changed {
+        let of_row = |row: usize| AnswerPiece::Changed {
             what: what.value(row).to_owned(),
             rows: rows.value(row),
             dropped: dropped_of(row),
@@ -180,7 +180,7 @@ impl Encode for Change {
         Ok((0..what.len().min(rows.len())).map(of_row).collect())
     }
 
-    fn end(&mut self, _: &StatementStats) -> Outcome<Vec<Piece>> {
+    fn end(&mut self, _: &StatementStats) -> Outcome<Vec<AnswerPiece>> {
         Ok(Vec::new())
     }
 }

@@ -14,11 +14,11 @@ use splay_sql::{CopyStream, Parameters, ScalarValue, statements};
 use super::commands::Command;
 use super::connection::{Connection, End, shown};
 use super::cursors::CursorCommand;
-use super::encode::{COLUMNS_MAX, Piece, Rows, split_rows, too_many_columns};
-use super::messages::{Bind, Message, Target};
+use super::encode::{AnswerPiece, COLUMNS_MAX, Rows, split_rows, too_many_columns};
+use super::messages::{Bind, ClientMessage, Target};
 use super::refusal::Refusal;
 use super::replies::{Column, format};
-use super::statement::{Answered, Started};
+use super::statement::{RunningStatement, StatementResult};
 use super::types::{self, Type};
 use super::{check_name, check_text, values};
 use crate::settings::Role;
@@ -40,7 +40,7 @@ const PLACEHOLDERS_MAX: usize = 65_535;
 
 /// A prepared statement.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedStatement {
     text: String,
     kind: Kind,
     /// Types that the client has given to placeholders; 0 for none.
@@ -48,7 +48,7 @@ pub(crate) struct Prepared {
     /// How many placeholders it has.
     placeholders: usize,
     /// What it would give, once somebody has asked.
-    described: OnceLock<Described>,
+    described: OnceLock<StatementDescription>,
     /// Whether the client was told of its columns.
     is_told: AtomicBool,
 }
@@ -63,7 +63,7 @@ enum Kind {
 }
 
 #[derive(Debug, Clone)]
-struct Described {
+struct StatementDescription {
     columns: Vec<Column>,
     /// Types of placeholders.
     types: Vec<u32>,
@@ -72,7 +72,7 @@ struct Described {
 /// A prepared statement with its values.
 #[derive(Debug)]
 pub(crate) struct Portal {
-    prepared: Arc<Prepared>,
+    prepared: Arc<PreparedStatement>,
     values: Vec<ScalarValue>,
     value_bytes: usize,
     formats: Vec<i16>,
@@ -83,10 +83,10 @@ pub(crate) struct Portal {
     state: State,
 }
 
-impl Prepared {
+impl PreparedStatement {
     /// A statement that reads, without placeholders of its own.
-    fn query(text: &str) -> Prepared {
-        Prepared {
+    fn query(text: &str) -> PreparedStatement {
+        PreparedStatement {
             text: text.to_owned(),
             kind: Kind::Read,
             types: Vec::new(),
@@ -98,14 +98,14 @@ impl Prepared {
 }
 
 impl Portal {
-    fn new(prepared: Arc<Prepared>, values: Vec<ScalarValue>, formats: Vec<i16>) -> Portal {
+    fn new(prepared: Arc<PreparedStatement>, values: Vec<ScalarValue>, formats: Vec<i16>) -> Portal {
         let value_bytes = values.iter().map(ScalarValue::size).sum::<usize>() + formats.len() * 2;
         Portal { prepared, values, value_bytes, formats, columns: Vec::new(), is_cursor: false, state: State::New }
     }
 
     /// A cursor over the rows of a query.
     pub(super) fn cursor(query: &str, values: Vec<ScalarValue>) -> Portal {
-        Portal { is_cursor: true, ..Portal::new(Arc::new(Prepared::query(query)), values, Vec::new()) }
+        Portal { is_cursor: true, ..Portal::new(Arc::new(PreparedStatement::query(query)), values, Vec::new()) }
     }
 
     pub(super) fn columns(&self) -> &[Column] {
@@ -122,7 +122,7 @@ enum State {
     New,
     /// Its columns are known, and these rows came and weren't sent.
     Runs {
-        started: Box<Started>,
+        started: Box<RunningStatement>,
         rows: Bytes,
         count: u64,
     },
@@ -130,31 +130,31 @@ enum State {
 }
 
 /// A failure with the text of the statement.
-type Failed = (Refusal, String);
+type StatementFailure = (Refusal, String);
 
 impl Connection {
     /// Answers a message of the extended protocol.
-    pub(super) async fn extended(&mut self, message: Message) -> Result<Result<(), Failed>, End> {
+    pub(super) async fn extended(&mut self, message: ClientMessage) -> Result<Result<(), StatementFailure>, End> {
         let prepared = match &message {
-            Message::Bind(bind) => self.prepared.get(&bind.statement).cloned(),
-            Message::Describe(Target::Statement(name)) => self.prepared.get(name).cloned(),
-            Message::Describe(Target::Portal(name)) | Message::Execute { portal: name, .. } => {
+            ClientMessage::Bind(bind) => self.prepared.get(&bind.statement).cloned(),
+            ClientMessage::Describe(Target::Statement(name)) => self.prepared.get(name).cloned(),
+            ClientMessage::Describe(Target::Portal(name)) | ClientMessage::Execute { portal: name, .. } => {
                 self.portals.get(name).map(|portal| Arc::clone(&portal.prepared))
             }
             _ => None,
         };
         let mut parsed = None;
         let answered = match message {
-            Message::Parse { name, text, types } => {
+            ClientMessage::Parse { name, text, types } => {
                 let answered = self.parse(name, &text, types);
                 parsed = answered.is_err().then_some(text);
                 Ok(answered)
             }
-            Message::Bind(bind) => self.bind(bind).await,
-            Message::Describe(Target::Statement(name)) => self.describe_statement(&name).await,
-            Message::Describe(Target::Portal(name)) => self.describe_portal(&name).await,
-            Message::Execute { portal, rows_max } => self.execute(&portal, rows_max).await,
-            Message::Close(target) => {
+            ClientMessage::Bind(bind) => self.bind(bind).await,
+            ClientMessage::Describe(Target::Statement(name)) => self.describe_statement(&name).await,
+            ClientMessage::Describe(Target::Portal(name)) => self.describe_portal(&name).await,
+            ClientMessage::Execute { portal, rows_max } => self.execute(&portal, rows_max).await,
+            ClientMessage::Close(target) => {
                 match target {
                     Target::Statement(name) => drop(self.prepared.remove(&name)),
                     Target::Portal(name) => drop(self.portals.remove(&name)),
@@ -212,7 +212,7 @@ impl Connection {
         if others().count() >= limits.prepared_max || bytes + size(text, &types) > PREPARED_BYTES_MAX {
             return Err(Refusal::new("54000", "the connection has too many prepared statements: DEALLOCATE some"));
         }
-        let prepared = Prepared {
+        let prepared = PreparedStatement {
             text: statement.to_owned(),
             kind,
             types,
@@ -225,12 +225,12 @@ impl Connection {
         Ok(())
     }
 
-    fn prepared(&self, name: &str) -> Result<Arc<Prepared>, Refusal> {
+    fn prepared(&self, name: &str) -> Result<Arc<PreparedStatement>, Refusal> {
         let none = || Refusal::new("26000", format!("prepared statement \"{name}\" does not exist"));
         self.prepared.get(name).cloned().ok_or_else(none)
     }
 
-    async fn bind(&mut self, bind: Bind) -> Answered<()> {
+    async fn bind(&mut self, bind: Bind) -> StatementResult<()> {
         let prepared = match self.check_bind(&bind) {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(Err(refusal)),
@@ -267,7 +267,7 @@ impl Connection {
         Ok(Ok(()))
     }
 
-    fn check_bind(&self, bind: &Bind) -> Result<Arc<Prepared>, Refusal> {
+    fn check_bind(&self, bind: &Bind) -> Result<Arc<PreparedStatement>, Refusal> {
         check_name(&bind.portal)?;
         let prepared = self.prepared(&bind.statement)?;
         self.check_transaction(if let Kind::Command(command) = &prepared.kind { Some(command) } else { None })?;
@@ -306,7 +306,7 @@ impl Connection {
     }
 
     /// What a prepared statement would give and which values it takes.
-    async fn described(&mut self, prepared: &Prepared) -> Answered<Described> {
+    async fn described(&mut self, prepared: &PreparedStatement) -> StatementResult<StatementDescription> {
         if let Some(described) = prepared.described.get() {
             return Ok(Ok(described.clone()));
         }
@@ -357,22 +357,22 @@ impl Connection {
                 types[at] = Type::of(&held).oid;
             }
         }
-        Ok(Ok(prepared.described.get_or_init(|| Described { columns, types }).clone()))
+        Ok(Ok(prepared.described.get_or_init(|| StatementDescription { columns, types }).clone()))
     }
 
-    async fn describe_statement(&mut self, name: &str) -> Answered<()> {
+    async fn describe_statement(&mut self, name: &str) -> StatementResult<()> {
         let prepared = match self.prepared(name) {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        Ok(self.described(&prepared).await?.map(|Described { columns, types }| {
+        Ok(self.described(&prepared).await?.map(|StatementDescription { columns, types }| {
             prepared.is_told.store(true, Ordering::Relaxed);
             self.replies.placeholders(&types);
             self.tell_columns(&prepared, &columns, &[]);
         }))
     }
 
-    fn tell_columns(&mut self, prepared: &Prepared, columns: &[Column], formats: &[i16]) {
+    fn tell_columns(&mut self, prepared: &PreparedStatement, columns: &[Column], formats: &[i16]) {
         match &prepared.kind {
             Kind::Read => self.replies.columns(columns, formats),
             Kind::Command(Command::Show(_)) => self.replies.columns(columns, &[]),
@@ -388,7 +388,7 @@ impl Connection {
         self.portals.remove(name).ok_or_else(none)
     }
 
-    async fn describe_portal(&mut self, name: &str) -> Answered<()> {
+    async fn describe_portal(&mut self, name: &str) -> StatementResult<()> {
         let mut portal = match self.take_portal(name) {
             Ok(portal) => portal,
             Err(refusal) => return Ok(Err(refusal)),
@@ -418,7 +418,7 @@ impl Connection {
     }
 
     /// Starts the statement of a cursor, if it hasn't begun; its rows come in these formats.
-    pub(super) async fn begin_with_formats(&mut self, portal: &mut Portal, formats: &[i16]) -> Answered<()> {
+    pub(super) async fn begin_with_formats(&mut self, portal: &mut Portal, formats: &[i16]) -> StatementResult<()> {
         if matches!(portal.state, State::New) {
             portal.formats = formats.to_vec();
             return Ok(self.started(portal).await?.map(drop));
@@ -432,7 +432,7 @@ impl Connection {
         })
     }
 
-    async fn columns_of_cursor(&mut self, name: &str, formats: &[i16]) -> Answered<Vec<Column>> {
+    async fn columns_of_cursor(&mut self, name: &str, formats: &[i16]) -> StatementResult<Vec<Column>> {
         let mut cursor = match self.take_portal(name) {
             Ok(cursor) => cursor,
             Err(refusal) => return Ok(Err(refusal)),
@@ -446,7 +446,7 @@ impl Connection {
     }
 
     /// Starts the statement of a portal that reads, and gives its columns.
-    async fn started(&mut self, portal: &mut Portal) -> Answered<Vec<Column>> {
+    async fn started(&mut self, portal: &mut Portal) -> StatementResult<Vec<Column>> {
         if !matches!(portal.state, State::New) {
             return Ok(Ok(portal.columns.clone()));
         }
@@ -463,7 +463,7 @@ impl Connection {
             Err(refusal) => return Ok(Err(refusal)),
         };
         match self.next_piece(&mut started).await? {
-            Ok(Some(Piece::Columns(schema))) => {
+            Ok(Some(AnswerPiece::Columns(schema))) => {
                 portal.state = State::Runs { started: Box::new(started), rows: Bytes::new(), count: 0 };
                 portal.columns = types::columns(&schema);
                 Ok(Ok(portal.columns.clone()))
@@ -473,7 +473,7 @@ impl Connection {
         }
     }
 
-    async fn execute(&mut self, name: &str, rows_max: u32) -> Answered<()> {
+    async fn execute(&mut self, name: &str, rows_max: u32) -> StatementResult<()> {
         let mut portal = match self.take_portal(name) {
             Ok(portal) => portal,
             Err(refusal) => return Ok(Err(refusal)),
@@ -521,7 +521,7 @@ impl Connection {
     }
 
     /// Sends so many rows of a portal, or all if it is none.
-    async fn read(&mut self, portal: &mut Portal, rows_max: u64) -> Answered<()> {
+    async fn read(&mut self, portal: &mut Portal, rows_max: u64) -> StatementResult<()> {
         if matches!(portal.state, State::New)
             && let Err(refusal) = self.started(portal).await?
         {
@@ -535,7 +535,12 @@ impl Connection {
     }
 
     /// Takes so many rows of a portal that runs, and sends them if they are to be shown; how many there were, and whether it ended before.
-    pub(super) async fn read_rows(&mut self, portal: &mut Portal, wanted: u64, shows: bool) -> Answered<(u64, bool)> {
+    pub(super) async fn read_rows(
+        &mut self,
+        portal: &mut Portal,
+        wanted: u64,
+        shows: bool,
+    ) -> StatementResult<(u64, bool)> {
         let State::Runs { started, rows, count } = &mut portal.state else { return Ok(Ok((0, true))) };
         let mut sent = 0;
         loop {
@@ -551,7 +556,7 @@ impl Connection {
                 return Ok(Ok((sent, false)));
             }
             match self.next_piece(started).await? {
-                Ok(Some(Piece::Rows { bytes, rows: more })) => (*rows, *count) = (bytes, more),
+                Ok(Some(AnswerPiece::Rows { bytes, rows: more })) => (*rows, *count) = (bytes, more),
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(refusal) => return Ok(Err(refusal)),

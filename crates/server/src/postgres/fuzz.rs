@@ -3,16 +3,16 @@
 use splay_mutate::Run;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::startup::{self, Negotiated};
-use super::{Front, Wire};
+use super::startup::{self, StartupStream};
+use super::{PostgresFront, Wire};
 use crate::fuzz;
 
 /// Sends bytes over one connection and reads what is answered until the server closes it.
-async fn speak(front: &Front, bytes: &[u8]) -> Vec<u8> {
+async fn speak(front: &PostgresFront, bytes: &[u8]) -> Vec<u8> {
     let (client, server) = tokio::io::duplex(1 << 20);
     let serving = async {
         let server: Box<dyn Wire> = Box::new(server);
-        if let Some(Negotiated::Plain(reader, packet)) = startup::negotiate(front, server, false).await
+        if let Some(StartupStream::Plain(reader, packet)) = startup::negotiate(front, server, false).await
             && let Some(connection) = startup::begin(front, reader.boxed(), packet, false).await
         {
             connection.run().await;
@@ -68,7 +68,7 @@ fn session() -> Vec<u8> {
 #[test]
 fn any_bytes_are_answered_or_their_connection_closed() {
     let (front, runtime) =
-        (Front::new(fuzz::serving(), None).unwrap_or_else(|error| panic!("{error}")), fuzz::runtime());
+        (PostgresFront::new(fuzz::serving(), None).unwrap_or_else(|error| panic!("{error}")), fuzz::runtime());
     let answer = runtime.block_on(speak(&front, &session()));
     assert!(answer.starts_with(b"R\0\0\0\x08\0\0\0\0S"), "{}", answer.escape_ascii());
     let ready = answer.windows(6).filter(|window| window.starts_with(b"Z\0\0\0\x05")).count();

@@ -19,7 +19,7 @@ pub(super) const STARTUP_BYTES_MAX: usize = 10_000;
 
 /// A message of a client that was set up.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(super) enum ClientMessage {
     Query(String),
     Parse {
         name: String,
@@ -158,21 +158,21 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 }
 
-impl Message {
+impl ClientMessage {
     /// The message of a kind with this body.
     ///
     /// # Errors
     /// What isn't a message of the protocol ends the connection; text that is not UTF-8 doesn't.
-    pub(super) fn of(kind: u8, body: Bytes) -> Result<Message, Refusal> {
+    pub(super) fn of(kind: u8, body: Bytes) -> Result<ClientMessage, Refusal> {
         let mut body = Body(body);
         let message = match kind {
-            b'Q' => Message::Query(body.text()?),
+            b'Q' => ClientMessage::Query(body.text()?),
             b'P' => {
                 let (name, text) = (body.text()?, body.text()?);
                 let count = body.short()?;
-                Message::Parse { name, text, types: (0..count).map(|_| body.number()).collect::<Result<_, _>>()? }
+                ClientMessage::Parse { name, text, types: (0..count).map(|_| body.number()).collect::<Result<_, _>>()? }
             }
-            b'B' => Message::Bind(Bind {
+            b'B' => ClientMessage::Bind(Bind {
                 portal: body.text()?,
                 statement: body.text()?,
                 formats: body.formats()?,
@@ -182,15 +182,15 @@ impl Message {
                 },
                 columns: body.formats()?,
             }),
-            b'D' => Message::Describe(body.target()?),
-            b'E' => Message::Execute { portal: body.text()?, rows_max: body.number()? },
-            b'C' => Message::Close(body.target()?),
-            b'H' => Message::Flush,
-            b'S' => Message::Sync,
-            b'X' => Message::Terminate,
-            b'd' => return Ok(Message::CopyData(body.0)),
-            b'c' => Message::CopyDone,
-            b'f' => Message::CopyFail(body.text()?),
+            b'D' => ClientMessage::Describe(body.target()?),
+            b'E' => ClientMessage::Execute { portal: body.text()?, rows_max: body.number()? },
+            b'C' => ClientMessage::Close(body.target()?),
+            b'H' => ClientMessage::Flush,
+            b'S' => ClientMessage::Sync,
+            b'X' => ClientMessage::Terminate,
+            b'd' => return Ok(ClientMessage::CopyData(body.0)),
+            b'c' => ClientMessage::CopyDone,
+            b'f' => ClientMessage::CopyFail(body.text()?),
             b'F' => return Err(Refusal::fatal("0A000", "calls of functions by message are not supported; use select")),
             other => {
                 return Err(Refusal::fatal("08P01", format!("invalid kind of message: {:?}", char::from(other))));
@@ -261,18 +261,18 @@ impl Body {
 mod tests {
     use super::*;
 
-    fn of(kind: u8, body: &'static [u8]) -> Result<Message, Refusal> {
-        Message::of(kind, Bytes::from_static(body))
+    fn of(kind: u8, body: &'static [u8]) -> Result<ClientMessage, Refusal> {
+        ClientMessage::of(kind, Bytes::from_static(body))
     }
 
     #[test]
     fn messages_are_taken_apart() {
         let parse = of(b'P', b"one\0select $1\0\0\x01\0\0\0\x14").unwrap();
         assert!(
-            matches!(parse, Message::Parse { name, text, types } if name == "one" && text == "select $1" && types == [20])
+            matches!(parse, ClientMessage::Parse { name, text, types } if name == "one" && text == "select $1" && types == [20])
         );
         let bind = of(b'B', b"p\0s\0\0\x01\0\x01\0\x02\0\0\0\x01x\xff\xff\xff\xff\0\x01\0\0").unwrap();
-        let Message::Bind(bind) = bind else { panic!("{bind:?}") };
+        let ClientMessage::Bind(bind) = bind else { panic!("{bind:?}") };
         assert_eq!((bind.portal.as_str(), bind.statement.as_str()), ("p", "s"));
         assert_eq!((bind.formats, bind.columns), (vec![1], vec![0]));
         assert_eq!(bind.values, [Some(Bytes::from_static(b"x")), None]);

@@ -35,11 +35,11 @@ use std::sync::atomic::AtomicU32;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
-use self::startup::Negotiated;
+use self::startup::StartupStream;
 use crate::audit::Peer;
-use crate::http::Shared;
-use crate::listen::{self, Gate};
-use crate::running::Running;
+use crate::cancellation::RunningStatements;
+use crate::http::HttpState;
+use crate::listen::{self, ConnectionLimit};
 use crate::statements::Statements;
 use crate::tls::Acceptor;
 
@@ -48,22 +48,28 @@ pub(crate) const PROTOCOL: &[u8] = b"postgresql";
 
 /// What connections share.
 #[derive(Debug, Clone)]
-pub(crate) struct Front {
-    shared: Arc<Shared>,
+pub(crate) struct PostgresFront {
+    shared: Arc<HttpState>,
     /// Statements of a session that has PostgreSQL's catalogue.
     statements: Statements,
     tls: Option<Acceptor>,
-    running: Running,
+    running: RunningStatements,
     /// Connections that there have been: each has a number by which its statements are cancelled.
     connections: Arc<AtomicU32>,
 }
 
-impl Front {
+impl PostgresFront {
     /// # Errors
     /// The session with PostgreSQL's catalogue can't be set up.
-    pub(crate) fn new(shared: Arc<Shared>, tls: Option<Acceptor>) -> splay_sql::Result<Front> {
+    pub(crate) fn new(shared: Arc<HttpState>, tls: Option<Acceptor>) -> splay_sql::Result<PostgresFront> {
         let statements = shared.statements.in_session(shared.statements.session().for_postgres()?);
-        Ok(Front { shared, statements, tls, running: Running::default(), connections: Arc::default() })
+        Ok(PostgresFront {
+            shared,
+            statements,
+            tls,
+            running: RunningStatements::default(),
+            connections: Arc::default(),
+        })
     }
 }
 
@@ -73,7 +79,7 @@ trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
 
 /// Takes connections until the server stops.
-pub(crate) async fn serve(listener: TcpListener, front: Front, gate: Gate) {
+pub(crate) async fn serve(listener: TcpListener, front: PostgresFront, gate: ConnectionLimit) {
     let (stop, grace) = (front.shared.stop.clone(), front.shared.limits.shutdown());
     listen::accept(listener, "postgres", gate, stop, grace, move |stream, client| {
         let peer = Peer::new(front.shared.auditor.clone(), "postgres", client);
@@ -82,17 +88,17 @@ pub(crate) async fn serve(listener: TcpListener, front: Front, gate: Gate) {
     .await;
 }
 
-async fn accept(front: Front, stream: TcpStream, client: SocketAddr) {
+async fn accept(front: PostgresFront, stream: TcpStream, client: SocketAddr) {
     let beginning = async {
         match startup::negotiate(&front, stream, front.tls.is_some()).await? {
-            Negotiated::Plain(reader, packet) => startup::begin(&front, reader.boxed(), packet, false).await,
-            Negotiated::Tls(stream) => {
+            StartupStream::Plain(reader, packet) => startup::begin(&front, reader.boxed(), packet, false).await,
+            StartupStream::Tls(stream) => {
                 let stream = front.tls.as_ref()?.accept(stream).await;
                 let stream =
                     stream.inspect_err(|error| tracing::debug!(%client, %error, "TLS handshake failed")).ok()?;
                 match startup::negotiate(&front, stream, false).await? {
-                    Negotiated::Plain(reader, packet) => startup::begin(&front, reader.boxed(), packet, true).await,
-                    Negotiated::Tls(_) => None,
+                    StartupStream::Plain(reader, packet) => startup::begin(&front, reader.boxed(), packet, true).await,
+                    StartupStream::Tls(_) => None,
                 }
             }
         }

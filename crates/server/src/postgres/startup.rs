@@ -10,7 +10,7 @@ use super::messages::{Body, Reader};
 use super::parameters::{Parameters, of_options};
 use super::refusal::Refusal;
 use super::replies::Replies;
-use super::{Front, Wire};
+use super::{PostgresFront, Wire};
 use crate::callers::Caller;
 use crate::problem::{Code, Problem};
 
@@ -27,7 +27,7 @@ const PASSWORD_BYTES_MAX: usize = crate::oidc::TOKEN_BYTES_MAX + 1;
 const REQUESTS_MAX: usize = 4;
 
 /// What a client began with.
-pub(super) enum Negotiated<S> {
+pub(super) enum StartupStream<S> {
     /// A packet to begin with.
     Plain(Reader<S>, Bytes),
     /// TLS, which was promised.
@@ -43,10 +43,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Reader<S> {
 
 /// Answers what comes before the first packet of a session; cancels, if that is what it is about. None if the connection is over.
 pub(super) async fn negotiate<S: AsyncRead + AsyncWrite + Unpin>(
-    front: &Front,
+    front: &PostgresFront,
     stream: S,
     has_tls: bool,
-) -> Option<Negotiated<S>> {
+) -> Option<StartupStream<S>> {
     let mut reader = Reader::new(stream);
     for _ in 0..REQUESTS_MAX {
         let mut packet = match reader.packet().await {
@@ -60,7 +60,7 @@ pub(super) async fn negotiate<S: AsyncRead + AsyncWrite + Unpin>(
             Some(TLS) if has_tls => {
                 reader.stream().write_all(b"S").await.ok()?;
                 // What came before the handshake was for nobody: it could be somebody else's.
-                return reader.into_inner().map(Negotiated::Tls);
+                return reader.into_inner().map(StartupStream::Tls);
             }
             Some(TLS | GSSAPI) => reader.stream().write_all(b"N").await.ok()?,
             Some(CANCEL) => {
@@ -68,7 +68,7 @@ pub(super) async fn negotiate<S: AsyncRead + AsyncWrite + Unpin>(
                 front.running.cancel(&packet);
                 return None;
             }
-            _ => return Some(Negotiated::Plain(reader, packet)),
+            _ => return Some(StartupStream::Plain(reader, packet)),
         }
     }
     None
@@ -83,7 +83,7 @@ async fn refuse(stream: &mut (impl AsyncWrite + Unpin), refusal: &Refusal) {
 }
 
 /// What a client asks for in its first packet.
-struct Wishes {
+struct StartupRequest {
     user: String,
     parameters: Parameters,
     /// Options that a later version would know.
@@ -93,7 +93,7 @@ struct Wishes {
 
 /// Sets a session up; none if it was refused.
 pub(super) async fn begin(
-    front: &Front,
+    front: &PostgresFront,
     mut reader: Reader<Box<dyn Wire>>,
     packet: Bytes,
     is_tls: bool,
@@ -115,12 +115,12 @@ pub(super) async fn begin(
 }
 
 async fn set_up(
-    front: &Front,
+    front: &PostgresFront,
     reader: &mut Reader<Box<dyn Wire>>,
     packet: Bytes,
     is_tls: bool,
 ) -> Result<(Parameters, Caller, Replies), Refusal> {
-    let Wishes { user, parameters, unknown, minor } = wishes(packet)?;
+    let StartupRequest { user, parameters, unknown, minor } = request(packet)?;
     if front.tls.is_some() && !is_tls {
         return Err(Refusal::fatal("28000", "this server speaks TLS only: connect with sslmode=require"));
     }
@@ -155,7 +155,7 @@ fn refused(problem: Problem) -> Refusal {
 }
 
 /// The first packet of a session: a version, then names and values.
-fn wishes(packet: Bytes) -> Result<Wishes, Refusal> {
+fn request(packet: Bytes) -> Result<StartupRequest, Refusal> {
     let mut body = Body(packet);
     let version = body.number()?;
     if version & 0xffff_0000 != VERSION {
@@ -166,7 +166,7 @@ fn wishes(packet: Bytes) -> Result<Wishes, Refusal> {
         ));
     }
     let (user, parameters, unknown) = (String::new(), Parameters::default(), Vec::new());
-    let mut wishes = Wishes { user, parameters, unknown, minor: version & 0xffff };
+    let mut request = StartupRequest { user, parameters, unknown, minor: version & 0xffff };
     let fatal = |refusal: Refusal| Refusal { is_fatal: true, ..refusal };
     loop {
         let name = body.text().map_err(fatal)?;
@@ -175,7 +175,7 @@ fn wishes(packet: Bytes) -> Result<Wishes, Refusal> {
         }
         let value = body.text().map_err(fatal)?;
         match name.as_str() {
-            "user" => wishes.user = value,
+            "user" => request.user = value,
             // There is one, whatever it is called.
             "database" => {}
             "replication" => match value.as_str() {
@@ -184,15 +184,15 @@ fn wishes(packet: Bytes) -> Result<Wishes, Refusal> {
             },
             "options" => {
                 for (name, value) in of_options(&value)? {
-                    wishes.parameters.begin_with(&name, &value).map_err(fatal)?;
+                    request.parameters.begin_with(&name, &value).map_err(fatal)?;
                 }
             }
-            name if name.starts_with("_pq_.") => wishes.unknown.push(name.to_owned()),
-            name => wishes.parameters.begin_with(name, &value).map_err(fatal)?,
+            name if name.starts_with("_pq_.") => request.unknown.push(name.to_owned()),
+            name => request.parameters.begin_with(name, &value).map_err(fatal)?,
         }
     }
     body.end()?;
-    Ok(wishes)
+    Ok(request)
 }
 
 async fn password(reader: &mut Reader<Box<dyn Wire>>) -> Result<String, Refusal> {

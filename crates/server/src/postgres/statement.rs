@@ -9,30 +9,30 @@ use splay_sql::{Parameters, statements};
 
 use super::commands::Command;
 use super::connection::{Connection, End, Transaction, shown};
-use super::encode::{Change, Piece, Rows};
+use super::encode::{AnswerPiece, ChangeEncoder, Rows};
 use super::refusal::Refusal;
 use super::replies::Replies;
 use super::types;
+use crate::cancellation::{self, CancellationToken};
 use crate::ingest::Ingest;
 use crate::problem::Outcome;
-use crate::running::{self, Cancelled};
 use crate::settings::Role;
-use crate::statements::{Encode, Pieces};
+use crate::statements::{Encode, EncodedAnswer};
 
 /// Bytes of a connection that are read while a statement of it runs.
 const READ_AHEAD_BYTES: usize = 64 << 10;
 
 /// A statement that runs.
 #[derive(Debug)]
-pub(super) struct Started {
-    pieces: Pieces<Piece>,
-    cancelled: Cancelled,
+pub(super) struct RunningStatement {
+    pieces: EncodedAnswer<AnswerPiece>,
+    cancelled: CancellationToken,
     /// When the client wants it to end.
     deadline: Option<Instant>,
 }
 
 /// What came of a statement: the connection may be over, or the statement be refused.
-pub(super) type Answered<T> = Result<Result<T, Refusal>, End>;
+pub(super) type StatementResult<T> = Result<Result<T, Refusal>, End>;
 
 pub(super) fn not_alone() -> Refusal {
     Refusal::new(
@@ -71,7 +71,7 @@ impl Connection {
         Ok(())
     }
 
-    async fn simple(&mut self, statement: &str, alone: bool) -> Answered<()> {
+    async fn simple(&mut self, statement: &str, alone: bool) -> StatementResult<()> {
         let command = Command::of(statement);
         let checked = command.and_then(|command| self.check_transaction(command.as_ref()).map(|()| command));
         let executed = match checked {
@@ -109,19 +109,19 @@ impl Connection {
     pub(super) async fn send_answer(
         &mut self,
         statement: &str,
-        encode: impl Encode<Piece = Piece>,
+        encode: impl Encode<Piece = AnswerPiece>,
         begin: impl Fn(&mut Replies, &Schema),
-    ) -> Answered<u64> {
+    ) -> StatementResult<u64> {
         self.send_rows(statement, encode, None, begin).await
     }
 
     async fn send_rows(
         &mut self,
         statement: &str,
-        encode: impl Encode<Piece = Piece>,
+        encode: impl Encode<Piece = AnswerPiece>,
         ingest: Option<Arc<dyn Ingest>>,
         begin: impl Fn(&mut Replies, &Schema),
-    ) -> Answered<u64> {
+    ) -> StatementResult<u64> {
         let mut started = match self.start(statement, Parameters::None, encode, ingest).await? {
             Ok(started) => started,
             Err(refusal) => return Ok(Err(refusal)),
@@ -129,12 +129,12 @@ impl Connection {
         let mut count = 0;
         loop {
             match self.next_piece(&mut started).await? {
-                Ok(Some(Piece::Columns(schema))) => begin(&mut self.replies, &schema),
-                Ok(Some(Piece::Rows { bytes, rows })) => {
+                Ok(Some(AnswerPiece::Columns(schema))) => begin(&mut self.replies, &schema),
+                Ok(Some(AnswerPiece::Rows { bytes, rows })) => {
                     count += rows;
                     self.send(bytes).await?;
                 }
-                Ok(Some(Piece::Changed { .. })) => {}
+                Ok(Some(AnswerPiece::Changed { .. })) => {}
                 Ok(None) => return Ok(Ok(count)),
                 Err(refusal) => return Ok(Err(refusal)),
             }
@@ -142,7 +142,7 @@ impl Connection {
     }
 
     /// As [`Connection::show`]; the statement of a `PREPARE` is planned before, which tells its faults.
-    pub(super) async fn show_checked(&mut self, command: &Command, with_columns: bool) -> Answered<()> {
+    pub(super) async fn show_checked(&mut self, command: &Command, with_columns: bool) -> StatementResult<()> {
         if let Command::Prepare(statement) = command {
             let statements = match self.check(Role::Read) {
                 Ok(()) => self.statements().await,
@@ -174,7 +174,7 @@ impl Connection {
     }
 
     /// Runs a statement that changes something.
-    pub(super) async fn change(&mut self, text: &str, parameters: Parameters) -> Answered<()> {
+    pub(super) async fn change(&mut self, text: &str, parameters: Parameters) -> StatementResult<()> {
         let ingest = match self.ingest() {
             // What was bound has no rows by then.
             Ok(_) if splay_sql::gives_token(text) => {
@@ -184,14 +184,14 @@ impl Connection {
             Ok(ingest) => ingest,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let mut started = match self.start(text, parameters, Change, Some(ingest)).await? {
+        let mut started = match self.start(text, parameters, ChangeEncoder, Some(ingest)).await? {
             Ok(started) => started,
             Err(refusal) => return Ok(Err(refusal)),
         };
         let mut done = None;
         loop {
             match self.next_piece(&mut started).await? {
-                Ok(Some(Piece::Changed { what, rows, dropped })) => done = Some((what, rows, dropped)),
+                Ok(Some(AnswerPiece::Changed { what, rows, dropped })) => done = Some((what, rows, dropped)),
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(refusal) => return Ok(Err(refusal)),
@@ -211,7 +211,7 @@ impl Connection {
     }
 
     /// Makes a token, and shows it this once.
-    async fn make_token(&mut self, text: &str) -> Answered<()> {
+    async fn make_token(&mut self, text: &str) -> StatementResult<()> {
         let ingest = match self.ingest() {
             Ok(ingest) => ingest,
             Err(refusal) => return Ok(Err(refusal)),
@@ -243,13 +243,13 @@ impl Connection {
     }
 
     /// Starts a statement.
-    pub(super) async fn start<E: Encode<Piece = Piece>>(
+    pub(super) async fn start<E: Encode<Piece = AnswerPiece>>(
         &mut self,
         text: &str,
         parameters: Parameters,
         encode: E,
         ingest: Option<Arc<dyn Ingest>>,
-    ) -> Answered<Started> {
+    ) -> StatementResult<RunningStatement> {
         if let Err(refusal) = self.check(Role::Read)
             && ingest.is_none()
         {
@@ -264,12 +264,12 @@ impl Connection {
         let mut cancelled = self.front.running.begin(self.key.clone());
         let begun = statements.run_for("postgres", text, parameters, encode, ingest);
         let started = self.unless_ended(&mut cancelled, deadline, begun).await?;
-        Ok(started.map(|pieces| Started { pieces, cancelled, deadline }))
+        Ok(started.map(|pieces| RunningStatement { pieces, cancelled, deadline }))
     }
 
     /// The next part of an answer; none at its end.
-    pub(super) async fn next_piece(&mut self, started: &mut Started) -> Answered<Option<Piece>> {
-        let Started { pieces, cancelled, deadline } = started;
+    pub(super) async fn next_piece(&mut self, started: &mut RunningStatement) -> StatementResult<Option<AnswerPiece>> {
+        let RunningStatement { pieces, cancelled, deadline } = started;
         let next = async { pieces.next().await.transpose() };
         let piece = self.unless_ended(cancelled, *deadline, next).await?;
         if let Ok(None) = piece {
@@ -281,10 +281,10 @@ impl Connection {
     /// Waits for something of a statement, unless it is cancelled, its time is over or its client leaves.
     async fn unless_ended<T>(
         &mut self,
-        cancelled: &mut Cancelled,
+        cancelled: &mut CancellationToken,
         deadline: Option<Instant>,
         waited: impl Future<Output = Outcome<T>>,
-    ) -> Answered<T> {
+    ) -> StatementResult<T> {
         let timed_out = async {
             match deadline {
                 Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
@@ -305,7 +305,7 @@ impl Connection {
                         Err(problem) => refuse(problem.code.as_str(), problem.into()),
                     };
                 }
-                () = cancelled.wait() => return refuse("cancelled", running::problem().into()),
+                () = cancelled.wait() => return refuse("cancelled", cancellation::problem().into()),
                 () = &mut timed_out => {
                     return refuse("time", Refusal::new("57014", "canceling statement due to statement timeout"));
                 }

@@ -13,16 +13,16 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use splay_capture::{
-    Asker, Capture, CaptureSettings, Error, FollowSettings, Follower, FollowerSettings, Leader, Rejected, Replica,
-    ReplicaState, Role, Status,
+    Capture, CaptureSettings, Error, FollowSettings, Follower, FollowerIdentity, FollowerSettings, Leader,
+    RefusedInput, Replica, ReplicaState, Role, Status,
 };
 use splay_store::storage::Storage;
 use splay_store::{Database, TableSpec};
 
 use super::HttpLeader;
 use crate::ingest::{
-    Append, Clock, Done, Figure, Ingest, IngestError, Producer, Replication, SubscribeRequest, Subscription,
-    SystemClock, figure,
+    Append, Clock, Ingest, IngestCallback, IngestError, IngestFigure, Producer, Replication, SubscribeRequest,
+    Subscription, SystemClock, figure,
 };
 
 /// Wait before a leader that hasn't heard of the promotion is told once more.
@@ -34,7 +34,7 @@ pub struct FollowerIngest {
     database: Database,
     leader: Arc<HttpLeader>,
     settings: CaptureSettings,
-    standing: RwLock<Standing>,
+    standing: RwLock<ReplicationRole>,
     /// Held by whoever promotes.
     promotion: Mutex<()>,
     /// Ends the thread that tells the leader before.
@@ -42,7 +42,7 @@ pub struct FollowerIngest {
 }
 
 #[derive(Debug, Clone)]
-enum Standing {
+enum ReplicationRole {
     Follows(Arc<Follower>),
     Leads(Capture),
     /// It was promoted and couldn't capture.
@@ -65,16 +65,16 @@ impl FollowerIngest {
         let leader = Arc::new(leader);
         let database = match Database::open(folder) {
             Err(splay_store::Error::NotADatabase { .. }) => {
-                Database::create_like(folder, &leader.state(&Asker::default())?.settings)?
+                Database::create_like(folder, &leader.state(&FollowerIdentity::default())?.settings)?
             }
             opened => opened?,
         };
         let standing = match splay_capture::role(&database)? {
             Some(state) if leads(&state, &leader) => {
                 tracing::warn!(epoch = state.epoch, leader = leader.url(), "this copy was promoted, and leads");
-                Standing::Leads(Capture::open(database.clone(), settings.clone())?.0)
+                ReplicationRole::Leads(Capture::open(database.clone(), settings.clone())?.0)
             }
-            _ => Standing::Follows(Arc::new(follow(&database, &leader, aside, &settings)?)),
+            _ => ReplicationRole::Follows(Arc::new(follow(&database, &leader, aside, &settings)?)),
         };
         database.look_at_tables()?;
         let (promotion, telling) = (Mutex::default(), Mutex::default());
@@ -90,20 +90,20 @@ impl FollowerIngest {
         Ok((database, follower))
     }
 
-    fn standing(&self) -> Standing {
+    fn standing(&self) -> ReplicationRole {
         self.standing.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, standing: Standing) {
+    fn set(&self, standing: ReplicationRole) {
         *self.standing.write().unwrap_or_else(PoisonError::into_inner) = standing;
     }
 
     /// What takes rows, once this is the leader.
     fn capture(&self) -> Result<Capture, IngestError> {
         match self.standing() {
-            Standing::Leads(capture) => Ok(capture),
-            Standing::Ended(error) => Err(error),
-            Standing::Follows(_) => Err(IngestError::Following { leader: self.leader.url().to_owned() }),
+            ReplicationRole::Leads(capture) => Ok(capture),
+            ReplicationRole::Ended(error) => Err(error),
+            ReplicationRole::Follows(_) => Err(IngestError::Following { leader: self.leader.url().to_owned() }),
         }
     }
 
@@ -113,14 +113,14 @@ impl FollowerIngest {
         follower.replica().release();
         let (capture, recovered) = Capture::open(self.database.clone(), self.settings.clone())?;
         tracing::warn!(epoch, "{recovered}");
-        self.set(Standing::Leads(capture));
+        self.set(ReplicationRole::Leads(capture));
         self.tell();
         Ok(epoch)
     }
 
     /// Tells the leader before that this copy was promoted, on a thread, until it has heard or this ends.
     fn tell(&self) {
-        let Standing::Leads(capture) = self.standing() else { return };
+        let ReplicationRole::Leads(capture) = self.standing() else { return };
         let (sender, ended) = channel::<()>();
         let leader = Arc::clone(&self.leader);
         leader.resume();
@@ -155,7 +155,8 @@ fn leads(state: &ReplicaState, leader: &HttpLeader) -> bool {
     if !was_promoted {
         return false;
     }
-    let asker = Asker { database: state.database.clone(), epoch: state.epoch, ..Asker::default() };
+    let asker =
+        FollowerIdentity { database: state.database.clone(), epoch: state.epoch, ..FollowerIdentity::default() };
     !matches!(leader.state(&asker), Ok(leader_state) if leader_state.epoch > state.epoch)
 }
 
@@ -177,7 +178,7 @@ fn follow(
 }
 
 impl Ingest for FollowerIngest {
-    fn submit(&self, appends: Vec<Append>, done: Done) -> Result<(), IngestError> {
+    fn submit(&self, appends: Vec<Append>, done: IngestCallback) -> Result<(), IngestError> {
         Ingest::submit(&self.capture()?, appends, done)
     }
 
@@ -203,9 +204,9 @@ impl Ingest for FollowerIngest {
 
     fn is_ready(&self) -> bool {
         match self.standing() {
-            Standing::Follows(_) => true,
-            Standing::Leads(capture) => Ingest::is_ready(&capture),
-            Standing::Ended(_) => false,
+            ReplicationRole::Follows(_) => true,
+            ReplicationRole::Leads(capture) => Ingest::is_ready(&capture),
+            ReplicationRole::Ended(_) => false,
         }
     }
 
@@ -244,23 +245,23 @@ impl Ingest for FollowerIngest {
         self.capture().is_ok_and(|capture| Ingest::give_up(&capture, producer, through))
     }
 
-    fn rejected(&self) -> Vec<Rejected> {
+    fn rejected(&self) -> Vec<RefusedInput> {
         self.capture().map(|capture| Ingest::rejected(&capture)).unwrap_or_default()
     }
 
-    fn figures(&self) -> Vec<Figure> {
+    fn figures(&self) -> Vec<IngestFigure> {
         match self.standing() {
-            Standing::Leads(capture) => Ingest::figures(&capture),
-            Standing::Ended(_) => Vec::new(),
-            Standing::Follows(follower) => follower_figures(&follower),
+            ReplicationRole::Leads(capture) => Ingest::figures(&capture),
+            ReplicationRole::Ended(_) => Vec::new(),
+            ReplicationRole::Follows(follower) => follower_figures(&follower),
         }
     }
 
     fn replication(&self) -> Option<Replication> {
         match self.standing() {
-            Standing::Leads(capture) => Ingest::replication(&capture),
-            Standing::Ended(_) => None,
-            Standing::Follows(follower) => Some(Replication::Follower(follower.status())),
+            ReplicationRole::Leads(capture) => Ingest::replication(&capture),
+            ReplicationRole::Ended(_) => None,
+            ReplicationRole::Follows(follower) => Some(Replication::Follower(follower.status())),
         }
     }
 
@@ -274,14 +275,14 @@ impl Ingest for FollowerIngest {
 
     fn promote(&self) -> Option<Result<u64, IngestError>> {
         let _one = self.promotion.lock().unwrap_or_else(PoisonError::into_inner);
-        let Standing::Follows(follower) = self.standing() else { return None };
+        let ReplicationRole::Follows(follower) = self.standing() else { return None };
         let promoted = self.lead(&follower);
         match &promoted {
             // It wasn't begun.
             Ok(_) | Err(IngestError::Rejected { .. }) => {}
             Err(error) => {
                 tracing::error!(%error, "promotion broke off: start the server again");
-                self.set(Standing::Ended(error.clone()));
+                self.set(ReplicationRole::Ended(error.clone()));
             }
         }
         Some(promoted)
@@ -291,18 +292,18 @@ impl Ingest for FollowerIngest {
         drop(self.telling.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.leader.cancel();
         match self.standing() {
-            Standing::Follows(follower) => {
+            ReplicationRole::Follows(follower) => {
                 follower.stop();
                 Ok(())
             }
-            Standing::Leads(capture) => Ingest::close(&capture),
-            Standing::Ended(error) => Err(error),
+            ReplicationRole::Leads(capture) => Ingest::close(&capture),
+            ReplicationRole::Ended(error) => Err(error),
         }
     }
 }
 
 /// What is counted of a follower.
-fn follower_figures(follower: &Follower) -> Vec<Figure> {
+fn follower_figures(follower: &Follower) -> Vec<IngestFigure> {
     let status = follower.status();
     let gauge = |name, help, value| figure(false, name, help, value);
     let lag = |ns: Option<u64>| ns.map(|ns| ns / 1_000_000);

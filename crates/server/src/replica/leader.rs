@@ -10,12 +10,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
-use splay_capture::{Asker, Error, JournalPart, Leader, LeaderState, Position};
+use splay_capture::{Error, FollowerIdentity, JournalPart, Leader, LeaderState, Position};
 use tokio::runtime::Runtime;
 use tokio::sync::{Mutex, watch};
 
-use super::{FILE, FileAsk, JOURNAL, JournalAsk, STATE};
-use crate::client::{Answer, Client, Connection};
+use super::{FILE, FileRequest, JOURNAL, JournalRequest, STATE};
+use crate::client::{Client, Connection, HttpAnswer};
 
 /// For a request and its answer: longer than a leader waits for its journal to grow.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -88,7 +88,7 @@ impl HttpLeader {
     }
 
     /// Why a leader refused.
-    fn refused(&self, answer: &Answer) -> Error {
+    fn refused(&self, answer: &HttpAnswer) -> Error {
         let told: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         if let Some(epoch) = told["fenced"].as_u64() {
             return Error::Fenced { epoch };
@@ -115,22 +115,22 @@ impl Drop for HttpLeader {
 }
 
 impl Leader for HttpLeader {
-    fn state(&self, asker: &Asker) -> Result<LeaderState, Error> {
+    fn state(&self, asker: &FollowerIdentity) -> Result<LeaderState, Error> {
         let body = self.ask(&self.files, STATE, asker, STATE_BYTES_MAX)?;
         let wrong = |error: serde_json::Error| Error::Leader { reason: format!("{} sent no state: {error}", self.url) };
         serde_json::from_slice(&body).map_err(wrong)
     }
 
-    fn journal(&self, asker: &Asker, after: Position, bytes_max: usize) -> Result<JournalPart, Error> {
-        let asked = JournalAsk { asker: asker.clone(), after, bytes_max };
+    fn journal(&self, asker: &FollowerIdentity, after: Position, bytes_max: usize) -> Result<JournalPart, Error> {
+        let asked = JournalRequest { asker: asker.clone(), after, bytes_max };
         let body = self.ask(&self.journal, JOURNAL, &asked, bytes_max.saturating_add(MORE_BYTES))?;
         let damaged =
             || Error::Leader { reason: format!("a part of the journal from {} was damaged on its way", self.url) };
         JournalPart::decode(&body).ok_or_else(damaged)
     }
 
-    fn file(&self, asker: &Asker, path: &str, offset: u64, bytes_max: usize) -> Result<Vec<u8>, Error> {
-        let asked = FileAsk { asker: asker.clone(), path: path.to_owned(), offset, bytes_max };
+    fn file(&self, asker: &FollowerIdentity, path: &str, offset: u64, bytes_max: usize) -> Result<Vec<u8>, Error> {
+        let asked = FileRequest { asker: asker.clone(), path: path.to_owned(), offset, bytes_max };
         Ok(self.ask(&self.files, FILE, &asked, bytes_max.saturating_add(MORE_BYTES))?.to_vec())
     }
 

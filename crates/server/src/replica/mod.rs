@@ -4,7 +4,7 @@ mod follower;
 mod leader;
 
 use serde::{Deserialize, Serialize};
-use splay_capture::{Asker, Position};
+use splay_capture::{FollowerIdentity, Position};
 
 pub use self::follower::FollowerIngest;
 pub use self::leader::HttpLeader;
@@ -16,8 +16,8 @@ const FILE: &str = "/replica/file";
 
 /// What a follower asks for of a journal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct JournalAsk {
-    pub(crate) asker: Asker,
+pub(crate) struct JournalRequest {
+    pub(crate) asker: FollowerIdentity,
     /// Behind this place, all before which is on the asker's disk.
     pub(crate) after: Position,
     pub(crate) bytes_max: usize,
@@ -25,8 +25,8 @@ pub(crate) struct JournalAsk {
 
 /// What a follower asks for of a table's file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct FileAsk {
-    pub(crate) asker: Asker,
+pub(crate) struct FileRequest {
+    pub(crate) asker: FollowerIdentity,
     pub(crate) path: String,
     pub(crate) offset: u64,
     pub(crate) bytes_max: usize,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use splay_server::ingest::{
-    Ack, AckClass, Append, Done, Figure, From, Ingest, IngestError, OfSeveral, SubscribeRequest, Subscription, Update,
-    UpdateKind,
+    Ack, AckClass, Append, FigureFold, Ingest, IngestCallback, IngestError, IngestFigure, SubscribeRequest,
+    Subscription, SubscriptionStart, Update, UpdateKind,
 };
 use splay_store::TableSpec;
 
@@ -70,7 +70,7 @@ impl MemoryIngest {
 }
 
 impl Ingest for MemoryIngest {
-    fn submit(&self, mut appends: Vec<Append>, done: Done) -> Result<(), IngestError> {
+    fn submit(&self, mut appends: Vec<Append>, done: IngestCallback) -> Result<(), IngestError> {
         let mut state = self.state.lock().unwrap();
         if state.closed {
             return Err(IngestError::Closed);
@@ -146,8 +146,8 @@ impl Ingest for MemoryIngest {
         let batches = batches.ok_or_else(|| IngestError::NoSuchTable { table: request.table.clone() })?;
         let (sender, receiver) = sync_channel(1024);
         match request.from {
-            From::Now => {}
-            From::Snapshot => {
+            SubscriptionStart::Now => {}
+            SubscriptionStart::Snapshot => {
                 let all = batches.iter().map(|(_, batch)| batch);
                 let rows = concat_batches(&batches[0].1.schema(), all).unwrap();
                 sender
@@ -159,10 +159,10 @@ impl Ingest for MemoryIngest {
                     })
                     .unwrap();
             }
-            From::After(sequence) if sequence == 0 => {
+            SubscriptionStart::After(sequence) if sequence == 0 => {
                 return Err(IngestError::Gone { table: request.table, after: 0, oldest: 1 });
             }
-            From::After(sequence) => {
+            SubscriptionStart::After(sequence) => {
                 for (number, rows) in batches.iter().filter(|(number, _)| *number > sequence) {
                     let table = Arc::from(request.table.as_str());
                     let update = Update { table, sequence: *number, kind: UpdateKind::Delta, rows: rows.clone() };
@@ -195,15 +195,15 @@ impl Ingest for MemoryIngest {
         state.full + state.full_later > 0
     }
 
-    fn figures(&self) -> Vec<Figure> {
+    fn figures(&self) -> Vec<IngestFigure> {
         let state = self.state.lock().unwrap();
-        let figure = |(table, batches): (&String, &Vec<_>)| Figure {
+        let figure = |(table, batches): (&String, &Vec<_>)| IngestFigure {
             name: "live_batches",
             help: "Batches in memory",
             is_counter: false,
             table: Some(table.clone()),
             value: batches.len() as u64,
-            of_several: OfSeveral::Sum,
+            of_several: FigureFold::Sum,
         };
         state.tables.iter().map(figure).collect()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
-use splay_capture::{Asker, Capture, CaptureSettings, Error, Leader};
+use splay_capture::{Capture, CaptureSettings, Error, FollowerIdentity, Leader};
 use splay_server::Server;
 use splay_server::ingest::Ingest;
 use splay_server::replica::{FollowerIngest, HttpLeader};
@@ -216,7 +216,7 @@ fn what_no_follower_sends_is_refused() {
     assert_eq!(ahead.status, 200, "{}", ahead.text());
     // Another database's copy isn't this one's.
     let http = HttpLeader::new(&leader.url(), None, None).unwrap();
-    let other = Asker { database: "another".to_owned(), epoch: 9, ..Asker::default() };
+    let other = FollowerIdentity { database: "another".to_owned(), epoch: 9, ..FollowerIdentity::default() };
     assert!(matches!(http.state(&other), Err(Error::OtherLeader { .. })));
     assert_eq!(leader.post("/write", LINE).status, 204, "and fences nothing");
 }

@@ -12,7 +12,7 @@ use splay_store::{Access, Role};
 use super::denied;
 use crate::error::{Error, Result};
 use crate::session::Session;
-use crate::words::Words;
+use crate::token_reader::TokenReader;
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl ShowStatement {
             return None;
         }
         let tokens = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize().ok()?;
-        let mut words = Words::of(&tokens);
+        let mut words = TokenReader::of(&tokens);
         let shown = if words.take(&["show", "users"]) {
             ShowStatement::Roles { only_users: true }
         } else if words.take(&["show", "roles"]) {

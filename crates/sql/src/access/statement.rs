@@ -14,7 +14,7 @@ use crate::change::options_of_change;
 use crate::error::{Error, Result, fault};
 use crate::syntax::is_word;
 use crate::times::instant;
-use crate::words::Words;
+use crate::token_reader::TokenReader;
 
 /// A statement about users and roles.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl AccessStatement {
     ///
     /// # Errors
     /// [`Error::Statement`] for what is incomplete or not supported, by name.
-    pub(crate) fn of(words: &mut Words<'_>) -> Result<Option<AccessStatement>> {
+    pub(crate) fn of(words: &mut TokenReader<'_>) -> Result<Option<AccessStatement>> {
         let statement = if words.take(&["create", "user"]) {
             create_role(words, true)?
         } else if words.take(&["create", "role"]) || words.take(&["create", "group"]) {
@@ -136,12 +136,12 @@ impl AccessStatement {
     }
 }
 
-fn expect_word(words: &mut Words<'_>, word: &str, message: &str) -> Result<()> {
+fn expect_word(words: &mut TokenReader<'_>, word: &str, message: &str) -> Result<()> {
     if words.take(&[word]) { Ok(()) } else { fault(message) }
 }
 
 /// Names with commas between them.
-fn list(words: &mut Words<'_>, what: &str) -> Result<Vec<String>> {
+fn list(words: &mut TokenReader<'_>, what: &str) -> Result<Vec<String>> {
     let mut names = vec![words.name(what)?];
     while words.peek() == Some(&Token::Comma) {
         words.step();
@@ -150,7 +150,7 @@ fn list(words: &mut Words<'_>, what: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn create_role(words: &mut Words<'_>, login: bool) -> Result<AccessStatement> {
+fn create_role(words: &mut TokenReader<'_>, login: bool) -> Result<AccessStatement> {
     let name = words.name("a role")?;
     let mut options = options(words)?;
     if options.quotas.values().any(Option::is_none) {
@@ -161,7 +161,7 @@ fn create_role(words: &mut Words<'_>, login: bool) -> Result<AccessStatement> {
 }
 
 /// The options of a role, up to the end.
-fn options(words: &mut Words<'_>) -> Result<RoleOptions> {
+fn options(words: &mut TokenReader<'_>) -> Result<RoleOptions> {
     let mut options = RoleOptions::default();
     words.take(&["with"]);
     while words.peek().is_some() {
@@ -170,7 +170,7 @@ fn options(words: &mut Words<'_>) -> Result<RoleOptions> {
     Ok(options)
 }
 
-fn option(words: &mut Words<'_>, options: &mut RoleOptions) -> Result<()> {
+fn option(words: &mut TokenReader<'_>, options: &mut RoleOptions) -> Result<()> {
     for (word, field) in [
         ("login", &mut options.login),
         ("superuser", &mut options.superuser),
@@ -229,7 +229,7 @@ fn option(words: &mut Words<'_>, options: &mut RoleOptions) -> Result<()> {
 }
 
 /// What `SET (…)`, `RESET (…)` or `RESET ALL` say of quotas, if one of them is there. No value is one that is taken back.
-fn quotas(words: &mut Words<'_>) -> Result<Option<BTreeMap<Quota, Option<u64>>>> {
+fn quotas(words: &mut TokenReader<'_>) -> Result<Option<BTreeMap<Quota, Option<u64>>>> {
     if words.take(&["reset", "all"]) {
         return Ok(Some(Quota::ALL.map(|quota| (quota, None)).into()));
     }
@@ -259,11 +259,11 @@ fn is_hash(password: &str) -> bool {
 }
 
 /// `VALID UNTIL`, of what has an end or none.
-fn valid_until(words: &mut Words<'_>) -> Result<Option<i64>> {
+fn valid_until(words: &mut TokenReader<'_>) -> Result<Option<i64>> {
     Ok(valid_until_or_never(words)?.flatten())
 }
 
-fn valid_until_or_never(words: &mut Words<'_>) -> Result<Option<Option<i64>>> {
+fn valid_until_or_never(words: &mut TokenReader<'_>) -> Result<Option<Option<i64>>> {
     if !words.take(&["valid"]) {
         return Ok(None);
     }
@@ -280,7 +280,7 @@ fn valid_until_or_never(words: &mut Words<'_>) -> Result<Option<Option<i64>>> {
     Ok(Some(Some(instant(&text).ok_or_else(wrong)?)))
 }
 
-fn policy(words: &mut Words<'_>) -> Result<Policy> {
+fn policy(words: &mut TokenReader<'_>) -> Result<Policy> {
     let name = words.name("a policy")?;
     expect_word(words, "on", "CREATE POLICY needs ON and a table")?;
     let table = words.table()?;
@@ -308,7 +308,7 @@ fn policy(words: &mut Words<'_>) -> Result<Policy> {
     Ok(Policy { name, table, restrictive, roles, condition })
 }
 
-fn grant(words: &mut Words<'_>) -> Result<AccessStatement> {
+fn grant(words: &mut TokenReader<'_>) -> Result<AccessStatement> {
     let statement = match privileges(words)? {
         Subject::Rights(privileges, tables) => {
             expect_word(words, "to", "GRANT needs TO and a role")?;
@@ -328,7 +328,7 @@ fn grant(words: &mut Words<'_>) -> Result<AccessStatement> {
     Ok(statement)
 }
 
-fn revoke(words: &mut Words<'_>) -> Result<AccessStatement> {
+fn revoke(words: &mut TokenReader<'_>) -> Result<AccessStatement> {
     if words.take(&["grant", "option", "for"]) || words.take(&["admin", "option", "for"]) {
         return fault("REVOKE … OPTION FOR is not supported: only superusers grant rights");
     }
@@ -354,7 +354,7 @@ enum Subject {
 }
 
 /// What stands up to `TO` or `FROM`.
-fn privileges(words: &mut Words<'_>) -> Result<Subject> {
+fn privileges(words: &mut TokenReader<'_>) -> Result<Subject> {
     if words.find(&["on"]).is_none() {
         return Ok(Subject::Roles(list(words, "a role")?));
     }
@@ -401,7 +401,7 @@ fn privileges(words: &mut Words<'_>) -> Result<Subject> {
     Ok(Subject::Rights(privileges, Some(tables)))
 }
 
-fn privilege(words: &mut Words<'_>) -> Result<(Privilege, Vec<String>)> {
+fn privilege(words: &mut TokenReader<'_>) -> Result<(Privilege, Vec<String>)> {
     let word = words.name("a right")?;
     let Some(privilege) = Privilege::of(&word) else {
         return fault(format!(

@@ -25,8 +25,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::{Walk, WalkPlan};
 
-use super::Bounds;
-use super::growth::Growth;
+use super::StatementBounds;
+use super::growth::GrowthRule;
 use super::reserve::{RESERVED_FROM, hold, reserve};
 use super::row_size::is_modest;
 use crate::operator_call;
@@ -83,7 +83,7 @@ pub(crate) fn growing(expr: &Expr) -> Result<Option<String>> {
 
 /// Whether the result of a function may be far larger than what it is given.
 pub(crate) fn may_grow(function: &str) -> bool {
-    Growth::of(function).is_some()
+    GrowthRule::of(function).is_some()
 }
 
 /// Bytes that a call of a function may give at most, where that may be far more than it is given, and 0 elsewhere.
@@ -91,12 +91,12 @@ pub(crate) fn may_grow(function: &str) -> bool {
 /// # Errors
 /// If the call would take too many steps.
 pub(crate) fn most_bytes(function: &str, args: &[ColumnarValue], rows: usize) -> Result<u64> {
-    let Some(growth) = Growth::of(function) else { return Ok(0) };
+    let Some(growth) = GrowthRule::of(function) else { return Ok(0) };
     check_steps(function, growth, args, rows)?;
     growth.bytes(args, rows)
 }
 
-fn check_steps(function: &str, growth: Growth, args: &[ColumnarValue], rows: usize) -> Result<()> {
+fn check_steps(function: &str, growth: GrowthRule, args: &[ColumnarValue], rows: usize) -> Result<()> {
     let steps = growth.steps(args, rows)?;
     if steps <= STEPS_MAX {
         return Ok(());
@@ -119,15 +119,15 @@ fn has_growth(plan: &LogicalPlan) -> Result<bool> {
 
 fn grows(expr: &Expr) -> bool {
     match expr {
-        Expr::ScalarFunction(call) => Growth::of(call.func.name()).is_some(),
+        Expr::ScalarFunction(call) => GrowthRule::of(call.func.name()).is_some(),
         Expr::BinaryExpr(binary) => binary.op == Operator::StringConcat,
         _ => false,
     }
 }
 
-fn bind(expr: Expr, bounds: &Bounds) -> Result<Transformed<Expr>> {
+fn bind(expr: Expr, bounds: &StatementBounds) -> Result<Transformed<Expr>> {
     Ok(match expr {
-        Expr::ScalarFunction(mut call) => match Growth::of(call.func.name()) {
+        Expr::ScalarFunction(mut call) => match GrowthRule::of(call.func.name()) {
             Some(growth) => {
                 call.func = BoundFunction::of(call.func, growth, bounds);
                 Transformed::yes(Expr::ScalarFunction(call))
@@ -137,7 +137,7 @@ fn bind(expr: Expr, bounds: &Bounds) -> Result<Transformed<Expr>> {
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => {
             match operator_call::function_of(binary.op) {
                 Some(function) => {
-                    let function = BoundFunction::of(function, Growth::Sum, bounds);
+                    let function = BoundFunction::of(function, GrowthRule::Sum, bounds);
                     Transformed::yes(function.call(vec![*binary.left, *binary.right]))
                 }
                 None => Transformed::no(Expr::BinaryExpr(binary)),
@@ -151,8 +151,8 @@ fn bind(expr: Expr, bounds: &Bounds) -> Result<Transformed<Expr>> {
 #[derive(Debug)]
 struct BoundFunction {
     inner: Arc<ScalarUDF>,
-    growth: Growth,
-    bounds: Bounds,
+    growth: GrowthRule,
+    bounds: StatementBounds,
 }
 
 impl PartialEq for BoundFunction {
@@ -170,7 +170,7 @@ impl Hash for BoundFunction {
 }
 
 impl BoundFunction {
-    fn of(inner: Arc<ScalarUDF>, growth: Growth, bounds: &Bounds) -> Arc<ScalarUDF> {
+    fn of(inner: Arc<ScalarUDF>, growth: GrowthRule, bounds: &StatementBounds) -> Arc<ScalarUDF> {
         // The function has its bound already, because the analyzer may run twice.
         if inner.inner().downcast_ref::<BoundFunction>().is_some() {
             return inner;

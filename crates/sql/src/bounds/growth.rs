@@ -1,8 +1,8 @@
 //! Upper bounds for the result size and the steps of a function call, before it runs.
 //!
-//! Most functions return about as many bytes as they get. [`Growth::of`] lists those whose result depends on the
+//! Most functions return about as many bytes as they get. [`GrowthRule::of`] lists those whose result depends on the
 //! *value* of an argument (`repeat('x', 1000000000)`), on the product of two lengths (`replace`), or on the number of
-//! arguments. [`Growth::bytes`] is an upper bound for text and for lists of fixed-size values, and close to one for
+//! arguments. [`GrowthRule::bytes`] is an upper bound for text and for lists of fixed-size values, and close to one for
 //! others. It reads the arguments of each row once, which costs little compared with the call.
 
 use std::ops::Range;
@@ -29,7 +29,7 @@ const NANOSECONDS_PER_DAY: i128 = 86_400_000_000_000;
 
 /// How the result of a function grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Growth {
+pub(super) enum GrowthRule {
     /// `repeat(text, count)`.
     Repeat,
     /// `lpad(text, length, fill)`.
@@ -66,28 +66,30 @@ pub(super) enum Growth {
     Pairs,
 }
 
-impl Growth {
+impl GrowthRule {
     /// How the result of a function of DataFusion's grows; none if it is never much larger than the arguments.
-    pub(super) fn of(function: &str) -> Option<Growth> {
+    pub(super) fn of(function: &str) -> Option<GrowthRule> {
         Some(match function {
-            "repeat" => Growth::Repeat,
-            "lpad" | "rpad" => Growth::Pad,
-            "replace" => Growth::Replace,
-            "regexp_replace" => Growth::RegexpReplace,
-            "range" | "generate_series" => Growth::Range,
-            "array_repeat" => Growth::ArrayRepeat,
-            "array_resize" => Growth::ArrayResize,
-            "array_replace" | "array_replace_n" | "array_replace_all" => Growth::ArrayReplace,
-            "array_to_string" => Growth::ArrayToString,
-            "string_to_array" => Growth::StringToArray,
-            "to_char" => Growth::Format,
-            "printf" | "format" => Growth::Written,
-            "concat_ws" => Growth::Join,
+            "repeat" => GrowthRule::Repeat,
+            "lpad" | "rpad" => GrowthRule::Pad,
+            "replace" => GrowthRule::Replace,
+            "regexp_replace" => GrowthRule::RegexpReplace,
+            "range" | "generate_series" => GrowthRule::Range,
+            "array_repeat" => GrowthRule::ArrayRepeat,
+            "array_resize" => GrowthRule::ArrayResize,
+            "array_replace" | "array_replace_n" | "array_replace_all" => GrowthRule::ArrayReplace,
+            "array_to_string" => GrowthRule::ArrayToString,
+            "string_to_array" => GrowthRule::StringToArray,
+            "to_char" => GrowthRule::Format,
+            "printf" | "format" => GrowthRule::Written,
+            "concat_ws" => GrowthRule::Join,
             "||" | "concat" | "make_array" | "array_concat" | "array_append" | "array_prepend" | "array_union"
-            | "arrays_zip" | "overlay" | "translate" => Growth::Sum,
-            "map" => Growth::Map,
-            "regexp_count" | "regexp_extract_all" | "regexp_instr" | "regexp_like" | "regexp_match" => Growth::Pattern,
-            "levenshtein" | "array_has_all" | "array_has_any" => Growth::Pairs,
+            | "arrays_zip" | "overlay" | "translate" => GrowthRule::Sum,
+            "map" => GrowthRule::Map,
+            "regexp_count" | "regexp_extract_all" | "regexp_instr" | "regexp_like" | "regexp_match" => {
+                GrowthRule::Pattern
+            }
+            "levenshtein" | "array_has_all" | "array_has_any" => GrowthRule::Pairs,
             _ => return None,
         })
     }
@@ -96,33 +98,34 @@ impl Growth {
     pub(super) fn bytes(self, args: &[ColumnarValue], rows: usize) -> Result<u64> {
         let call = Call::new(args, rows);
         match self {
-            Growth::Repeat => call.repeat(),
-            Growth::Pad => call.pad(),
-            Growth::Replace => call.replace(),
-            Growth::RegexpReplace => call.regexp_replace(),
-            Growth::Range => call.range(),
-            Growth::ArrayRepeat => call.array_repeat(),
-            Growth::ArrayResize => call.array_resize(),
-            Growth::ArrayReplace => call.array_replace(),
-            Growth::ArrayToString => call.array_to_string(),
-            Growth::StringToArray => call.string_to_array(),
-            Growth::Format => call.format(),
-            Growth::Written => call.written(),
-            Growth::Join => call.join(),
-            Growth::Sum => call.all(),
-            Growth::Map => call.map(),
-            Growth::Pattern | Growth::Pairs => Ok(0),
+            GrowthRule::Repeat => call.repeat(),
+            GrowthRule::Pad => call.pad(),
+            GrowthRule::Replace => call.replace(),
+            GrowthRule::RegexpReplace => call.regexp_replace(),
+            GrowthRule::Range => call.range(),
+            GrowthRule::ArrayRepeat => call.array_repeat(),
+            GrowthRule::ArrayResize => call.array_resize(),
+            GrowthRule::ArrayReplace => call.array_replace(),
+            GrowthRule::ArrayToString => call.array_to_string(),
+            GrowthRule::StringToArray => call.string_to_array(),
+            GrowthRule::Format => call.format(),
+            GrowthRule::Written => call.written(),
+            GrowthRule::Join => call.join(),
+            GrowthRule::Sum => call.all(),
+            GrowthRule::Map => call.map(),
+            GrowthRule::Pattern | GrowthRule::Pairs => Ok(0),
         }
     }
 
     /// Whether a few rows may take long: where each has a pattern of its own.
     pub(super) fn is_slow(self, args: &[ColumnarValue]) -> bool {
-        matches!(self, Growth::Pattern | Growth::RegexpReplace) && matches!(args.get(1), Some(ColumnarValue::Array(_)))
+        matches!(self, GrowthRule::Pattern | GrowthRule::RegexpReplace)
+            && matches!(args.get(1), Some(ColumnarValue::Array(_)))
     }
 
     /// Steps that the call takes, where they are more than its bytes.
     pub(super) fn steps(self, args: &[ColumnarValue], rows: usize) -> Result<u64> {
-        if self != Growth::Pairs {
+        if self != GrowthRule::Pairs {
             return Ok(0);
         }
         let call = Call::new(args, rows);
@@ -132,16 +135,16 @@ impl Growth {
 }
 
 /// A number for all rows, or a number for each row.
-enum Numbers<T> {
+enum RowValues<T> {
     One(T),
     Each(Vec<T>),
 }
 
-impl<T: Copy + Default> Numbers<T> {
+impl<T: Copy + Default> RowValues<T> {
     fn at(&self, row: usize) -> T {
         match self {
-            Numbers::One(number) => *number,
-            Numbers::Each(numbers) => numbers.get(row).copied().unwrap_or_default(),
+            RowValues::One(number) => *number,
+            RowValues::Each(numbers) => numbers.get(row).copied().unwrap_or_default(),
         }
     }
 }
@@ -173,38 +176,38 @@ impl Call<'_> {
     }
 
     /// A number for each value of an argument; zero where there is none.
-    fn numbers<T: Default>(&self, position: usize, number: impl Fn(&dyn Array, usize) -> T) -> Result<Numbers<T>> {
+    fn numbers<T: Default>(&self, position: usize, number: impl Fn(&dyn Array, usize) -> T) -> Result<RowValues<T>> {
         Ok(match self.array(position)? {
-            None => Numbers::One(T::default()),
-            Some((one, true)) => Numbers::One(number(&one, 0)),
-            Some((all, false)) => Numbers::Each((0..all.len()).map(|row| number(&all, row)).collect()),
+            None => RowValues::One(T::default()),
+            Some((one, true)) => RowValues::One(number(&one, 0)),
+            Some((all, false)) => RowValues::Each((0..all.len()).map(|row| number(&all, row)).collect()),
         })
     }
 
     /// Bytes of texts.
-    fn texts(&self, position: usize) -> Result<Numbers<u64>> {
+    fn texts(&self, position: usize) -> Result<RowValues<u64>> {
         self.numbers(position, text_length)
     }
 
     /// Bytes of values of any type.
-    fn values(&self, position: usize) -> Result<Numbers<u64>> {
+    fn values(&self, position: usize) -> Result<RowValues<u64>> {
         self.numbers(position, |array, row| span_bytes(array, row..row + 1))
     }
 
     /// Bytes of texts, elements of lists.
-    fn sizes(&self, position: usize) -> Result<Numbers<u64>> {
+    fn sizes(&self, position: usize) -> Result<RowValues<u64>> {
         self.numbers(position, |array, row| {
             elements(array, row).map_or_else(|| text_length(array, row), |(_, range)| range.len() as u64)
         })
     }
 
     /// Whole numbers; zero for what is below.
-    fn counts(&self, position: usize) -> Result<Numbers<u64>> {
-        let Some((array, is_one)) = self.array(position)? else { return Ok(Numbers::One(0)) };
+    fn counts(&self, position: usize) -> Result<RowValues<u64>> {
+        let Some((array, is_one)) = self.array(position)? else { return Ok(RowValues::One(0)) };
         let numbers = cast(&array, &DataType::Int64)?;
         let numbers: &Int64Array = numbers.as_primitive::<Int64Type>();
         let count = |row| if numbers.is_null(row) { 0 } else { u64::try_from(numbers.value(row)).unwrap_or(0) };
-        Ok(if is_one { Numbers::One(count(0)) } else { Numbers::Each((0..numbers.len()).map(count).collect()) })
+        Ok(if is_one { RowValues::One(count(0)) } else { RowValues::Each((0..numbers.len()).map(count).collect()) })
     }
 
     fn repeat(&self) -> Result<u64> {
@@ -252,8 +255,8 @@ impl Call<'_> {
     fn range(&self) -> Result<u64> {
         let at = |position: usize| self.numbers(position, steps_of);
         let is_from_zero = self.args.len() == 1;
-        let (from, to) = if is_from_zero { (Numbers::One(0), at(0)?) } else { (at(0)?, at(1)?) };
-        let step = if self.args.len() > 2 { at(2)? } else { Numbers::One(1) };
+        let (from, to) = if is_from_zero { (RowValues::One(0), at(0)?) } else { (at(0)?, at(1)?) };
+        let step = if self.args.len() > 2 { at(2)? } else { RowValues::One(1) };
         Ok(self.sum(|row| {
             let (way, step) = (to.at(row) - from.at(row), step.at(row));
             // A series that never gets there is empty or an error.

@@ -46,19 +46,19 @@ pub(crate) use windows::count_windows;
 const LOOK_AROUND: Duration = Duration::from_millis(10);
 
 tokio::task_local! {
-    static BOUNDS: Bounds;
+    static BOUNDS: StatementBounds;
 }
 
 /// The bounds of one statement. Clones share them.
 #[derive(Debug, Clone)]
-pub(crate) struct Bounds {
+pub(crate) struct StatementBounds {
     pool: Arc<dyn MemoryPool>,
     is_over: Arc<AtomicBool>,
 }
 
-impl Bounds {
-    pub(crate) fn new(pool: Arc<dyn MemoryPool>) -> Bounds {
-        Bounds { pool, is_over: Arc::default() }
+impl StatementBounds {
+    pub(crate) fn new(pool: Arc<dyn MemoryPool>) -> StatementBounds {
+        StatementBounds { pool, is_over: Arc::default() }
     }
 
     /// Does something within these bounds.
@@ -105,8 +105,8 @@ fn check_time() -> DataFusionResult<()> {
 }
 
 /// The bounds of the statement that is being planned.
-fn current() -> Option<Bounds> {
-    BOUNDS.try_with(Bounds::clone).ok()
+fn current() -> Option<StatementBounds> {
+    BOUNDS.try_with(StatementBounds::clone).ok()
 }
 
 /// The pool of the statement that is being planned.

@@ -24,7 +24,7 @@ use splay_functions::walk::Walk;
 
 use super::reserve::RESERVED_FROM;
 use super::size::{elements, repeated_bytes, text_length};
-use crate::pass::{PassExec, Passage, with_inputs};
+use crate::pass::{PassExec, PassThrough, with_inputs};
 
 /// A batch that is being made, and one that somebody holds.
 const COPIES: u64 = 2;
@@ -38,11 +38,11 @@ pub(crate) fn count_repeats(
         let repeats = match node.downcast_ref::<UnnestExec>() {
             Some(unnest) => {
                 let lists = unnest.list_column_indices().iter();
-                Repeats::Elements(lists.map(|list| (list.index_in_input_schema, list.depth)).collect())
+                RepeatedParts::Elements(lists.map(|list| (list.index_in_input_schema, list.depth)).collect())
             }
             // A nested-loop join reads its inputs again when it is told that there is no memory. A repartitioned input can't be read twice:
             // DataFusion panics with "partition not used yet".
-            None if is_join(&node) && !node.is::<NestedLoopJoinExec>() => Repeats::Rows,
+            None if is_join(&node) && !node.is::<NestedLoopJoinExec>() => RepeatedParts::Rows,
             None => return Ok(Transformed::no(node)),
         };
         let inputs = node.children().into_iter().map(|input| repeats.over(input)).collect();
@@ -53,34 +53,34 @@ pub(crate) fn count_repeats(
 
 /// What is repeated of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Repeats {
+enum RepeatedParts {
     /// Any of its rows, as often as a batch has rows.
     Rows,
     /// Each of its rows, as often as the longest of its lists in these columns has elements at these depths.
     Elements(Vec<(usize, usize)>),
 }
 
-impl Repeats {
+impl RepeatedParts {
     /// The input with its batches asked for, where any may be wide.
     fn over(&self, input: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
         match self {
-            Repeats::Rows if !has_long_values(&input.schema()) => Arc::clone(input),
+            RepeatedParts::Rows if !has_long_values(&input.schema()) => Arc::clone(input),
             _ => PassExec::over(input, self),
         }
     }
 }
 
-impl Passage for Repeats {
+impl PassThrough for RepeatedParts {
     const NAME: &'static str = "RepeatedExec";
 
     fn stream(&self, input: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream {
         let name = match self {
-            Repeats::Rows => "rows that a join repeats",
-            Repeats::Elements(_) => "rows that unnest repeats",
+            RepeatedParts::Rows => "rows that a join repeats",
+            RepeatedParts::Elements(_) => "rows that unnest repeats",
         };
         let held = MemoryConsumer::new(name).register(context.memory_pool());
         let batch_rows = context.session_config().batch_size() as u64;
-        Box::pin(Repeated { input, repeats: self.clone(), widest: 0, batch_rows, held })
+        Box::pin(RepeatBoundStream { input, repeats: self.clone(), widest: 0, batch_rows, held })
     }
 }
 
@@ -97,24 +97,24 @@ fn is_long(data_type: &DataType) -> bool {
     }
 }
 
-struct Repeated {
+struct RepeatBoundStream {
     input: SendableRecordBatchStream,
-    repeats: Repeats,
+    repeats: RepeatedParts,
     /// Bytes of the widest row so far.
     widest: u64,
     batch_rows: u64,
     held: MemoryReservation,
 }
 
-impl Repeated {
+impl RepeatBoundStream {
     /// Asks for what is made of a batch.
     fn ask(&mut self, batch: &RecordBatch) -> Result<()> {
         let bytes = match &self.repeats {
-            Repeats::Rows => {
+            RepeatedParts::Rows => {
                 self.widest = self.widest.max(widest(batch));
                 self.widest.saturating_mul(self.batch_rows)
             }
-            Repeats::Elements(lists) => unnested(batch, lists),
+            RepeatedParts::Elements(lists) => unnested(batch, lists),
         };
         let bytes = if bytes < RESERVED_FROM { 0 } else { bytes.saturating_mul(COPIES) };
         self.held.try_resize(usize::try_from(bytes).unwrap_or(usize::MAX))
@@ -171,7 +171,7 @@ fn inner(list: &ArrayRef, row: usize, depth: usize) -> u64 {
     at.1.len() as u64
 }
 
-impl Stream for Repeated {
+impl Stream for RepeatBoundStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -185,7 +185,7 @@ impl Stream for Repeated {
     }
 }
 
-impl RecordBatchStream for Repeated {
+impl RecordBatchStream for RepeatBoundStream {
     fn schema(&self) -> SchemaRef {
         self.input.schema()
     }

@@ -36,12 +36,12 @@ pub(super) fn reserve(pool: &Arc<dyn MemoryPool>, function: &str, bytes: u64) ->
 }
 
 /// A buffer and what is reserved for it.
-struct Reserved {
+struct ReservedBuffer {
     buffer: Buffer,
     _reservation: MemoryReservation,
 }
 
-impl AsRef<[u8]> for Reserved {
+impl AsRef<[u8]> for ReservedBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.buffer
     }
@@ -68,7 +68,7 @@ fn replace(data: &mut ArrayData, length: usize, reservation: &mut Option<MemoryR
     let is_here = match buffers.iter_mut().find(|buffer| buffer.len() == length) {
         Some(buffer) => {
             let Some(reservation) = reservation.take() else { return false };
-            let held = Reserved { buffer: buffer.clone(), _reservation: reservation };
+            let held = ReservedBuffer { buffer: buffer.clone(), _reservation: reservation };
             *buffer = Buffer::from(Bytes::from_owner(held));
             true
         }

@@ -8,7 +8,7 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, Operator};
 
-use super::growth::{Growth, constant_bytes};
+use super::growth::{GrowthRule, constant_bytes};
 use crate::tick::is_parameter;
 
 /// How often the bytes of its columns the value of a row may have.
@@ -74,7 +74,7 @@ fn of(expr: &Expr) -> Option<RowSize> {
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => {
             Some(of(&binary.left)?.and(of(&binary.right)?))
         }
-        Expr::ScalarFunction(call) => match Growth::of(call.func.name()) {
+        Expr::ScalarFunction(call) => match GrowthRule::of(call.func.name()) {
             Some(growth) => of_call(growth, call),
             None => sum(&call.args),
         },
@@ -88,22 +88,22 @@ fn sum(args: &[Expr]) -> Option<RowSize> {
     args.iter().try_fold(RowSize::constant(ELEMENT_BYTES), |sum, arg| Some(sum.and(of(arg)?)))
 }
 
-fn of_call(growth: Growth, call: &ScalarFunction) -> Option<RowSize> {
+fn of_call(growth: GrowthRule, call: &ScalarFunction) -> Option<RowSize> {
     let arg = |place: usize| call.args.get(place).map_or(Some(RowSize::default()), of);
     let constant = |place: usize| call.args.get(place).and_then(constant);
     let text = |place: usize| constant(place).and_then(|value| value.try_as_str().flatten());
     let bytes_of = |place: usize| Some(text(place)?.len() as u64);
     match growth {
-        Growth::Repeat => Some(arg(0)?.multiplied(number(constant(1)?)?)),
-        Growth::Pad => Some(RowSize::constant(number(constant(1)?)?.saturating_mul(CHARACTER_BYTES))),
-        Growth::Replace => {
+        GrowthRule::Repeat => Some(arg(0)?.multiplied(number(constant(1)?)?)),
+        GrowthRule::Pad => Some(RowSize::constant(number(constant(1)?)?.saturating_mul(CHARACTER_BYTES))),
+        GrowthRule::Replace => {
             let (of_text, from, to) = (arg(0)?, bytes_of(1)?.max(1), bytes_of(2)?);
             let places = |bytes: u64| bytes.div_ceil(from);
             let made = RowSize { times: places(of_text.times), plus: places(of_text.plus) + 1 };
             Some(of_text.and(made.multiplied(to)))
         }
         // Each group of the pattern may be the whole text, and without the flag `g` one place is replaced.
-        Growth::RegexpReplace => {
+        GrowthRule::RegexpReplace => {
             let (of_text, to) = (arg(0)?, text(2)?);
             let groups = to.matches(['\\', '$']).count() as u64;
             let flags = if call.args.len() > 3 { text(3)? } else { "" };
@@ -113,43 +113,43 @@ fn of_call(growth: Growth, call: &ScalarFunction) -> Option<RowSize> {
             let of_all = || of_text.and(RowSize::constant(1)).multiplied(to.len() as u64);
             Some(copied.and(if flags.contains('g') { of_all() } else { made }))
         }
-        Growth::StringToArray => {
+        GrowthRule::StringToArray => {
             let (of_text, delimiter) = (arg(0)?, bytes_of(1)?.max(1));
             let offsets =
                 RowSize { times: of_text.times.div_ceil(delimiter), plus: of_text.plus.div_ceil(delimiter) + 1 };
             Some(of_text.and(offsets.multiplied(4)))
         }
         // A call asks again for the format that a run brings.
-        Growth::Format => match call.args.get(1) {
+        GrowthRule::Format => match call.args.get(1) {
             Some(format) if is_parameter(format) => Some(RowSize::constant(ELEMENT_BYTES)),
             _ => Some(RowSize::constant((bytes_of(1)? + 2).saturating_mul(16))),
         },
         // Each directive writes one of the values, or a number of some width.
-        Growth::Written => {
+        GrowthRule::Written => {
             let format = text(0)?;
             let directives = format.matches(['%', '{']).count() as u64;
             let values = call.args.iter().skip(1).try_fold(RowSize::default(), |most, arg| Some(most.or(of(arg)?)))?;
             Some(values.multiplied(directives).and(RowSize::constant((format.len() as u64).saturating_mul(64))))
         }
-        Growth::Join => {
+        GrowthRule::Join => {
             let delimiters = bytes_of(0)?.saturating_mul(call.args.len() as u64);
             Some(sum(call.args.get(1..)?)?.and(RowSize::constant(delimiters)))
         }
-        Growth::Sum => sum(&call.args),
+        GrowthRule::Sum => sum(&call.args),
         // A constant pattern is compiled once for all rows.
-        Growth::Pattern => matches!(call.args.get(1).map(without_casts), Some(Expr::Literal(_, _)))
+        GrowthRule::Pattern => matches!(call.args.get(1).map(without_casts), Some(Expr::Literal(_, _)))
             .then_some(RowSize::constant(ELEMENT_BYTES).and(arg(0)?)),
         // Their steps are bounded where one side is.
-        Growth::Pairs => {
+        GrowthRule::Pairs => {
             let is_short = |place: usize| constant(place).is_some_and(|value| constant_bytes(value) <= PLUS_MAX);
             (is_short(0) || is_short(1)).then_some(RowSize::constant(ELEMENT_BYTES))
         }
-        Growth::Range
-        | Growth::ArrayRepeat
-        | Growth::ArrayResize
-        | Growth::ArrayReplace
-        | Growth::ArrayToString
-        | Growth::Map => None,
+        GrowthRule::Range
+        | GrowthRule::ArrayRepeat
+        | GrowthRule::ArrayResize
+        | GrowthRule::ArrayReplace
+        | GrowthRule::ArrayToString
+        | GrowthRule::Map => None,
     }
 }
 

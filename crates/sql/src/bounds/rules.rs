@@ -25,11 +25,12 @@ use crate::limits;
 
 /// Wraps the state's rules so that they check the bounds. Rules that are added later aren't wrapped.
 pub(crate) fn register(state: SessionState) -> SessionState {
-    let analyzers = state.analyzer().rules.iter().map(|rule| Arc::new(Bounded(Arc::clone(rule))) as _).collect();
+    let analyzers = state.analyzer().rules.iter().map(|rule| Arc::new(BoundedRule(Arc::clone(rule))) as _).collect();
     let mut optimizers: Vec<Arc<dyn OptimizerRule + Send + Sync>> =
-        state.optimizers().iter().map(|rule| Arc::new(Bounded(Arc::clone(rule))) as _).collect();
+        state.optimizers().iter().map(|rule| Arc::new(BoundedRule(Arc::clone(rule))) as _).collect();
     optimizers.push(Arc::new(BoundConstants));
-    let physical = state.physical_optimizers().iter().map(|rule| Arc::new(Bounded(Arc::clone(rule))) as _).collect();
+    let physical =
+        state.physical_optimizers().iter().map(|rule| Arc::new(BoundedRule(Arc::clone(rule))) as _).collect();
     SessionStateBuilder::new_from_existing(state)
         .with_analyzer_rules(analyzers)
         .with_optimizer_rules(optimizers)
@@ -39,9 +40,9 @@ pub(crate) fn register(state: SessionState) -> SessionState {
 
 /// A rule that looks at the bounds of the statement first.
 #[derive(Debug)]
-struct Bounded<R: ?Sized>(Arc<R>);
+struct BoundedRule<R: ?Sized>(Arc<R>);
 
-impl AnalyzerRule for Bounded<dyn AnalyzerRule + Send + Sync> {
+impl AnalyzerRule for BoundedRule<dyn AnalyzerRule + Send + Sync> {
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         check_time()?;
         self.0.analyze(plan, config)
@@ -52,7 +53,7 @@ impl AnalyzerRule for Bounded<dyn AnalyzerRule + Send + Sync> {
     }
 }
 
-impl OptimizerRule for Bounded<dyn OptimizerRule + Send + Sync> {
+impl OptimizerRule for BoundedRule<dyn OptimizerRule + Send + Sync> {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -82,7 +83,7 @@ impl OptimizerRule for Bounded<dyn OptimizerRule + Send + Sync> {
     }
 }
 
-impl Bounded<dyn PhysicalOptimizerRule + Send + Sync> {
+impl BoundedRule<dyn PhysicalOptimizerRule + Send + Sync> {
     /// The plan by the rule. It is right with its filters anywhere above what they are about.
     fn within(
         &self,
@@ -97,7 +98,7 @@ impl Bounded<dyn PhysicalOptimizerRule + Send + Sync> {
     }
 }
 
-impl PhysicalOptimizerRule for Bounded<dyn PhysicalOptimizerRule + Send + Sync> {
+impl PhysicalOptimizerRule for BoundedRule<dyn PhysicalOptimizerRule + Send + Sync> {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         self.within(plan, |plan| self.0.optimize(plan, config))
     }
@@ -127,7 +128,7 @@ mod tests {
     use datafusion::execution::memory_pool::UnboundedMemoryPool;
     use datafusion::prelude::SessionContext;
 
-    use super::super::Bounds;
+    use super::super::StatementBounds;
     use super::*;
     use crate::error::Error;
 
@@ -139,7 +140,7 @@ mod tests {
     async fn no_rule_begins_once_a_statement_is_over() {
         let state = register(SessionContext::new().state());
         let plan = state.create_logical_plan("select 1 + x from (values (1), (2)) as t(x) where x > 1").await.unwrap();
-        let bounds = Bounds::new(Arc::new(UnboundedMemoryPool::default()));
+        let bounds = StatementBounds::new(Arc::new(UnboundedMemoryPool::default()));
         let optimized = bounds.clone().within(async { state.optimize(&plan) }).await.unwrap();
         bounds.is_over.store(true, Ordering::Relaxed);
         let error = bounds.clone().within(async { state.optimize(&plan) }).await.unwrap_err();

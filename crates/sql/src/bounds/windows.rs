@@ -19,7 +19,7 @@ use futures::{Stream, StreamExt};
 use splay_functions::walk::Walk;
 
 use super::size::span_bytes;
-use crate::pass::{PassExec, Passage, with_inputs};
+use crate::pass::{PassExec, PassThrough, with_inputs};
 
 /// The rows as they came, and the batch that they are copied into.
 const COPIES: usize = 2;
@@ -28,7 +28,7 @@ const COPIES: usize = 2;
 pub(crate) fn count_windows(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let wrap = |node: Arc<dyn ExecutionPlan>| match node.children().as_slice() {
         [input] if node.is::<WindowAggExec>() => {
-            let inputs = vec![PassExec::over(input, &Count)];
+            let inputs = vec![PassExec::over(input, &HeldBatchCounter)];
             Ok(Transformed::yes(with_inputs(&node, inputs)?))
         }
         _ => Ok(Transformed::no(node)),
@@ -38,23 +38,23 @@ pub(crate) fn count_windows(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
 
 /// Counts the batches as held.
 #[derive(Debug, Clone, PartialEq)]
-struct Count;
+struct HeldBatchCounter;
 
-impl Passage for Count {
+impl PassThrough for HeldBatchCounter {
     const NAME: &'static str = "CountedExec";
 
     fn stream(&self, input: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream {
         let held = MemoryConsumer::new("WindowAggExec").register(context.memory_pool());
-        Box::pin(Counted { input, held })
+        Box::pin(CountedStream { input, held })
     }
 }
 
-struct Counted {
+struct CountedStream {
     input: SendableRecordBatchStream,
     held: MemoryReservation,
 }
 
-impl Stream for Counted {
+impl Stream for CountedStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -68,7 +68,7 @@ impl Stream for Counted {
     }
 }
 
-impl RecordBatchStream for Counted {
+impl RecordBatchStream for CountedStream {
     fn schema(&self) -> SchemaRef {
         self.input.schema()
     }

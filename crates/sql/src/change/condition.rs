@@ -18,14 +18,14 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::PhysicalExpr;
 use splay_store::{DATE_COLUMN, Removal, Selection, TableSpec};
 
-use super::queries::{self, Named};
+use super::queries::{self, QueriedColumns};
 use crate::error::external;
 use crate::provider::TickTable;
 use crate::pushdown;
 
 /// What a statement says of each row of a table.
 #[derive(Debug)]
-pub(super) struct OfRows {
+pub(super) struct RowExpressions {
     spec: TableSpec,
     /// Positions of the stored columns that are read, ascending.
     pub(super) columns: Vec<usize>,
@@ -36,20 +36,20 @@ pub(super) struct OfRows {
 }
 
 /// Rows that a condition is true for.
-pub(super) enum Matching {
+pub(super) enum MatchingRows {
     /// None, whatever they hold.
     None,
     Some(Removal),
     /// Rows that a query finds (`queries.rs`).
-    ByQuery(Named),
+    ByQuery(QueriedColumns),
 }
 
 /// Values of rows.
 pub(super) enum Values {
     /// Values computed from each row alone.
-    OfRows(OfRows),
+    OfRows(RowExpressions),
     /// Values that a query gives (`queries.rs`).
-    ByQuery(Named),
+    ByQuery(QueriedColumns),
 }
 
 pub(super) fn unsupported(what: &str) -> DataFusionError {
@@ -59,14 +59,14 @@ pub(super) fn unsupported(what: &str) -> DataFusionError {
 }
 
 /// The rows of a table that a condition is true for. `plan` is `SELECT * FROM table WHERE condition`.
-pub(super) fn matching(state: &SessionState, plan: &LogicalPlan) -> DataFusionResult<Matching> {
+pub(super) fn matching(state: &SessionState, plan: &LogicalPlan) -> DataFusionResult<MatchingRows> {
     if let Some((scan, filter)) = filtered(plan)
         && let Some(named) = queries::named(&table_of(scan)?.0, filter)?
     {
-        return Ok(Matching::ByQuery(named));
+        return Ok(MatchingRows::ByQuery(named));
     }
     let plan = state.optimize(plan)?;
-    let Some((scan, filters)) = filtered_scan(&plan)? else { return Ok(Matching::None) };
+    let Some((scan, filters)) = filtered_scan(&plan)? else { return Ok(MatchingRows::None) };
     if filters.iter().any(Expr::is_volatile) {
         return Err(unsupported("a function whose value changes from call to call"));
     }
@@ -78,9 +78,9 @@ pub(super) fn matching(state: &SessionState, plan: &LogicalPlan) -> DataFusionRe
         let _ = pushdown::narrow(&mut selection, &spec, filter);
     }
     let condition = conjunction(filters).unwrap_or_else(|| datafusion::logical_expr::lit(true));
-    let of_rows = OfRows::new(state, spec, &schema, vec![condition])?;
+    let of_rows = RowExpressions::new(state, spec, &schema, vec![condition])?;
     let columns = of_rows.columns.clone();
-    Ok(Matching::Some(Removal::matching(selection, columns, move |rows| {
+    Ok(MatchingRows::Some(Removal::matching(selection, columns, move |rows| {
         let found = of_rows.evaluate(rows).map_err(refused)?;
         let found = arrow::compute::cast(&found[0], &arrow::datatypes::DataType::Boolean)?;
         Ok(BooleanArray::clone(found.as_boolean()))
@@ -146,7 +146,7 @@ pub(super) fn values(state: &SessionState, plan: LogicalPlan) -> DataFusionResul
     };
     let (spec, schema) = table_of(scan)?;
     let expressions = node.expr.into_iter().map(|expr| unnormalize_col(expr.unalias())).collect();
-    Ok(Values::OfRows(OfRows::new(state, spec, &schema, expressions)?))
+    Ok(Values::OfRows(RowExpressions::new(state, spec, &schema, expressions)?))
 }
 
 /// The values that a query lists, each of one row alone.
@@ -195,13 +195,13 @@ pub(super) fn refused(error: DataFusionError) -> splay_store::Error {
     }
 }
 
-impl OfRows {
+impl RowExpressions {
     fn new(
         state: &SessionState,
         spec: TableSpec,
         provided: &SchemaRef,
         expressions: Vec<Expr>,
-    ) -> DataFusionResult<OfRows> {
+    ) -> DataFusionResult<RowExpressions> {
         let named =
             |name: &str| expressions.iter().any(|expr| expr.column_refs().iter().any(|column| column.name == name));
         let (mut columns, mut fields, mut with_date) = (Vec::new(), Vec::new(), false);
@@ -225,7 +225,7 @@ impl OfRows {
         let row_schema = DFSchema::try_from(Arc::clone(&schema))?;
         let expressions = expressions.into_iter().map(|expr| physical(state, expr, &row_schema));
         let expressions = expressions.collect::<DataFusionResult<Vec<_>>>()?;
-        Ok(OfRows { spec, columns, schema, with_date, expressions })
+        Ok(RowExpressions { spec, columns, schema, with_date, expressions })
     }
 
     /// What each expression gives for rows of the stored columns.

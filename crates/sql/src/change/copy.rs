@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use super::statement::begins;
 use crate::error::{Result, fault};
 use crate::statements::without_blanks;
-use crate::words::Words;
+use crate::token_reader::TokenReader;
 
 /// `COPY table TO 'file'` or `COPY (query) TO 'file'`.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) enum Copy {
 /// [`Error::Statement`](crate::Error::Statement) for what is incomplete or not supported.
 pub fn copy_to(statement: &str) -> Result<Option<CopyTo>> {
     let Some(tokens) = tokens_of_copy(statement) else { return Ok(None) };
-    let mut words = Words::of(&tokens);
+    let mut words = TokenReader::of(&tokens);
     words.take(&["copy"]);
     let copy = copy(&mut words)?;
     words.end()?;
@@ -49,7 +49,7 @@ pub(super) fn tokens_of_copy(statement: &str) -> Option<Vec<Token>> {
         return None;
     }
     let tokens = Tokenizer::new(&GenericDialect {}, statement).with_unescape(false).tokenize().ok()?;
-    Words::of(&tokens).take(&["copy"]).then_some(tokens)
+    TokenReader::of(&tokens).take(&["copy"]).then_some(tokens)
 }
 
 /// Where `COPY` takes rows from, or puts them.
@@ -61,7 +61,7 @@ pub(super) struct Source {
 }
 
 /// What stands behind `COPY`: a query in brackets, or a table with or without a list of columns.
-pub(super) fn source(words: &mut Words<'_>) -> Result<Source> {
+pub(super) fn source(words: &mut TokenReader<'_>) -> Result<Source> {
     if words.peek_bracket() {
         let query = words.within_brackets()?;
         if begins(&query) {
@@ -79,7 +79,7 @@ pub(super) fn source(words: &mut Words<'_>) -> Result<Source> {
 }
 
 /// What stands behind `COPY`.
-pub(super) fn copy(words: &mut Words<'_>) -> Result<Copy> {
+pub(super) fn copy(words: &mut TokenReader<'_>) -> Result<Copy> {
     let Source { table, query } = source(words)?;
     if words.take(&["to"]) {
         let (path, format) = file(words)?;
@@ -101,7 +101,7 @@ pub(super) fn copy(words: &mut Words<'_>) -> Result<Copy> {
 }
 
 /// A file and its format.
-fn file(words: &mut Words<'_>) -> Result<(String, Option<String>)> {
+fn file(words: &mut TokenReader<'_>) -> Result<(String, Option<String>)> {
     let path = match words.peek() {
         Some(Token::SingleQuotedString(path)) => path.replace("''", "'"),
         Some(Token::Word(word)) if ["STDIN", "STDOUT", "PROGRAM"].contains(&word.value.to_uppercase().as_str()) => {

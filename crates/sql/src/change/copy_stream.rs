@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::copy::{source, tokens_of_copy};
 use crate::error::{Result, fault};
-use crate::words::Words;
+use crate::token_reader::TokenReader;
 
 /// Rows that a client sends or is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub enum StreamKind {
 /// [`Error::Statement`](crate::Error::Statement) for what is incomplete or not supported.
 pub fn copy_stream(statement: &str) -> Result<Option<CopyStream>> {
     let Some(tokens) = tokens_of_copy(statement) else { return Ok(None) };
-    let mut words = Words::of(&tokens);
+    let mut words = TokenReader::of(&tokens);
     words.take(&["copy"]);
     let source = source(&mut words)?;
     let copy = if words.take(&["from", "stdin"]) {
@@ -80,7 +80,7 @@ pub fn copy_stream(statement: &str) -> Result<Option<CopyStream>> {
 /// Options as they are written, with their values.
 type Options = Vec<(String, Option<String>)>;
 
-fn format(words: &mut Words<'_>) -> Result<StreamFormat> {
+fn format(words: &mut TokenReader<'_>) -> Result<StreamFormat> {
     words.take(&["with"]);
     let options = if words.peek_bracket() { in_brackets(words)? } else { in_a_row(words)? };
     let named = |name: &str| options.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_deref());
@@ -169,7 +169,7 @@ fn check(format: &StreamFormat, options: &Options, escape: u8) -> Result<()> {
 }
 
 /// `(FORMAT csv, HEADER, NULL '-')`.
-fn in_brackets(words: &mut Words<'_>) -> Result<Options> {
+fn in_brackets(words: &mut TokenReader<'_>) -> Result<Options> {
     words.step();
     let mut options = Vec::new();
     loop {
@@ -189,7 +189,7 @@ fn in_brackets(words: &mut Words<'_>) -> Result<Options> {
 }
 
 /// `CSV HEADER DELIMITER AS '|'`, as before PostgreSQL 9.
-fn in_a_row(words: &mut Words<'_>) -> Result<Options> {
+fn in_a_row(words: &mut TokenReader<'_>) -> Result<Options> {
     let mut options = Vec::new();
     while !words.is_at_end() {
         let name = words.name("an option")?.to_lowercase();
@@ -207,7 +207,7 @@ fn in_a_row(words: &mut Words<'_>) -> Result<Options> {
 }
 
 /// A value: a word, a number, or a text, `E'\t'` among them.
-fn value(words: &mut Words<'_>) -> Result<String> {
+fn value(words: &mut TokenReader<'_>) -> Result<String> {
     let value = match words.peek() {
         Some(Token::EscapedStringLiteral(text)) => text.clone(),
         Some(Token::Number(number, _)) => number.clone(),

@@ -12,10 +12,10 @@ use splay_engine::Stop;
 use splay_store::{Database, Table, View};
 
 use super::run::patiently;
-use super::{Changed, table_to_change};
+use super::{ChangeOutcome, table_to_change};
 use crate::error::{Error, Result, fault};
+use crate::token_reader::TokenReader;
 use crate::views;
-use crate::words::Words;
 
 /// What is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) struct DropStatement {
 }
 
 /// A statement that drops something, if this is one.
-pub(super) fn read(words: &mut Words<'_>) -> Result<Option<DropStatement>> {
+pub(super) fn read(words: &mut TokenReader<'_>) -> Result<Option<DropStatement>> {
     let kinds = [
         (Kind::Table, &["drop", "table"][..]),
         (Kind::View, &["drop", "view"]),
@@ -54,13 +54,13 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<Option<DropStatement>> {
 
 /// What was dropped.
 #[derive(Debug)]
-pub(super) struct Dropped {
-    pub(super) changed: Changed,
+pub(super) struct DropOutcome {
+    pub(super) changed: ChangeOutcome,
     /// The views that went as well, in that order; none without `CASCADE`.
     readers: Option<Vec<String>>,
 }
 
-impl Dropped {
+impl DropOutcome {
     /// The row of a change, and with `CASCADE` the names of the views that went.
     pub(super) fn row(&self) -> Result<RecordBatch> {
         let row = self.changed.row()?;
@@ -74,13 +74,13 @@ impl Dropped {
 }
 
 /// Drops a table or a view.
-pub(super) fn run(database: &Database, statement: &DropStatement, stop: Stop<'_>) -> Result<Dropped> {
+pub(super) fn run(database: &Database, statement: &DropStatement, stop: Stop<'_>) -> Result<DropOutcome> {
     let mut readers = statement.cascades.then(Vec::new);
     let changed = match statement.kind {
         Kind::Table => drop_table(database, statement, readers.as_mut(), stop)?,
         Kind::View | Kind::Materialized => drop_view(database, statement, readers.as_mut(), stop)?,
     };
-    Ok(Dropped { changed, readers })
+    Ok(DropOutcome { changed, readers })
 }
 
 fn drop_table(
@@ -88,11 +88,11 @@ fn drop_table(
     statement: &DropStatement,
     readers: Option<&mut Vec<String>>,
     stop: Stop<'_>,
-) -> Result<Changed> {
+) -> Result<ChangeOutcome> {
     let what = "DROP TABLE";
     let table = match table_to_change(database, &statement.name) {
         Err(Error::Store(splay_store::Error::NoSuchTable { .. })) if statement.if_exists => {
-            return Ok(Changed { what, rows: 0, commit: None });
+            return Ok(ChangeOutcome { what, rows: 0, commit: None });
         }
         found => found?,
     };
@@ -103,7 +103,7 @@ fn drop_table(
         drop_readers(database, &[table.name().to_owned()], readers, stop)?;
     }
     let commit = patiently(stop, || table.drop_unread(|view| views::reads(&view.query, table.name())))?;
-    Ok(Changed { what, rows, commit: Some(commit) })
+    Ok(ChangeOutcome { what, rows, commit: Some(commit) })
 }
 
 /// Refuses to drop the views that read a table, where others name it in a way that may mean something else: these would have to go as well.
@@ -127,10 +127,10 @@ fn drop_view(
     statement: &DropStatement,
     readers: Option<&mut Vec<String>>,
     stop: Stop<'_>,
-) -> Result<Changed> {
+) -> Result<ChangeOutcome> {
     let is_materialized = statement.kind == Kind::Materialized;
     let what = if is_materialized { "DROP MATERIALIZED VIEW" } else { "DROP VIEW" };
-    let done = Changed { what, rows: 0, commit: None };
+    let done = ChangeOutcome { what, rows: 0, commit: None };
     let Some(view) = database.view(&statement.name)? else {
         return if statement.if_exists { Ok(done) } else { no_view(database, statement) };
     };

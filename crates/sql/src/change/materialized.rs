@@ -13,11 +13,11 @@ use super::options::{self, LIFECYCLE, Options, option};
 use super::run::{patiently, refuse_repeated};
 use super::spec::{period_of, spec};
 use super::statement::{Statement, begins};
-use super::{Changed, of_store};
+use super::{ChangeOutcome, of_store};
 use crate::error::{Error, Result, fault};
 use crate::materialized::{Query, ViewState};
 use crate::session::{Parameters, Session};
-use crate::words::Words;
+use crate::token_reader::TokenReader;
 
 /// The option for which a view answers statements over its table.
 const QUERY_REWRITE: &str = "query_rewrite";
@@ -33,7 +33,7 @@ const LOOKS_MAX: usize = 50;
 
 /// What a refresh did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Refreshed {
+pub struct RefreshOutcome {
     /// Rows of the table that were read.
     pub read: u64,
     /// Rows of the view that were written.
@@ -52,7 +52,7 @@ pub(crate) struct Creation {
 }
 
 /// What stands behind `CREATE MATERIALIZED VIEW`.
-pub(super) fn creation(words: &mut Words<'_>) -> Result<Statement> {
+pub(super) fn creation(words: &mut TokenReader<'_>) -> Result<Statement> {
     let if_absent = words.take(&["if", "not", "exists"]);
     let name = words.table()?;
     let columns = if words.peek_bracket() { words.names()? } else { Vec::new() };
@@ -71,11 +71,11 @@ pub(super) fn creation(words: &mut Words<'_>) -> Result<Statement> {
 }
 
 /// Creates a view, and keeps its rows unless it is to have none yet.
-pub(super) fn create(session: &Session, creation: Creation, stop: Stop<'_>) -> Result<Changed> {
+pub(super) fn create(session: &Session, creation: Creation, stop: Stop<'_>) -> Result<ChangeOutcome> {
     let (what, database) = ("CREATE MATERIALIZED VIEW", session.database());
     let Creation { mut view, if_absent, options, with_data } = creation;
     if if_absent && database.view(&view.name)?.is_some() {
-        return Ok(Changed { what, rows: 0, commit: None });
+        return Ok(ChangeOutcome { what, rows: 0, commit: None });
     }
     let query = Query::of(session, &view, stop)?;
     view.materialized = Some(query.table().to_owned());
@@ -86,7 +86,7 @@ pub(super) fn create(session: &Session, creation: Creation, stop: Stop<'_>) -> R
     patiently(stop, || database.create_view(view.clone(), false))?;
     let are_chosen = options.iter().any(|(name, _)| name != QUERY_REWRITE);
     match fill(session, &view, &spec, are_chosen, with_data, stop) {
-        Ok(refreshed) => Ok(Changed { what, rows: refreshed.written, commit: refreshed.commit }),
+        Ok(refreshed) => Ok(ChangeOutcome { what, rows: refreshed.written, commit: refreshed.commit }),
         Err(error) => {
             // As if nothing had been said.
             patiently(Stop::NEVER, || database.drop_materialized(&view, |_| false))?;
@@ -103,7 +103,7 @@ fn fill(
     are_chosen: bool,
     with_data: bool,
     stop: Stop<'_>,
-) -> Result<Refreshed> {
+) -> Result<RefreshOutcome> {
     let make_table = || -> Result<()> {
         let empty = patiently(stop, || session.database().keep_view(view, spec, None, &[]))?;
         empty.map_or(Ok(()), |load| load.commit().map(drop)).map_err(of_store)
@@ -112,7 +112,7 @@ fn fill(
         make_table()?;
     }
     if !with_data {
-        return Ok(Refreshed::default());
+        return Ok(RefreshOutcome::default());
     }
     let refreshed = refresh(session, &view.name, stop)?;
     if refreshed.commit.is_none() && !are_chosen {
@@ -162,7 +162,7 @@ pub(super) fn set_options(
     name: &str,
     options: &[(String, String)],
     stop: Stop<'_>,
-) -> Result<Changed> {
+) -> Result<ChangeOutcome> {
     let supported = [&[QUERY_REWRITE][..], &LIFECYCLE].concat();
     refuse_unknown(options, &supported, "that ALTER MATERIALIZED VIEW changes; there are")?;
     let view = view_named(database, name)?;
@@ -175,7 +175,7 @@ pub(super) fn set_options(
     if let Some(query_rewrite) = query_rewrite {
         patiently(stop, || database.set_query_rewrite(&view.name, query_rewrite))?;
     }
-    Ok(Changed { what: "ALTER MATERIALIZED VIEW", rows: 0, commit })
+    Ok(ChangeOutcome { what: "ALTER MATERIALIZED VIEW", rows: 0, commit })
 }
 
 /// The table that keeps the rows of a view.
@@ -198,9 +198,9 @@ fn view_named(database: &Database, name: &str) -> Result<View> {
 }
 
 /// Keeps the rows of all parts of a view that are stale and not live.
-pub(super) fn refresh(session: &Session, name: &str, stop: Stop<'_>) -> Result<Refreshed> {
+pub(super) fn refresh(session: &Session, name: &str, stop: Stop<'_>) -> Result<RefreshOutcome> {
     let view = view_named(session.database(), name)?;
-    let mut done = Refreshed::default();
+    let mut done = RefreshOutcome::default();
     let mut looks = 0;
     loop {
         let state = session.materialized().state(session, &view, stop)?;
@@ -249,7 +249,7 @@ fn keep(
     state: &ViewState,
     parts: &[ViewPart],
     stop: Stop<'_>,
-) -> Result<Option<Refreshed>> {
+) -> Result<Option<RefreshOutcome>> {
     let mut answer = session.sql_until(&state.query_of(parts), Parameters::None, stop)?;
     let Some(snapshots) = state.snapshots(session) else { return Ok(None) };
     let spec = match &state.kept {
@@ -268,7 +268,7 @@ fn keep(
     }
     let report = load.commit().map_err(of_store)?;
     let read = parts.iter().map(|part| part.rows).sum();
-    Ok(Some(Refreshed { read, written: report.rows, commit: Some(report.epoch) }))
+    Ok(Some(RefreshOutcome { read, written: report.rows, commit: Some(report.epoch) }))
 }
 
 impl Session {
@@ -277,7 +277,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Statement`] if there is no such view; those of its query and of a load. What was kept before stays.
-    pub fn refresh(&self, view: &str, stop: Stop<'_>) -> Result<Refreshed> {
+    pub fn refresh(&self, view: &str, stop: Stop<'_>) -> Result<RefreshOutcome> {
         refresh(self, view, stop)
     }
 

@@ -13,11 +13,11 @@ mod copy_stream;
 pub(crate) mod create_text;
 mod drop;
 mod fit;
-mod keyed;
 mod materialized;
 mod options;
 mod placeholders;
 mod queries;
+mod reference_insert;
 mod run;
 mod spec;
 mod statement;
@@ -33,7 +33,7 @@ pub(crate) use self::condition::filtered_scan;
 pub use self::copy::{CopyTo, copy_to};
 pub use self::copy_stream::{CopyStream, StreamFormat, StreamKind, copy_stream};
 pub(crate) use self::drop::DropStatement;
-pub use self::materialized::Refreshed;
+pub use self::materialized::RefreshOutcome;
 pub(crate) use self::options::of_change as options_of_change;
 pub use self::run::rename_table;
 pub(crate) use self::run::{patiently, positions};
@@ -67,12 +67,12 @@ pub trait InsertRows: Sync {
     ///
     /// # Errors
     /// Why they aren't taken.
-    fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<Inserted>;
+    fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<InsertOutcome>;
 }
 
 /// What became of rows that a statement inserts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Inserted {
+pub struct InsertOutcome {
     /// Number of the commit, if there is one already.
     pub commit: Option<u64>,
     /// Rows that were left out as duplicates of others.
@@ -84,28 +84,28 @@ pub struct Inserted {
 pub struct IntoFiles<'a>(pub &'a Database);
 
 impl InsertRows for IntoFiles<'_> {
-    fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<Inserted> {
+    fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<InsertOutcome> {
         // Not before there are rows: who reads them may take long, and holds no lock meanwhile.
-        let Some(first) = rows.next().transpose()? else { return Ok(Inserted::default()) };
+        let Some(first) = rows.next().transpose()? else { return Ok(InsertOutcome::default()) };
         let mut load = patiently(Stop::NEVER, || self.0.load(spec, LoadOptions::default()))?;
         load.append(&first)?;
         for batch in rows {
             load.append(&batch?)?;
         }
-        Ok(Inserted { commit: Some(load.commit()?.epoch), duplicates: 0 })
+        Ok(InsertOutcome { commit: Some(load.commit()?.epoch), duplicates: 0 })
     }
 }
 
 /// What a statement did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Changed {
+struct ChangeOutcome {
     /// In capitals, as it begins.
     what: &'static str,
     rows: u64,
     commit: Option<u64>,
 }
 
-impl Changed {
+impl ChangeOutcome {
     fn row(&self) -> Result<RecordBatch> {
         let columns: [(&str, ArrayRef); 3] = [
             ("statement", Arc::new(StringArray::from(vec![self.what]))),
@@ -185,7 +185,7 @@ impl Session {
         stop: Stop<'_>,
     ) -> Result<Answer> {
         let row = match self.change_users(statement, stop)? {
-            None => Changed { what: statement.tag(), rows: 0, commit: None }.row()?,
+            None => ChangeOutcome { what: statement.tag(), rows: 0, commit: None }.row()?,
             Some(made) => {
                 let text = |text: String| Arc::new(StringArray::from(vec![text])) as ArrayRef;
                 let columns = [

@@ -6,7 +6,7 @@ use splay_store::{ByteSize, Lifecycle, Publish, Table, TierRule};
 
 use super::run::patiently;
 use crate::error::{Result, fault};
-use crate::words::Words;
+use crate::token_reader::TokenReader;
 
 /// Options of what becomes of rows with time, which can be changed later.
 pub(super) const LIFECYCLE: [&str; 4] = ["retain_days", "retain_bytes", "tier", "publish"];
@@ -18,7 +18,7 @@ pub(crate) type Options = Vec<(String, String)>;
 ///
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) for an option that is given twice, and for an order that no table has.
-pub(super) fn of_creation(words: &mut Words<'_>) -> Result<Options> {
+pub(super) fn of_creation(words: &mut TokenReader<'_>) -> Result<Options> {
     let mut options = Vec::new();
     loop {
         let clause = if words.take(&["partition", "by"]) {
@@ -39,7 +39,7 @@ pub(super) fn of_creation(words: &mut Words<'_>) -> Result<Options> {
 }
 
 /// The columns behind `ORDER BY`, in brackets or not: the symbol and the time, or the time alone.
-fn order(words: &mut Words<'_>) -> Result<Options> {
+fn order(words: &mut TokenReader<'_>) -> Result<Options> {
     let mut columns = if words.peek_bracket() { words.names()? } else { words.bare_names()? };
     let time = columns.pop().unwrap_or_default();
     let symbol = columns.pop().unwrap_or_default();
@@ -63,7 +63,7 @@ fn add(options: &mut Options, name: String, value: String) -> Result<()> {
 ///
 /// # Errors
 /// As [`of_creation`].
-pub(crate) fn of_change(words: &mut Words<'_>) -> Result<Option<Options>> {
+pub(crate) fn of_change(words: &mut TokenReader<'_>) -> Result<Option<Options>> {
     let mut options = Vec::new();
     for (word, has_values) in [("SET", true), ("RESET", false)] {
         if words.take(&[&word.to_lowercase()]) {
@@ -75,7 +75,7 @@ pub(crate) fn of_change(words: &mut Words<'_>) -> Result<Option<Options>> {
 }
 
 /// Adds the options in brackets behind a word.
-fn read(words: &mut Words<'_>, word: &str, has_values: bool, options: &mut Options) -> Result<()> {
+fn read(words: &mut TokenReader<'_>, word: &str, has_values: bool, options: &mut Options) -> Result<()> {
     words.expect(&Token::LParen, &format!("( behind {word}"))?;
     loop {
         let name = words.name("an option")?.to_lowercase();
@@ -214,7 +214,7 @@ mod tests {
     /// The lifecycle that a text of options makes of one with 30 days and the tier fast.
     fn changed(text: &str) -> Result<Lifecycle> {
         let tokens = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize().unwrap();
-        let options = of_change(&mut Words::of(&tokens))?.unwrap();
+        let options = of_change(&mut TokenReader::of(&tokens))?.unwrap();
         let tiers = vec![TierRule { after: 0, tier: Tier::Fast }];
         let mut lifecycle = Lifecycle { retention: Retention { days: Some(30), bytes: None }, tiers, publish: None };
         of_lifecycle(&options)?.into_iter().for_each(|option| option.put(&mut lifecycle));

@@ -17,7 +17,7 @@ use crate::statements::quoted;
 use crate::syntax::is_word;
 
 /// Placeholders with their types.
-type Typed = Vec<(String, DataType)>;
+type PlaceholderTypes = Vec<(String, DataType)>;
 
 impl Session {
     /// Types of the placeholders of a statement that changes something: of values of `INSERT … VALUES` and `UPDATE … SET` that are a
@@ -25,7 +25,7 @@ impl Session {
     ///
     /// # Errors
     /// Those of [`Session::change`] for a statement that can't be read or whose table isn't there.
-    pub fn describe_change(&self, text: &str, stop: Stop<'_>) -> Result<Typed> {
+    pub fn describe_change(&self, text: &str, stop: Stop<'_>) -> Result<PlaceholderTypes> {
         crate::limits::check_text(text)?;
         let text = &*crate::placeholders::numbered(text)?;
         let statement = Statement::of(text)?;
@@ -40,8 +40,8 @@ impl Session {
                 let of_one = |(column, value): &(String, String)| Some((lone(value)?, held(&spec, column)?));
                 (table, set.iter().filter_map(of_one).collect(), condition)
             }
-            Some(Statement::Delete { table, condition }) => (table, Typed::new(), condition),
-            _ => return Ok(Typed::new()),
+            Some(Statement::Delete { table, condition }) => (table, PlaceholderTypes::new(), condition),
+            _ => return Ok(PlaceholderTypes::new()),
         };
         if let Some(condition) = condition.filter(|condition| condition.contains('$')) {
             let select = format!("select 1 from {} where {condition}", quoted(&table));
@@ -95,19 +95,19 @@ fn lone(value: &str) -> Option<String> {
 }
 
 /// Placeholders in the rows of `VALUES`.
-fn of_values(spec: &TableSpec, columns: Option<&[String]>, query: &str) -> Typed {
+fn of_values(spec: &TableSpec, columns: Option<&[String]>, query: &str) -> PlaceholderTypes {
     let Ok(tokens) = Tokenizer::new(&GenericDialect {}, query).with_unescape(false).tokenize() else {
-        return Typed::new();
+        return PlaceholderTypes::new();
     };
     let tokens: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
     if !tokens.first().is_some_and(|token| is_word(token, "values")) {
-        return Typed::new();
+        return PlaceholderTypes::new();
     }
     let column = |at: usize| match columns {
         Some(columns) => columns.get(at).and_then(|column| held(spec, column)),
         None => spec.columns.get(at).map(|column| column.column_type.arrow()),
     };
-    let (mut typed, mut depth, mut at) = (Typed::new(), 0, 0);
+    let (mut typed, mut depth, mut at) = (PlaceholderTypes::new(), 0, 0);
     for (place, token) in tokens.iter().enumerate() {
         match token {
             Token::LParen => (depth, at) = (depth + 1, if depth == 0 { 0 } else { at }),

@@ -18,7 +18,7 @@ use splay_engine::Stop;
 use splay_functions::walk::{Walk, WalkPlan};
 use splay_store::{DATE_COLUMN, Removal, Selection, TableSpec};
 
-use super::condition::{Matching, unsupported};
+use super::condition::{MatchingRows, unsupported};
 use crate::answer::Answer;
 use crate::error::{Error, Result, fault};
 use crate::memory::AnswerMemoryPart;
@@ -30,11 +30,11 @@ const ENTRY_BYTES: usize = 64;
 
 /// The columns that expressions with queries name, of a table with these rows.
 #[derive(Debug)]
-pub(super) struct Named(Vec<usize>);
+pub(super) struct QueriedColumns(Vec<usize>);
 
 /// What a query gave, by columns of the rows.
 #[derive(Debug)]
-pub(super) struct LookUp {
+pub(super) struct QueryLookup {
     /// Positions of the columns, ascending.
     pub(super) columns: Vec<usize>,
     types: Vec<DataType>,
@@ -46,7 +46,7 @@ pub(super) struct LookUp {
 }
 
 /// The columns of a table that the expressions of a step name, if there are queries in these.
-pub(super) fn named(spec: &TableSpec, step: &LogicalPlan) -> DataFusionResult<Option<Named>> {
+pub(super) fn named(spec: &TableSpec, step: &LogicalPlan) -> DataFusionResult<Option<QueriedColumns>> {
     let (mut names, mut queries) = (Vec::new(), Vec::new());
     step.walk_expressions(|expr| {
         names.extend(expr.column_refs().into_iter().map(|column| column.name.clone()));
@@ -71,7 +71,7 @@ pub(super) fn named(spec: &TableSpec, step: &LogicalPlan) -> DataFusionResult<Op
     let mut columns: Vec<usize> = names.iter().filter_map(position).collect();
     columns.sort_unstable();
     columns.dedup();
-    Ok(Some(Named(columns)))
+    Ok(Some(QueriedColumns(columns)))
 }
 
 fn query_of(expr: &Expr) -> Option<&datafusion::logical_expr::Subquery> {
@@ -95,29 +95,29 @@ fn refuse_volatile(step: &LogicalPlan) -> DataFusionResult<TreeNodeRecursion> {
 pub(super) fn matching(
     session: &Session,
     spec: &TableSpec,
-    named: Named,
+    named: QueriedColumns,
     condition: &str,
     parameters: &Parameters,
     stop: Stop<'_>,
-) -> Result<Matching> {
-    let (found, selection) = LookUp::new(session, spec, named, (&[], Some(condition)), parameters, stop)?;
+) -> Result<MatchingRows> {
+    let (found, selection) = QueryLookup::new(session, spec, named, (&[], Some(condition)), parameters, stop)?;
     if found.places.is_empty() {
-        return Ok(Matching::None);
+        return Ok(MatchingRows::None);
     }
     let columns = found.columns.clone();
-    Ok(Matching::Some(Removal::matching(selection, columns, move |rows| found.has(rows))))
+    Ok(MatchingRows::Some(Removal::matching(selection, columns, move |rows| found.has(rows))))
 }
 
-impl LookUp {
+impl QueryLookup {
     /// Asks for values, of the rows that a condition is true for, and gives the times between which those are.
     pub(super) fn new(
         session: &Session,
         spec: &TableSpec,
-        Named(columns): Named,
+        QueriedColumns(columns): QueriedColumns,
         (values, condition): (&[String], Option<&str>),
         parameters: &Parameters,
         stop: Stop<'_>,
-    ) -> Result<(LookUp, Selection)> {
+    ) -> Result<(QueryLookup, Selection)> {
         let has_time = !spec.has_hidden_time();
         let time = has_time.then_some(&spec.time).into_iter();
         let names = columns.iter().map(|position| &spec.columns[*position].name);
@@ -133,7 +133,7 @@ impl LookUp {
             text = format!("{text} WHERE {condition}");
         }
         let answer = session.sql_until(&text, parameters.clone(), stop)?;
-        LookUp::of(spec, columns, values.len(), has_time, answer)
+        QueryLookup::of(spec, columns, values.len(), has_time, answer)
     }
 
     /// What an answer gives: the time if there `has_time`, columns of the rows, and values.
@@ -143,7 +143,7 @@ impl LookUp {
         values: usize,
         has_time: bool,
         mut answer: Answer,
-    ) -> Result<(LookUp, Selection)> {
+    ) -> Result<(QueryLookup, Selection)> {
         let schema = spec.arrow();
         let plain = |position: &usize| match schema.field(*position).data_type() {
             DataType::Dictionary(_, values) => (**values).clone(),
@@ -154,7 +154,7 @@ impl LookUp {
         let converter = RowConverter::new(fields).map_err(of_arrow)?;
         let memory = answer.memory().part_for("the rows that a query found");
         let places = HashMap::new();
-        let mut found = LookUp { columns, types, converter, places, values: Vec::new(), memory };
+        let mut found = QueryLookup { columns, types, converter, places, values: Vec::new(), memory };
         let (mut selection, mut pieces, mut bytes) = (Selection::default(), vec![Vec::new(); values], 0);
         let (mut first, mut last) = (i64::MAX, i64::MIN);
         let begin = usize::from(has_time);

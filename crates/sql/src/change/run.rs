@@ -10,15 +10,15 @@ use splay_store::{
     View,
 };
 
-use super::condition::{self, Matching, OfRows, Values};
+use super::condition::{self, MatchingRows, RowExpressions, Values};
 use super::drop;
 use super::fit::{fitted, fitted_rows, refuse_nulls};
-use super::materialized::{self, Refreshed};
+use super::materialized::{self, RefreshOutcome};
 use super::options;
-use super::queries::{self, LookUp};
+use super::queries::{self, QueryLookup};
 use super::spec::{columns_of, period_of, spec};
 use super::statement::{Alteration, Conflict, Statement};
-use super::{Changed, InsertRows, keyed, of_store, table_to_change};
+use super::{ChangeOutcome, InsertRows, of_store, reference_insert, table_to_change};
 use crate::answer::Answer;
 use crate::error::{Error, Result, fault};
 use crate::long_numbers;
@@ -35,7 +35,7 @@ pub(super) fn run(
     parameters: &Parameters,
     stop: Stop<'_>,
     insert: &dyn InsertRows,
-) -> Result<Changed> {
+) -> Result<ChangeOutcome> {
     let database = session.database();
     match statement {
         Statement::Insert { table, columns, query, conflict } => {
@@ -79,7 +79,7 @@ pub(super) fn run(
         }
         Statement::Create { table, if_absent, columns, key, effective, query, options } => {
             if if_absent && database.has_table(&table)? {
-                return Ok(Changed { what: "CREATE TABLE", rows: 0, commit: None });
+                return Ok(ChangeOutcome { what: "CREATE TABLE", rows: 0, commit: None });
             }
             let columns = columns.into_iter().map(|(name, column_type)| ColumnSpec::new(name, column_type)).collect();
             let reference = Reference { key, effective };
@@ -97,10 +97,10 @@ pub(super) fn run(
             // What is kept is what the query gives over all rows, whoever asks for it; how many those are isn't for him.
             if let Some(guard) = &session.caller().guard {
                 materialized::refresh(guard.open(), &view, stop)?;
-                return Ok(Changed { what, rows: 0, commit: None });
+                return Ok(ChangeOutcome { what, rows: 0, commit: None });
             }
-            let Refreshed { written, commit, .. } = materialized::refresh(session, &view, stop)?;
-            Ok(Changed { what, rows: written, commit })
+            let RefreshOutcome { written, commit, .. } = materialized::refresh(session, &view, stop)?;
+            Ok(ChangeOutcome { what, rows: written, commit })
         }
         Statement::Drop(statement) => Ok(drop::run(database, &statement, stop)?.changed),
         Statement::Alter { table, change } => {
@@ -109,7 +109,7 @@ pub(super) fn run(
         }
         Statement::Access(statement) => {
             session.change_users(&statement, stop)?;
-            Ok(Changed { what: statement.tag(), rows: 0, commit: None })
+            Ok(ChangeOutcome { what: statement.tag(), rows: 0, commit: None })
         }
         Statement::SetView { view, options } => materialized::set_options(database, &view, &options, stop),
         Statement::RenameView { view, to, materialized } => rename_view(database, &view, &to, materialized, stop),
@@ -159,12 +159,12 @@ fn insert_rows(
     parameters: &Parameters,
     stop: Stop<'_>,
     insert: &dyn InsertRows,
-) -> Result<Changed> {
+) -> Result<ChangeOutcome> {
     let Insertion { what, columns, query, conflict } = *insertion;
     let (mut answer, positions) = rows_of(session, spec, columns, query, parameters, stop)?;
     let mut rows = answer.by_ref();
     let changed = fill(session, (spec, &positions), &mut rows, (conflict, parameters), stop, insert)?;
-    Ok(Changed { what, ..changed })
+    Ok(ChangeOutcome { what, ..changed })
 }
 
 /// Inserts rows, whose columns are those at some positions.
@@ -175,7 +175,7 @@ fn fill(
     (conflict, parameters): (Option<&Conflict>, &Parameters),
     stop: Stop<'_>,
     insert: &dyn InsertRows,
-) -> Result<Changed> {
+) -> Result<ChangeOutcome> {
     let mut count = 0;
     let rows = rows.map(|batch| {
         let batch = fitted_rows(spec, positions, &batch?)?;
@@ -184,12 +184,12 @@ fn fill(
     });
     let mut some = rows.filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0));
     if spec.reference.is_some() {
-        return keyed::insert(session, spec, &mut some, conflict, parameters, stop);
+        return reference_insert::insert(session, spec, &mut some, conflict, parameters, stop);
     }
     let inserted = insert.insert(spec, &mut some)?;
     drop(some);
     let rows = count.saturating_sub(inserted.duplicates);
-    Ok(Changed { what: "INSERT", rows, commit: inserted.commit })
+    Ok(ChangeOutcome { what: "INSERT", rows, commit: inserted.commit })
 }
 
 /// Positions of the columns that `COPY` fills: those that are named, or all.
@@ -237,13 +237,13 @@ fn delete(
     what: &'static str,
     parameters: &Parameters,
     stop: Stop<'_>,
-) -> Result<Changed> {
+) -> Result<ChangeOutcome> {
     let table = table_to_change(session.database(), table)?;
     let Some(removal) = removal(session, &table, condition, parameters, stop)? else {
-        return Ok(Changed { what, rows: 0, commit: None });
+        return Ok(ChangeOutcome { what, rows: 0, commit: None });
     };
     let report = patiently(stop, || table.delete(removal.clone()))?;
-    Ok(Changed { what, rows: report.removed, commit: committed(&report) })
+    Ok(ChangeOutcome { what, rows: report.removed, commit: committed(&report) })
 }
 
 /// The commit of a change that had rows.
@@ -266,13 +266,13 @@ fn removal(
     let text = format!("SELECT * FROM {} WHERE {condition}", quoted(table.name()));
     let found = session.planned(text, parameters.clone(), stop, |state, plan| condition::matching(state, &plan))?;
     let found = match found {
-        Matching::ByQuery(named) => {
+        MatchingRows::ByQuery(named) => {
             queries::matching(session, table.snapshot()?.spec(), named, condition, parameters, stop)?
         }
         found => found,
     };
     Ok(match found {
-        Matching::Some(removal) => Some(removal),
+        MatchingRows::Some(removal) => Some(removal),
         _ => None,
     })
 }
@@ -284,7 +284,7 @@ fn update(
     condition: Option<&str>,
     parameters: &Parameters,
     stop: Stop<'_>,
-) -> Result<Changed> {
+) -> Result<ChangeOutcome> {
     let table = table_to_change(session.database(), table)?;
     let spec = table.snapshot()?.spec().clone();
     let positions = positions(&spec, &set.iter().map(|(column, _)| column.clone()).collect::<Vec<_>>())?;
@@ -299,7 +299,7 @@ fn update(
     let found = session.planned(text, parameters.clone(), stop, condition::values)?;
     let what = "UPDATE";
     let Some(removal) = removal(session, &table, condition, parameters, stop)? else {
-        return Ok(Changed { what, rows: 0, commit: None });
+        return Ok(ChangeOutcome { what, rows: 0, commit: None });
     };
     let values = NewValues::of(session, &spec, found, (set, condition), parameters, stop)?;
     let mut change = |rows: RecordBatch| {
@@ -315,13 +315,13 @@ fn update(
         Ok(RecordBatch::try_new(rows.schema(), columns)?)
     };
     let report = patiently(stop, || table.update(removal.clone(), &mut change))?;
-    Ok(Changed { what, rows: report.removed, commit: committed(&report) })
+    Ok(ChangeOutcome { what, rows: report.removed, commit: committed(&report) })
 }
 
 /// What `UPDATE` sets columns to.
 enum NewValues {
-    OfRows(OfRows),
-    ByQuery(LookUp),
+    OfRows(RowExpressions),
+    ByQuery(QueryLookup),
 }
 
 impl NewValues {
@@ -338,7 +338,7 @@ impl NewValues {
             Values::ByQuery(named) => named,
         };
         let values: Vec<String> = set.iter().map(|(_, value)| value.clone()).collect();
-        let (values, _) = LookUp::new(session, spec, named, (&values, condition), parameters, stop)?;
+        let (values, _) = QueryLookup::new(session, spec, named, (&values, condition), parameters, stop)?;
         Ok(NewValues::ByQuery(values))
     }
 
@@ -422,9 +422,9 @@ fn date_of_answer(spec: &TableSpec, answer: &Schema) -> Option<usize> {
         .position(|field| spec.is_virtual_date(field.name()) && *field.data_type() == DataType::Date32)
 }
 
-fn create(database: &Database, spec: &TableSpec, stop: Stop<'_>) -> Result<Changed> {
+fn create(database: &Database, spec: &TableSpec, stop: Stop<'_>) -> Result<ChangeOutcome> {
     let report = begin_table(database, spec, stop)?.commit()?;
-    Ok(Changed { what: "CREATE TABLE", rows: report.rows, commit: Some(report.epoch) })
+    Ok(ChangeOutcome { what: "CREATE TABLE", rows: report.rows, commit: Some(report.epoch) })
 }
 
 /// Begins the first load of a table, which isn't there.
@@ -445,7 +445,7 @@ fn create_as(
     query: &str,
     parameters: &Parameters,
     stop: Stop<'_>,
-) -> Result<Changed> {
+) -> Result<ChangeOutcome> {
     let mut answer = session.sql_until(query, parameters.clone(), stop)?;
     let mut spec = spec(table, columns_of(&answer.schema(), options)?, reference, options)?;
     let mut all: Vec<usize> = (0..spec.shown_columns().len()).collect();
@@ -467,13 +467,18 @@ fn create_as(
         load.append(&fitted_rows(&spec, &all, &batch?)?)?;
     }
     let report = load.commit()?;
-    Ok(Changed { what: "CREATE TABLE", rows: report.rows, commit: Some(report.epoch) })
+    Ok(ChangeOutcome { what: "CREATE TABLE", rows: report.rows, commit: Some(report.epoch) })
 }
 
 /// Keeps the query of a view, if it can be planned as one.
-fn create_view(session: &Session, view: &View, (replaces, if_absent): (bool, bool), stop: Stop<'_>) -> Result<Changed> {
+fn create_view(
+    session: &Session,
+    view: &View,
+    (replaces, if_absent): (bool, bool),
+    stop: Stop<'_>,
+) -> Result<ChangeOutcome> {
     let (what, database) = ("CREATE VIEW", session.database());
-    let done = Changed { what, rows: 0, commit: None };
+    let done = ChangeOutcome { what, rows: 0, commit: None };
     if if_absent && database.view(&view.name)?.is_some() {
         return Ok(done);
     }
@@ -537,10 +542,10 @@ fn refuse_columns_of_views(table: &Table, column: &str) -> Result<()> {
     fault(format!("the column {column:?} is named by {what} {named}: drop {them} first, and create {them} again"))
 }
 
-fn rename_view(database: &Database, view: &str, to: &str, materialized: bool, stop: Stop<'_>) -> Result<Changed> {
+fn rename_view(database: &Database, view: &str, to: &str, materialized: bool, stop: Stop<'_>) -> Result<ChangeOutcome> {
     let what = if materialized { "ALTER MATERIALIZED VIEW" } else { "ALTER VIEW" };
     patiently(stop, || database.rename_view(view, to, |other| views::reads(&other.query, view)))?;
-    Ok(Changed { what, rows: 0, commit: None })
+    Ok(ChangeOutcome { what, rows: 0, commit: None })
 }
 
 /// Refuses another name, or none, for a column that grants or policies name: they would be of the column that gets its name next.
@@ -552,7 +557,7 @@ fn refuse_granted_column(database: &Database, table: &str, change: &Alteration) 
     }
 }
 
-fn alter(table: &Table, change: Alteration, stop: Stop<'_>) -> Result<Changed> {
+fn alter(table: &Table, change: Alteration, stop: Stop<'_>) -> Result<ChangeOutcome> {
     match change {
         Alteration::Add { column, column_type } => {
             let column = ColumnSpec::new(column, column_type);
@@ -579,8 +584,8 @@ fn alter(table: &Table, change: Alteration, stop: Stop<'_>) -> Result<Changed> {
         }
         Alteration::Rename { to } => {
             let commit = patiently(stop, || rename_table(table, &to))?;
-            return Ok(Changed { what: "ALTER TABLE", rows: 0, commit: Some(commit) });
+            return Ok(ChangeOutcome { what: "ALTER TABLE", rows: 0, commit: Some(commit) });
         }
     }
-    Ok(Changed { what: "ALTER TABLE", rows: 0, commit: Some(table.stored()?.epoch()) })
+    Ok(ChangeOutcome { what: "ALTER TABLE", rows: 0, commit: Some(table.stored()?.epoch()) })
 }

@@ -13,7 +13,7 @@ use super::options::{self, Options};
 use crate::access::AccessStatement;
 use crate::error::{Result, fault};
 use crate::syntax::is_word;
-use crate::words::Words;
+use crate::token_reader::TokenReader;
 
 /// Words with which such statements begin.
 const FIRST_WORDS: [&str; 11] =
@@ -154,7 +154,7 @@ impl Statement {
         let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize() else {
             return Ok(None);
         };
-        let mut words = Words::of(&tokens);
+        let mut words = TokenReader::of(&tokens);
         if words.has_semicolon() {
             return fault("one statement at a time: there is a semicolon within");
         }
@@ -218,7 +218,7 @@ impl Statement {
     }
 }
 
-fn insert(words: &mut Words<'_>) -> Result<Statement> {
+fn insert(words: &mut TokenReader<'_>) -> Result<Statement> {
     let table = words.table()?;
     let columns = if words.peek_bracket() && !words.begins_query() { Some(words.names()?) } else { None };
     words.refuse(&["default", "overriding", "as"])?;
@@ -236,7 +236,7 @@ fn insert(words: &mut Words<'_>) -> Result<Statement> {
 }
 
 /// What stands behind `ON CONFLICT`.
-fn conflict(words: &mut Words<'_>) -> Result<Conflict> {
+fn conflict(words: &mut TokenReader<'_>) -> Result<Conflict> {
     let target = if words.take(&["on", "constraint"]) {
         Target::Constraint(words.name("a constraint")?)
     } else if words.peek_bracket() {
@@ -257,7 +257,7 @@ fn conflict(words: &mut Words<'_>) -> Result<Conflict> {
     Ok(Conflict { target, set: assignments(words)?, condition: words.condition()? })
 }
 
-fn update(words: &mut Words<'_>) -> Result<Statement> {
+fn update(words: &mut TokenReader<'_>) -> Result<Statement> {
     let table = words.table()?;
     if !words.take(&["set"]) {
         return fault("UPDATE needs SET behind the table's name");
@@ -268,7 +268,7 @@ fn update(words: &mut Words<'_>) -> Result<Statement> {
 }
 
 /// Columns with their values, behind `SET`.
-fn assignments(words: &mut Words<'_>) -> Result<Vec<(String, String)>> {
+fn assignments(words: &mut TokenReader<'_>) -> Result<Vec<(String, String)>> {
     let mut set = Vec::new();
     loop {
         let column = words.name("a column")?;
@@ -286,7 +286,7 @@ fn assignments(words: &mut Words<'_>) -> Result<Vec<(String, String)>> {
     }
 }
 
-fn create(words: &mut Words<'_>) -> Result<Statement> {
+fn create(words: &mut TokenReader<'_>) -> Result<Statement> {
     let if_absent = words.take(&["if", "not", "exists"]);
     let table = words.table()?;
     let (columns, mut key) = table_elements(words)?;
@@ -324,7 +324,7 @@ fn create(words: &mut Words<'_>) -> Result<Statement> {
     }
 }
 
-fn create_view(words: &mut Words<'_>, replaces: bool) -> Result<Statement> {
+fn create_view(words: &mut TokenReader<'_>, replaces: bool) -> Result<Statement> {
     let if_absent = words.take(&["if", "not", "exists"]);
     if if_absent && replaces {
         return fault("CREATE OR REPLACE VIEW has no IF NOT EXISTS");
@@ -343,7 +343,7 @@ fn create_view(words: &mut Words<'_>, replaces: bool) -> Result<Statement> {
 }
 
 /// What `ALTER VIEW` says.
-fn alter_view(words: &mut Words<'_>, materialized: bool) -> Result<Statement> {
+fn alter_view(words: &mut TokenReader<'_>, materialized: bool) -> Result<Statement> {
     let view = words.table()?;
     if materialized && let Some(options) = options::of_change(words)? {
         return Ok(Statement::SetView { view, options });
@@ -358,7 +358,7 @@ fn alter_view(words: &mut Words<'_>, materialized: bool) -> Result<Statement> {
 }
 
 /// Columns with their types, and the key.
-fn table_elements(words: &mut Words<'_>) -> Result<(Vec<(String, ColumnType)>, Vec<String>)> {
+fn table_elements(words: &mut TokenReader<'_>) -> Result<(Vec<(String, ColumnType)>, Vec<String>)> {
     let (mut columns, mut key) = (Vec::new(), Vec::new());
     if !words.peek_bracket() {
         return Ok((columns, key));
@@ -394,7 +394,7 @@ fn table_elements(words: &mut Words<'_>) -> Result<(Vec<(String, ColumnType)>, V
     Ok((columns, key))
 }
 
-fn alteration(words: &mut Words<'_>) -> Result<Alteration> {
+fn alteration(words: &mut TokenReader<'_>) -> Result<Alteration> {
     for switch in ["enable", "disable", "force"] {
         if words.take(&[switch, "row"]) {
             return fault(

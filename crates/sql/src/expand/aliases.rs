@@ -61,7 +61,7 @@ pub(super) fn used_in_having(select: &Select) -> HashSet<String> {
 /// # Errors
 /// As [`substitute`].
 pub(super) fn substitute_in_having(select: &mut Select, names: &HashSet<String>, state: &SessionState) -> Result<()> {
-    let mut meanings = Meanings { of: HashMap::new(), nodes: 0 };
+    let mut meanings = AliasExpressions { of: HashMap::new(), nodes: 0 };
     for item in &select.projection {
         if let (Some(alias), Some(expression)) = (alias_of(item), expression_of(item))
             && names.contains(&alias)
@@ -116,7 +116,7 @@ fn collect(expression: &Expr, of: &HashSet<String>, used: &mut HashSet<String>) 
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) for an expression that has another value each time, and for ones that grow too large.
 pub(super) fn substitute(select: &mut Select, names: &HashSet<String>, state: &SessionState) -> Result<()> {
-    let mut meanings = Meanings { of: HashMap::new(), nodes: 0 };
+    let mut meanings = AliasExpressions { of: HashMap::new(), nodes: 0 };
     for item in &mut select.projection {
         let alias = alias_of(item);
         let expression = match item {
@@ -148,19 +148,19 @@ pub(super) fn substitute(select: &mut Select, names: &HashSet<String>, state: &S
 }
 
 /// What aliases stand for.
-struct Meanings {
-    of: HashMap<String, Meaning>,
+struct AliasExpressions {
+    of: HashMap<String, AliasExpression>,
     /// Nodes that were put in places so far.
     nodes: usize,
 }
 
-struct Meaning {
+struct AliasExpression {
     expression: Expr,
     nodes: usize,
     is_volatile: bool,
 }
 
-impl Meanings {
+impl AliasExpressions {
     fn define(&mut self, alias: String, expression: &Expr, state: &SessionState) {
         let mut nodes = 0;
         each_expression(expression, |_| nodes += 1);
@@ -172,7 +172,7 @@ impl Meanings {
             }
             _ => false,
         });
-        self.of.insert(alias, Meaning { expression: expression.clone(), nodes, is_volatile });
+        self.of.insert(alias, AliasExpression { expression: expression.clone(), nodes, is_volatile });
     }
 
     /// Puts expressions in the place of aliases; whether there were any.
@@ -191,9 +191,10 @@ impl Meanings {
                 }
             }
         });
-        let mut change = Change { of: &self.of, hidden, depth: 0, nodes: 0, volatile: None, is_changed: false };
+        let mut change =
+            AliasSubstitution { of: &self.of, hidden, depth: 0, nodes: 0, volatile: None, is_changed: false };
         let _ = visit_mut(expression, &mut change);
-        let Change { nodes, volatile, is_changed, .. } = change;
+        let AliasSubstitution { nodes, volatile, is_changed, .. } = change;
         if let Some(name) = volatile {
             return fault(format!(
                 "the alias {name} has another value each time it is read: name it in a sub-query, and read it around that"
@@ -207,8 +208,8 @@ impl Meanings {
     }
 }
 
-struct Change<'a> {
-    of: &'a HashMap<String, Meaning>,
+struct AliasSubstitution<'a> {
+    of: &'a HashMap<String, AliasExpression>,
     /// Parameters of functions within, which go before aliases.
     hidden: HashSet<String>,
     depth: usize,
@@ -217,7 +218,7 @@ struct Change<'a> {
     is_changed: bool,
 }
 
-impl VisitorMut for Change<'_> {
+impl VisitorMut for AliasSubstitution<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {

@@ -26,7 +26,7 @@ use crate::syntax::SAMPLE;
 use crate::walk::{any_expression, change_expressions, each_expression};
 
 /// What a select was sampled by.
-pub(super) struct Sampled {
+pub(super) struct SampleClause {
     time: Expr,
     bucket: Expr,
     keys: Vec<Expr>,
@@ -67,7 +67,7 @@ fn call_of(select: &Select) -> Option<&Function> {
 ///
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) for a time that isn't known, and fills that don't fit the aggregates.
-pub(super) fn write_out(select: &mut Select, relation: &Relation, state: &SessionState) -> Result<Sampled> {
+pub(super) fn write_out(select: &mut Select, relation: &Relation, state: &SessionState) -> Result<SampleClause> {
     let clause = Clause::of(select)?;
     let column = time_of(&clause, relation)?;
     let time = column.expression();
@@ -135,10 +135,10 @@ pub(super) fn write_out(select: &mut Select, relation: &Relation, state: &Sessio
     });
     select.group_by = GroupByExpr::Expressions(groups, Vec::new());
     let is_distinct = select.distinct.is_some();
-    Ok(Sampled { time, bucket, keys, names, is_distinct })
+    Ok(SampleClause { time, bucket, keys, names, is_distinct })
 }
 
-impl Sampled {
+impl SampleClause {
     /// Orders the rows of the query, and reads the time in the order that it has.
     pub(super) fn order(&self, query: &mut Query, is_outermost: bool) {
         match &mut query.order_by {
@@ -366,11 +366,11 @@ fn order_by_time(expr: &mut Expr, time: &Expr, state: &SessionState) {
 
 /// Puts the bucket in the place of the time, but for what is aggregated.
 fn replace(expr: &mut Expr, is_time: &dyn Fn(&Expr) -> bool, bucket: &Expr, state: &SessionState) {
-    let mut places = Places { is_time, bucket, state, within: 0 };
+    let mut places = BucketPlaces { is_time, bucket, state, within: 0 };
     let _ = crate::walk::visit_mut(expr, &mut places);
 }
 
-struct Places<'a> {
+struct BucketPlaces<'a> {
     is_time: &'a dyn Fn(&Expr) -> bool,
     bucket: &'a Expr,
     state: &'a SessionState,
@@ -378,7 +378,7 @@ struct Places<'a> {
     within: usize,
 }
 
-impl datafusion::sql::sqlparser::ast::VisitorMut for Places<'_> {
+impl datafusion::sql::sqlparser::ast::VisitorMut for BucketPlaces<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, _: &mut Query) -> std::ops::ControlFlow<()> {

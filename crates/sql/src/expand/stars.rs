@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::{
     OrderByKind, Select, SelectItem, SelectItemQualifiedWildcardKind, WildcardAdditionalOptions,
 };
 
-use super::chosen::{Chosen, chosen, name_of, of_relation, plain};
+use super::column_selection::{SelectedColumn, chosen, name_of, of_relation, plain};
 use super::relation::{FromColumn, Relation};
 use crate::error::{Result, fault};
 use crate::joins;
@@ -181,9 +181,9 @@ fn with_parts(alias: &str, parts: &[String]) -> String {
 }
 
 /// An expression for each column of its list, or by itself if its list became arguments.
-fn each_column(mut expression: Expr, relation: &Relation) -> Result<Vec<(Expr, Option<Chosen>)>> {
+fn each_column(mut expression: Expr, relation: &Relation) -> Result<Vec<(Expr, Option<SelectedColumn>)>> {
     unpack(&mut expression, relation)?;
-    let mut lists: Vec<Vec<Chosen>> = Vec::new();
+    let mut lists: Vec<Vec<SelectedColumn>> = Vec::new();
     let mut error = None;
     each_expression(&expression, |inner| {
         if let Expr::Function(call) = inner
@@ -224,7 +224,7 @@ pub(super) fn places(expression: &Expr, relation: &Relation) -> Result<Option<Ve
     if !is_columns(call) {
         return Ok(None);
     }
-    let place = |chosen: Chosen| {
+    let place = |chosen: SelectedColumn| {
         let is_it = |column: &FromColumn| column.expression() == chosen.expression;
         match relation.columns.iter().position(is_it) {
             Some(place) => Ok(place),
@@ -262,9 +262,9 @@ fn unpack(expression: &mut Expr, relation: &Relation) -> Result<()> {
 
 /// `* EXCLUDE … REPLACE … RENAME …` as items.
 fn starred(columns: Vec<&FromColumn>, options: &WildcardAdditionalOptions) -> Result<Vec<SelectItem>> {
-    let items = plain(columns, options)?
-        .into_iter()
-        .map(|Chosen { expression, name, .. }| SelectItem::ExprWithAlias { expr: expression, alias: quoted(&name) });
+    let items = plain(columns, options)?.into_iter().map(|SelectedColumn { expression, name, .. }| {
+        SelectItem::ExprWithAlias { expr: expression, alias: quoted(&name) }
+    });
     Ok(items.collect())
 }
 

@@ -14,7 +14,7 @@ use futures::StreamExt;
 use splay_engine::asof::{Direction, MatchRule, match_rows};
 
 use super::asof_join::AsofSettings;
-use super::picks::Picks;
+use super::picks::PickedRows;
 use super::right_side::{KeyedBatch, RightSide, comparators, locate, window_times};
 
 /// One stream of an as-of join.
@@ -25,7 +25,7 @@ pub(super) struct AsofStream {
     reservation: MemoryReservation,
     metrics: BaselineMetrics,
     left_batches: u64,
-    picks: Picks,
+    picks: PickedRows,
 }
 
 impl AsofStream {
@@ -39,7 +39,7 @@ impl AsofStream {
     ) -> SendableRecordBatchStream {
         let schema = Arc::clone(&settings.schema);
         let right = RightSide::new(right, settings.right.clone(), !settings.is_order_complete);
-        let picks = Picks::default();
+        let picks = PickedRows::default();
         let stream = AsofStream { left, right, settings, reservation, metrics, left_batches: 0, picks };
         let batches = futures::stream::try_unfold(stream, |mut stream| async move {
             Ok(stream.next_batch().await?.map(|batch| (batch, stream)))
@@ -133,7 +133,7 @@ impl AsofStream {
     }
 
     /// An error if the match ties with a row that might as well be the match.
-    fn refuse_tie(&self, group: &super::right_side::Group, row: usize, left_time: i64) -> Result<()> {
+    fn refuse_tie(&self, group: &super::right_side::HeldGroup, row: usize, left_time: i64) -> Result<()> {
         let (position, batch_row) = locate(group, row)?;
         let looked_back = self.right.held[position].batch.times.value(batch_row) <= left_time
             && self.settings.rule.direction != Direction::Forward;

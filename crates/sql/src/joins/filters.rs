@@ -61,14 +61,19 @@ pub(super) fn through_join(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>
 }
 
 /// Inputs with filters, and what has to stay above the join.
-struct Pushed {
+struct PushedFilters {
     left: LogicalPlan,
     right: LogicalPlan,
     kept: Vec<Expr>,
 }
 
 /// The inputs with those parts of a filter that can be applied to them; `None` if there are none.
-fn push(predicate: &Expr, left: &LogicalPlan, right: &LogicalPlan, keys: &[(Expr, Expr)]) -> Result<Option<Pushed>> {
+fn push(
+    predicate: &Expr,
+    left: &LogicalPlan,
+    right: &LogicalPlan,
+    keys: &[(Expr, Expr)],
+) -> Result<Option<PushedFilters>> {
     let (mut of_left, mut of_keys, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     let keys = key_columns(keys);
     for expr in split_conjunction_owned(predicate.clone()) {
@@ -86,7 +91,7 @@ fn push(predicate: &Expr, left: &LogicalPlan, right: &LogicalPlan, keys: &[(Expr
     if of_left.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Pushed { left: filtered(left, of_left)?, right: filtered(right, of_keys)?, kept }))
+    Ok(Some(PushedFilters { left: filtered(left, of_left)?, right: filtered(right, of_keys)?, kept }))
 }
 
 /// Whether an expression holds a sub-query, which may read more columns than can be seen from outside.

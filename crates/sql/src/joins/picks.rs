@@ -14,19 +14,19 @@ use super::right_side::slice_bytes;
 const SOURCES_MAX: usize = 64;
 
 /// A row of one of the sources.
-pub(super) type Pick = Option<(u32, u32)>;
+pub(super) type PickedRow = Option<(u32, u32)>;
 
 /// The right rows of a batch of the answer, in its order.
 #[derive(Default)]
-pub(super) struct Picks {
-    pub(super) rows: Vec<Pick>,
+pub(super) struct PickedRows {
+    pub(super) rows: Vec<PickedRow>,
     /// Visible columns of the batches that rows were taken of, with their numbers.
     sources: Vec<(u64, Vec<ArrayRef>)>,
     /// Bytes of the sources.
     pub(super) bytes: usize,
 }
 
-impl Picks {
+impl PickedRows {
     /// Forgets all rows.
     pub(super) fn clear(&mut self) {
         self.rows.clear();
@@ -62,7 +62,7 @@ impl Picks {
     /// Replaces the sources by one that holds the rows taken so far.
     fn copy_together(&mut self) -> Result<()> {
         let columns = self.sources.first().map_or(0, |(_, columns)| columns.len());
-        let taken: Vec<Pick> = self.rows.iter().copied().filter(Option::is_some).collect();
+        let taken: Vec<PickedRow> = self.rows.iter().copied().filter(Option::is_some).collect();
         let mut copied = Vec::with_capacity(columns);
         for column in 0..columns {
             let data_type = self.sources[0].1[column].data_type().clone();
@@ -78,7 +78,7 @@ impl Picks {
     }
 
     /// The values of a column in the given rows; null for a left row without a match.
-    pub(super) fn column(&self, column: usize, data_type: &DataType, rows: &[Pick]) -> Result<ArrayRef> {
+    pub(super) fn column(&self, column: usize, data_type: &DataType, rows: &[PickedRow]) -> Result<ArrayRef> {
         match self.sources.as_slice() {
             [] => Ok(new_null_array(data_type, rows.len())),
             [(_, columns)] => {

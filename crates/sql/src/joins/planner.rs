@@ -17,7 +17,7 @@ use super::align::AlignStreams;
 use super::asof_join::{AsofJoinExec, AsofSettings, SideKeys};
 use super::asof_node::AsofNode;
 use super::filters::FiltersThroughJoins;
-use super::relation::MarkedJoins;
+use super::relation::MarkedJoinPlanner;
 use super::window_join::{WindowJoinExec, WindowSettings};
 use super::window_node::WindowNode;
 
@@ -31,7 +31,7 @@ pub(crate) fn register(state: SessionState) -> Result<SessionState> {
         .with_optimizer_rules(rules)
         .with_physical_optimizer_rule(Arc::new(AlignStreams))
         .build();
-    state.register_relation_planner(Arc::new(MarkedJoins))?;
+    state.register_relation_planner(Arc::new(MarkedJoinPlanner))?;
     Ok(state)
 }
 

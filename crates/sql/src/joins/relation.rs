@@ -20,13 +20,13 @@ use datafusion::sql::sqlparser::ast::{FunctionArg, FunctionArgExpr, JoinOperator
 use splay_engine::asof::Direction;
 
 use super::marker::AsofCall;
-use super::statement::{self, Marker};
+use super::statement::{self, JoinMarker};
 
 /// Plans what the markers mark.
 #[derive(Debug)]
-pub(super) struct MarkedJoins;
+pub(super) struct MarkedJoinPlanner;
 
-impl RelationPlanner for MarkedJoins {
+impl RelationPlanner for MarkedJoinPlanner {
     fn plan_relation(
         &self,
         relation: TableFactor,
@@ -40,8 +40,8 @@ impl RelationPlanner for MarkedJoins {
         };
         let plan = match statement::marker(&mark.relation) {
             None => return Ok(RelationPlanning::Original(Box::new(relation))),
-            Some(Marker::Asof) => plan_asof(Parts::plan(table_with_joins, joined, mark, context)?, context)?,
-            Some(Marker::Window) => {
+            Some(JoinMarker::Asof) => plan_asof(Parts::plan(table_with_joins, joined, mark, context)?, context)?,
+            Some(JoinMarker::Window) => {
                 super::window_relation::plan(Parts::plan(table_with_joins, joined, mark, context)?, context)?
             }
         };

@@ -41,18 +41,18 @@ pub(crate) fn arrange(statement: &mut Statement) -> Result<()> {
 
 /// Which marker a relation is, if it is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Marker {
+pub(super) enum JoinMarker {
     Asof,
     Window,
 }
 
 /// Whether a relation is a marker.
-pub(super) fn marker(relation: &TableFactor) -> Option<Marker> {
+pub(super) fn marker(relation: &TableFactor) -> Option<JoinMarker> {
     let TableFactor::Table { name, args: Some(_), .. } = relation else { return None };
     match name.0.as_slice() {
         [part] => match part.as_ident()?.value.as_str() {
-            ASOF_MARKER => Some(Marker::Asof),
-            WINDOW_MARKER => Some(Marker::Window),
+            ASOF_MARKER => Some(JoinMarker::Asof),
+            WINDOW_MARKER => Some(JoinMarker::Window),
             _ => None,
         },
         _ => None,
@@ -85,7 +85,7 @@ impl VisitorMut for Selects {
 
 fn arrange_select(select: &mut Select) -> Result<()> {
     let has = |marker_kind| select.from.iter().any(|from| has_marker(from, marker_kind));
-    let (asof, window) = (has(Marker::Asof), has(Marker::Window));
+    let (asof, window) = (has(JoinMarker::Asof), has(JoinMarker::Window));
     if asof || window {
         spell_wildcards(select)?;
         qualify_where(select);
@@ -102,10 +102,10 @@ fn arrange_select(select: &mut Select) -> Result<()> {
 
 /// Whether a join in a rewritten FROM is one by time.
 pub(crate) fn is_by_time(from: &TableWithJoins) -> bool {
-    has_marker(from, Marker::Asof) || has_marker(from, Marker::Window)
+    has_marker(from, JoinMarker::Asof) || has_marker(from, JoinMarker::Window)
 }
 
-fn has_marker(from: &TableWithJoins, marker_kind: Marker) -> bool {
+fn has_marker(from: &TableWithJoins, marker_kind: JoinMarker) -> bool {
     let relations = std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation));
     relations.into_iter().any(|relation| match relation {
         TableFactor::NestedJoin { table_with_joins, .. } => has_marker(table_with_joins, marker_kind),
@@ -392,7 +392,7 @@ fn group_by_left_row(select: &mut Select) -> Result<()> {
         .from
         .last()
         .and_then(|from| from.joins.last())
-        .is_some_and(|join| marker(&join.relation) == Some(Marker::Window));
+        .is_some_and(|join| marker(&join.relation) == Some(JoinMarker::Window));
     if select.from.len() != 1 || !last_is_window {
         return plan_err!("a WINDOW JOIN must be the last join of its select; put it in a sub-query");
     }
@@ -405,7 +405,7 @@ fn count_windows(from: &TableWithJoins) -> usize {
     relations
         .map(|relation| match relation {
             TableFactor::NestedJoin { table_with_joins, .. } => count_windows(table_with_joins),
-            relation => usize::from(marker(relation) == Some(Marker::Window)),
+            relation => usize::from(marker(relation) == Some(JoinMarker::Window)),
         })
         .sum()
 }

@@ -26,7 +26,7 @@ pub(super) const ASOF_MARKER: &str = "__asof_join";
 /// Marks the window join before it.
 pub(super) const WINDOW_MARKER: &str = "__window_join";
 
-type Parsed<T> = Result<T, String>;
+type ParseResult<T> = Result<T, String>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -39,7 +39,7 @@ enum Kind {
 ///
 /// # Errors
 /// What is wrong with the spelling of a join.
-pub(crate) fn rewrite(text: &str) -> Parsed<Option<String>> {
+pub(crate) fn rewrite(text: &str) -> ParseResult<Option<String>> {
     if !mentions_joins(text) {
         return Ok(None);
     }
@@ -64,7 +64,7 @@ pub(crate) fn rewrite(text: &str) -> Parsed<Option<String>> {
     Ok(rewritten.then(|| tokens.iter().map(ToString::to_string).collect()))
 }
 
-fn retokenized(tokens: &[Token]) -> Parsed<Vec<Token>> {
+fn retokenized(tokens: &[Token]) -> ParseResult<Vec<Token>> {
     let text: String = tokens.iter().map(ToString::to_string).collect();
     Tokenizer::new(&GenericDialect {}, &text).with_unescape(false).tokenize().map_err(|error| error.to_string())
 }
@@ -77,7 +77,7 @@ fn mentions_joins(text: &str) -> bool {
 
 /// Whether rows of the left without a match are kept, where the join says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Flavour {
+enum JoinType {
     Plain,
     Left,
     Inner,
@@ -87,25 +87,25 @@ enum Flavour {
 }
 
 /// A join of ours that begins at a token: its kind, and where its right relation begins.
-fn join_at(tokens: &[Token], at: usize) -> Parsed<Option<(Kind, Flavour, usize)>> {
+fn join_at(tokens: &[Token], at: usize) -> ParseResult<Option<(Kind, JoinType, usize)>> {
     let kinds = [("asof", Kind::Asof), ("window", Kind::Window), ("horizon", Kind::Horizon)];
     let Some((word, kind)) = kinds.into_iter().find(|(word, _)| is_word(&tokens[at], word)) else { return Ok(None) };
     let mut next = solid(tokens, at + 1);
     let named = |next: usize, word: &str| tokens.get(next).is_some_and(|token| is_word(token, word));
-    let mut flavour = Flavour::Plain;
+    let mut flavour = JoinType::Plain;
     for (side, of) in
-        [("left", Flavour::Left), ("inner", Flavour::Inner), ("semi", Flavour::Semi), ("anti", Flavour::Anti)]
+        [("left", JoinType::Left), ("inner", JoinType::Inner), ("semi", JoinType::Semi), ("anti", JoinType::Anti)]
     {
         if named(next, side) {
             flavour = of;
             next = solid(tokens, next + 1);
         }
     }
-    if flavour == Flavour::Left && named(next, "outer") {
+    if flavour == JoinType::Left && named(next, "outer") {
         next = solid(tokens, next + 1);
     }
     if named(next, "join") {
-        if kind != Kind::Asof && !matches!(flavour, Flavour::Plain | Flavour::Left) {
+        if kind != Kind::Asof && !matches!(flavour, JoinType::Plain | JoinType::Left) {
             return Err(format!(
                 "{} JOIN keeps every left row; there is no INNER, SEMI or ANTI form of it",
                 word.to_uppercase()
@@ -155,7 +155,7 @@ impl Clauses<'_> {
         found
     }
 
-    fn expect(&mut self, expected: &Token, clause: &str) -> Parsed<()> {
+    fn expect(&mut self, expected: &Token, clause: &str) -> ParseResult<()> {
         if self.take(expected) {
             return Ok(());
         }
@@ -164,7 +164,7 @@ impl Clauses<'_> {
     }
 
     /// The text of what `parse` takes.
-    fn text_of<T>(&mut self, parse: impl FnOnce(&mut Parser) -> Result<T, ParserError>) -> Parsed<(T, String)> {
+    fn text_of<T>(&mut self, parse: impl FnOnce(&mut Parser) -> Result<T, ParserError>) -> ParseResult<(T, String)> {
         let rest = self.tokens[self.at..].to_vec();
         let dialect = GenericDialect {};
         let mut parser = Parser::new(&dialect).with_tokens(rest);
@@ -175,22 +175,22 @@ impl Clauses<'_> {
         Ok((parsed, text))
     }
 
-    fn expression(&mut self) -> Parsed<String> {
+    fn expression(&mut self) -> ParseResult<String> {
         self.text_of(|parser| parser.parse_expr()).map(|(_, text)| text.trim().to_owned())
     }
 
-    fn relation(&mut self) -> Parsed<String> {
+    fn relation(&mut self) -> ParseResult<String> {
         self.text_of(|parser| parser.parse_table_factor()).map(|(_, text)| text.trim().to_owned())
     }
 
     /// `ON …` or `USING (…)` as text.
-    fn constraint(&mut self) -> Parsed<Option<String>> {
+    fn constraint(&mut self) -> ParseResult<Option<String>> {
         let (constraint, text) = self.text_of(|parser| parser.parse_join_constraint(false))?;
         Ok((constraint != JoinConstraint::None).then(|| text.trim().to_owned()))
     }
 
     /// A tolerance or an offset: `5s`, `-500ms`, or an expression.
-    fn duration(&mut self) -> Parsed<String> {
+    fn duration(&mut self) -> ParseResult<String> {
         if let Some((nanoseconds, end)) = durations::literal(self.tokens, solid(self.tokens, self.at)) {
             self.at = end;
             return Ok(durations::interval(nanoseconds));
@@ -199,7 +199,7 @@ impl Clauses<'_> {
     }
 }
 
-fn asof(tokens: &[Token], at: usize, flavour: Flavour) -> Parsed<(String, usize)> {
+fn asof(tokens: &[Token], at: usize, flavour: JoinType) -> ParseResult<(String, usize)> {
     let mut clauses = Clauses { tokens, at };
     let relation = clauses.relation()?;
     let mut tolerance = None;
@@ -212,11 +212,11 @@ fn asof(tokens: &[Token], at: usize, flavour: Flavour) -> Parsed<(String, usize)
     }
     // Snowflake keeps every left row, DuckDB's plain form only those with a match.
     let kept = match flavour {
-        Flavour::Left => "left",
-        Flavour::Inner => "inner",
-        Flavour::Semi => "semi",
-        Flavour::Anti => "anti",
-        Flavour::Plain => {
+        JoinType::Left => "left",
+        JoinType::Inner => "inner",
+        JoinType::Semi => "semi",
+        JoinType::Anti => "anti",
+        JoinType::Plain => {
             if condition.is_some() {
                 "left"
             } else {
@@ -233,7 +233,7 @@ fn asof(tokens: &[Token], at: usize, flavour: Flavour) -> Parsed<(String, usize)
 }
 
 /// The arguments of the marker that say which rows match.
-fn match_condition(clauses: &mut Clauses, tolerance: &mut Option<String>) -> Parsed<Option<String>> {
+fn match_condition(clauses: &mut Clauses, tolerance: &mut Option<String>) -> ParseResult<Option<String>> {
     if !clauses.take_word("match_condition") {
         return Ok(None);
     }
@@ -255,7 +255,7 @@ fn match_condition(clauses: &mut Clauses, tolerance: &mut Option<String>) -> Par
     Ok(Some(condition))
 }
 
-fn take_tolerance(clauses: &mut Clauses, tolerance: &mut Option<String>) -> Parsed<()> {
+fn take_tolerance(clauses: &mut Clauses, tolerance: &mut Option<String>) -> ParseResult<()> {
     if !clauses.take_word("tolerance") {
         return Ok(());
     }
@@ -266,7 +266,7 @@ fn take_tolerance(clauses: &mut Clauses, tolerance: &mut Option<String>) -> Pars
     Ok(())
 }
 
-fn window(tokens: &[Token], at: usize) -> Parsed<(String, usize)> {
+fn window(tokens: &[Token], at: usize) -> ParseResult<(String, usize)> {
     let mut clauses = Clauses { tokens, at };
     let relation = clauses.relation()?;
     let Some(constraint) = clauses.constraint()?.filter(|text| !text.to_lowercase().starts_with("using")) else {
@@ -287,7 +287,7 @@ fn window(tokens: &[Token], at: usize) -> Parsed<(String, usize)> {
     Ok((text, clauses.at))
 }
 
-fn horizon(tokens: &[Token], at: usize) -> Parsed<(String, usize)> {
+fn horizon(tokens: &[Token], at: usize) -> ParseResult<(String, usize)> {
     let mut clauses = Clauses { tokens, at };
     let relation = clauses.relation()?;
     let mut tolerance = None;
@@ -314,7 +314,7 @@ fn horizon(tokens: &[Token], at: usize) -> Parsed<(String, usize)> {
 const OFFSETS_MAX: usize = 10_000;
 
 /// `RANGE FROM a TO b STEP c` or `LIST (a, b, …)`, in nanoseconds.
-fn offsets(clauses: &mut Clauses) -> Parsed<Vec<i64>> {
+fn offsets(clauses: &mut Clauses) -> ParseResult<Vec<i64>> {
     if clauses.take_word("list") {
         clauses.expect(&Token::LParen, "LIST")?;
         let mut offsets = vec![offset(clauses)?];
@@ -356,7 +356,7 @@ fn offsets(clauses: &mut Clauses) -> Parsed<Vec<i64>> {
     Ok(offsets)
 }
 
-fn offset(clauses: &mut Clauses) -> Parsed<i64> {
+fn offset(clauses: &mut Clauses) -> ParseResult<i64> {
     let at = solid(clauses.tokens, clauses.at);
     let (nanoseconds, end) = durations::literal(clauses.tokens, at)
         .or_else(|| durations::interval_literal(clauses.tokens, at))

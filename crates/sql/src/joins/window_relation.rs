@@ -61,7 +61,7 @@ pub(super) fn plan(parts: Parts, context: &mut dyn RelationPlannerContext) -> Re
 }
 
 /// One bound of a window.
-struct Bound {
+struct WindowBound {
     /// Over the left.
     bound: Expr,
     /// Over the right.
@@ -73,8 +73,8 @@ struct Bound {
 #[derive(Default)]
 struct Condition {
     keys: Vec<(Expr, Expr)>,
-    begin: Option<Bound>,
-    end: Option<Bound>,
+    begin: Option<WindowBound>,
+    end: Option<WindowBound>,
     filters: Vec<Expr>,
 }
 
@@ -114,7 +114,7 @@ impl Condition {
         if place.is_some() {
             return plan_err!("{expr} is a second bound of the same side; {CONDITIONS}");
         }
-        *place = Some(Bound { bound, time, inclusive });
+        *place = Some(WindowBound { bound, time, inclusive });
         Ok(())
     }
 }

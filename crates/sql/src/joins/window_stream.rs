@@ -14,8 +14,8 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
 use splay_engine::asof::{WindowRule, window_rows};
 
-use super::picks::Picks;
-use super::right_side::{Group, KeyedBatch, RightSide, comparators, locate, whole_numbers, window_times};
+use super::picks::PickedRows;
+use super::right_side::{HeldGroup, KeyedBatch, RightSide, comparators, locate, whole_numbers, window_times};
 use super::window_join::WindowSettings;
 
 /// Left rows that a stream can number.
@@ -31,23 +31,23 @@ pub(super) struct WindowStream {
     left_batches: u64,
     /// Number of the first row of the next left batch.
     next_number: i64,
-    work: Option<LeftWork>,
-    chunk: Chunk,
+    work: Option<LeftBatchState>,
+    chunk: AnswerChunk,
 }
 
 /// A left batch at work.
-struct LeftWork {
+struct LeftBatchState {
     batch: KeyedBatch,
     ends: Int64Array,
     first_number: i64,
     /// Rows before it have their windows.
     next: usize,
-    run: Option<Run>,
+    run: Option<WindowRun>,
 }
 
 /// Left rows of one group with their windows, some of them handed on already.
-struct Run {
-    group: Group,
+struct WindowRun {
+    group: HeldGroup,
     /// The left row and its range within the group.
     windows: Vec<(usize, Range<usize>)>,
     at: usize,
@@ -55,9 +55,9 @@ struct Run {
 
 /// Rows of the answer that aren't handed on yet; all of one left batch.
 #[derive(Default)]
-struct Chunk {
+struct AnswerChunk {
     left_rows: Vec<u32>,
-    picks: Picks,
+    picks: PickedRows,
     positions: Vec<Option<i64>>,
 }
 
@@ -82,7 +82,7 @@ impl WindowStream {
             left_batches: 0,
             next_number: partition << STREAM_ROW_BITS,
             work: None,
-            chunk: Chunk::default(),
+            chunk: AnswerChunk::default(),
         };
         let batches = futures::stream::try_unfold(stream, |mut stream| async move {
             Ok(stream.next_batch().await?.map(|batch| (batch, stream)))
@@ -125,7 +125,7 @@ impl WindowStream {
             let first_number = self.next_number;
             self.next_number += i64::try_from(batch.len()).unwrap_or(i64::MAX);
             self.left_batches += 1;
-            self.work = Some(LeftWork { batch, ends, first_number, next: 0, run: None });
+            self.work = Some(LeftBatchState { batch, ends, first_number, next: 0, run: None });
             return Ok(true);
         }
     }
@@ -148,7 +148,7 @@ impl WindowStream {
             })
             .collect();
         let last = bounds.iter().flatten().map(|(_, end)| *end).max();
-        let mut group = Group { ranges: Vec::new(), is_closed: true };
+        let mut group = HeldGroup { ranges: Vec::new(), is_closed: true };
         if let Some(last) = last {
             self.right.skip_to(left, self.left_batches, from).await?;
             loop {
@@ -173,7 +173,7 @@ impl WindowStream {
         let rule = WindowRule { prevailing: settings.prevailing };
         window_rows(rule, bounds.iter().copied(), times, |rows| windows.push((from + windows.len(), rows)));
         work.next = end;
-        work.run = Some(Run { group, windows, at: 0 });
+        work.run = Some(WindowRun { group, windows, at: 0 });
         Ok(())
     }
 

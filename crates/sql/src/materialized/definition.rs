@@ -48,7 +48,7 @@ pub(crate) struct Definition {
     /// That table's time column.
     pub(crate) table_time: String,
     /// Other tables that its rows follow from.
-    pub(crate) others: Vec<Other>,
+    pub(crate) others: Vec<JoinedTable>,
     /// Position of the column that is the time of its rows: the first that is the table's time or a bucket of it.
     pub(crate) time: usize,
     /// Of each grouping, and of the time of the rows at last: values of which one has to stay as it is where rows are parted.
@@ -57,7 +57,7 @@ pub(crate) struct Definition {
 
 /// A table on the right side of a join.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Other {
+pub(crate) struct JoinedTable {
     pub(crate) table: String,
     /// Whether rows later than those of the left side don't count.
     pub(crate) only_before: bool,
@@ -85,7 +85,7 @@ impl Definition {
     /// # Errors
     /// Why its rows can't be kept.
     pub(crate) fn of(state: &SessionState, plan: &LogicalPlan) -> Result<Definition> {
-        let mut walk = Walk::default();
+        let mut walk = DefinitionWalk::default();
         let kinds = walk.columns(plan)?;
         let Some((table, table_time)) = walk.table else { return refused("it reads no table") };
         let is_time = |place: &usize| {
@@ -139,14 +139,14 @@ fn time_type() -> DataType {
 }
 
 #[derive(Default)]
-struct Walk {
+struct DefinitionWalk {
     /// Name and time column.
     table: Option<(String, String)>,
     groupings: Vec<Vec<Kind>>,
-    others: Vec<Other>,
+    others: Vec<JoinedTable>,
 }
 
-impl Walk {
+impl DefinitionWalk {
     /// What the columns of a plan are.
     fn columns(&mut self, plan: &LogicalPlan) -> Result<Vec<Kind>> {
         plan.apply_expressions(|expr| {
@@ -196,7 +196,7 @@ impl Walk {
         }
         let mut kinds = self.columns(&join.left)?;
         match self.only_before(join, &kinds)? {
-            Some(table) => self.others.push(Other { table, only_before: true }),
+            Some(table) => self.others.push(JoinedTable { table, only_before: true }),
             None => self.add_all_of(&join.right)?,
         }
         kinds.resize(join.schema.fields().len().max(kinds.len()), Kind::Other);
@@ -206,7 +206,7 @@ impl Walk {
     /// The right side's table, if the join takes none of its rows that are later than the left one.
     fn only_before(&self, join: &Join, left: &[Kind]) -> Result<Option<String>> {
         let Some(parts) = asof_parts(join)? else { return Ok(None) };
-        let mut right = Walk::default();
+        let mut right = DefinitionWalk::default();
         let Ok(kinds) = right.columns(&join.right) else { return Ok(None) };
         let is_time = |expr: &Expr, schema: &DFSchema, kinds: &[Kind]| {
             kind_of(expr, schema, kinds).is_ok_and(|kind| kind == Kind::Time)
@@ -226,7 +226,7 @@ impl Walk {
                 expr.apply(|inner| refuse_expression(inner).map(|()| TreeNodeRecursion::Continue))
             })?;
             if let LogicalPlan::TableScan(scan) = node {
-                self.others.push(Other { table: table_of(scan)?.name, only_before: false });
+                self.others.push(JoinedTable { table: table_of(scan)?.name, only_before: false });
             }
             Ok(TreeNodeRecursion::Continue)
         })?;

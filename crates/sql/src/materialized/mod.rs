@@ -23,7 +23,7 @@ use splay_store::{ColumnSpec, TableSnapshot, TableSpec, View, ViewPart, ViewPart
 
 use self::definition::Definition;
 pub(crate) use self::rewrite::rewritten;
-use self::rewrite::{Grouped, Rewrites};
+use self::rewrite::{GroupedView, Rewrites};
 use crate::change::columns_of;
 use crate::error::{Error, Result, fault};
 use crate::session::{Parameters, Session};
@@ -39,7 +39,7 @@ const PLANNED_ANEW_MAX: usize = 3;
 
 /// What sessions know of the materialized views.
 #[derive(Debug, Default)]
-pub(crate) struct Materialized {
+pub(crate) struct MaterializedViews {
     planned: Mutex<HashMap<String, Arc<PlannedView>>>,
     rewrites: Rewrites,
 }
@@ -55,7 +55,7 @@ struct PlannedView {
     begins: Mutex<HashMap<i32, Option<i64>>>,
     last: Mutex<Option<Arc<ViewState>>>,
     /// Its rows as groups, once somebody has asked.
-    grouped: OnceLock<Option<Grouped>>,
+    grouped: OnceLock<Option<GroupedView>>,
 }
 
 /// A view at one state of its tables. Holds no snapshot: sessions keep states, and the files of a snapshot can't be removed.
@@ -138,7 +138,7 @@ impl Snapshots {
     }
 }
 
-impl Materialized {
+impl MaterializedViews {
     /// The query that gives the rows of a materialized view now.
     pub(crate) fn query(
         &self,

@@ -17,7 +17,7 @@ use crate::statements::{as_name, quoted};
 
 /// What a function answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Answers {
+enum FunctionAnswer {
     Text(&'static str),
     /// Null, as a text.
     NoText,
@@ -40,13 +40,13 @@ enum Answers {
     ArrayUpper,
 }
 
-use Answers::{
+use FunctionAnswer::{
     ArrayLower, ArrayUpper, CurrentSetting, FormatType, NoNumber, NoText, Number, ParseIdent, QuoteIdent, SetConfig,
     SizePretty, Text, ToRegclass, ToRegtype, Truth,
 };
 
 /// Names and answers. There is one role, which may do what the connection's token allows.
-const FUNCTIONS: [(&str, Answers); 59] = [
+const FUNCTIONS: [(&str, FunctionAnswer); 59] = [
     ("version", Text(concat!("PostgreSQL 16.0 (SplayDB ", env!("CARGO_PKG_VERSION"), ")"))),
     ("current_database", Text("splay")),
     ("pg_current_schema", Text("public")),
@@ -110,7 +110,7 @@ const FUNCTIONS: [(&str, Answers); 59] = [
 
 /// All functions.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
-    let one = |(name, answers): &(&'static str, Answers)| {
+    let one = |(name, answers): &(&'static str, FunctionAnswer)| {
         let signature = Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], Volatility::Stable);
         Arc::new(ScalarUDF::from(CatalogueFunction { name, answers: *answers, signature }))
     };
@@ -120,7 +120,7 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CatalogueFunction {
     name: &'static str,
-    answers: Answers,
+    answers: FunctionAnswer,
     signature: Signature,
 }
 

@@ -19,7 +19,7 @@ mod without_rows;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
-use crate::words::Words;
+use crate::token_reader::TokenReader;
 
 pub(crate) use functions::functions;
 pub(crate) use rewrite::rewritten;
@@ -39,7 +39,7 @@ pub(crate) fn oid_of(name: &str) -> i64 {
 /// The number of a table or a view by its name as clients write it, with its schema and quotes or without.
 pub(crate) fn oid_of_class(name: &str) -> i64 {
     let tokens = Tokenizer::new(&GenericDialect {}, name).with_unescape(false).tokenize().unwrap_or_default();
-    let mut words = Words::of(&tokens);
+    let mut words = TokenReader::of(&tokens);
     match words.table() {
         Ok(table) if words.is_at_end() => oid_of(&table),
         _ => oid_of(name.trim_matches('"')),

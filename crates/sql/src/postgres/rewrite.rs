@@ -85,7 +85,7 @@ pub(crate) fn rewritten<'a>(text: &'a str, user: Option<&str>) -> Cow<'a, str> {
         return Cow::Borrowed(text);
     }
     let is_of_catalogue = visit(&statement, &mut OtherTables::default()).is_continue();
-    let _ = visit_mut(&mut statement, &mut Rewrite { is_of_catalogue, user, queries: Vec::new() });
+    let _ = visit_mut(&mut statement, &mut CatalogueRewrite { is_of_catalogue, user, queries: Vec::new() });
     Cow::Owned(statement.to_string())
 }
 
@@ -103,7 +103,7 @@ fn is_shallow(text: &str) -> bool {
     tokens.iter().all(|token| limits.take(token).is_ok())
 }
 
-struct Rewrite<'a> {
+struct CatalogueRewrite<'a> {
     /// Whether the statement reads no table but those of the catalogue.
     is_of_catalogue: bool,
     /// Whose statement it is, if there are users.
@@ -112,7 +112,7 @@ struct Rewrite<'a> {
     queries: Vec<String>,
 }
 
-impl VisitorMut for Rewrite<'_> {
+impl VisitorMut for CatalogueRewrite<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {

@@ -211,7 +211,7 @@ fn user(role: &Role) -> Row {
     ]
 }
 
-fn type_rows(listed: &types::Listed) -> [Row; 2] {
+fn type_rows(listed: &types::CatalogueType) -> [Row; 2] {
     let row = |oid: u32, name: String, length: i64, category: &str, element: u32, array: u32| {
         let of = |act: &str| Value::Text(types::function(oid, act));
         vec![

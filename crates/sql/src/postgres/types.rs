@@ -114,7 +114,7 @@ pub fn item_of(array: u32) -> Option<u32> {
 }
 
 /// A type that `pg_type` lists.
-pub(crate) struct Listed {
+pub(crate) struct CatalogueType {
     pub(crate) oid: u32,
     pub(crate) name: &'static str,
     /// As `format_type` says it.
@@ -131,12 +131,12 @@ const fn listed(
     length: i64,
     category: &'static str,
     array: u32,
-) -> Listed {
-    Listed { oid, name, shown, length, category, array }
+) -> CatalogueType {
+    CatalogueType { oid, name, shown, length, category, array }
 }
 
 /// The types that columns and placeholders can have. Arrays are listed by their items.
-pub(crate) const LISTED: [Listed; 18] = [
+pub(crate) const LISTED: [CatalogueType; 18] = [
     listed(BOOL, "bool", "boolean", 1, "B", 1000),
     listed(BYTEA, "bytea", "bytea", -1, "U", 1001),
     listed(NAME, "name", "name", 64, "S", 1003),

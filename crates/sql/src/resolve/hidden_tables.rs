@@ -15,7 +15,7 @@ pub(crate) fn name_apart(statement: &mut Statement) {
     match statement {
         Statement::Statement(inner) => {
             // Most statements have one WITH at most.
-            let mut withs = Withs::default();
+            let mut withs = WithClauses::default();
             let _ = visit(inner.as_ref(), &mut withs);
             if withs.0 > 1 {
                 let _ = visit_mut(inner.as_mut(), &mut Scopes::default());
@@ -27,9 +27,9 @@ pub(crate) fn name_apart(statement: &mut Statement) {
 }
 
 #[derive(Default)]
-struct Withs(usize);
+struct WithClauses(usize);
 
-impl Visitor for Withs {
+impl Visitor for WithClauses {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {

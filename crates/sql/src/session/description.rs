@@ -12,7 +12,7 @@ use splay_engine::Stop;
 use super::planning::learn_columns;
 use super::{Description, Parameters, Session};
 use crate::access::ShowStatement;
-use crate::bounds::Bounds;
+use crate::bounds::StatementBounds;
 use crate::error::{Error, Result};
 use crate::joins;
 use crate::limits;
@@ -53,7 +53,7 @@ impl Session {
         }
         let text = self.with_views(&self.views(), &text, stop)?.0.into_owned();
         let described = async move { session.plan_to_describe(&text).await };
-        self.wait_for(&Bounds::new(self.pool().0), stop, described)?
+        self.wait_for(&StatementBounds::new(self.pool().0), stop, described)?
     }
 
     async fn plan_to_describe(&self, text: &str) -> Result<Description> {

@@ -17,16 +17,16 @@ use splay_engine::Stop;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::planning::Planned;
+use super::planning::PlannedStatement;
 use super::{Memory, Parameters, Session};
 use crate::answer::{Answer, Source};
-use crate::bounds::Bounds;
+use crate::batch_queue::{self, QueuedBatch};
+use crate::bounds::StatementBounds;
 use crate::dictionaries::Distinct;
 use crate::error::{Error, Result};
 use crate::joins;
 use crate::memory::AnswerMemory;
 use crate::names::Spellings;
-use crate::waiting::{self, Waiting};
 
 /// Batches that wait between execution and the reader of an answer.
 const BATCHES_WAITING: usize = 4;
@@ -34,14 +34,14 @@ const BATCHES_WAITING: usize = 4;
 /// Part of a statement's memory that batches may take which wait in one place.
 const WAITING_PART: usize = 32;
 
-type Running = (JoinSet<()>, Vec<mpsc::Receiver<Waiting<DataFusionError>>>);
+type PlanTasks = (JoinSet<()>, Vec<mpsc::Receiver<QueuedBatch<DataFusionError>>>);
 
 impl Session {
     /// Plans a statement by DataFusion and starts it.
     pub(super) fn run_planned(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         let (session, text) = (self.clone(), text.to_owned());
         let memory = self.pool();
-        let bounds = Bounds::new(Arc::clone(&memory.0));
+        let bounds = StatementBounds::new(Arc::clone(&memory.0));
         let planned = async move { session.plan(&text, parameters).await };
         let (planned, spellings) = self.wait_for(&bounds, stop, planned)??;
         self.start(planned, &spellings, memory, bounds)
@@ -49,17 +49,17 @@ impl Session {
 
     pub(super) fn start(
         &self,
-        planned: Planned,
+        planned: PlannedStatement,
         spellings: &Spellings,
         (pool, peak): Memory,
-        bounds: Bounds,
+        bounds: StatementBounds,
     ) -> Result<Answer> {
-        let Planned { plan, state, watches, planning } = planned;
+        let PlannedStatement { plan, state, watches, planning } = planned;
         let limit = self.settings.memory_bytes;
         let memory = AnswerMemory::new(limit, &self.memory);
         let task = task(&state, pool).map_err(|e| Error::from_datafusion(e, limit))?;
         let schema = spellings.restore(&plan.schema());
-        let (sender, receiver) = waiting::channel(BATCHES_WAITING, limit / WAITING_PART);
+        let (sender, receiver) = batch_queue::channel(BATCHES_WAITING, limit / WAITING_PART);
         let start = Instant::now();
         let executed = Arc::clone(&plan);
         let finished = Arc::new(Mutex::new(None));
@@ -74,7 +74,7 @@ impl Session {
             };
             let mut distinct = Distinct::default();
             for mut queue in queues {
-                while let Some(Waiting { batch, .. }) = queue.recv().await {
+                while let Some(QueuedBatch { batch, .. }) = queue.recv().await {
                     let batch = batch
                         .and_then(|batch| Ok(distinct.batch(rename(&batch, &answer_schema)?)?))
                         .map_err(|error| Error::from_datafusion(error, limit));
@@ -114,19 +114,19 @@ fn run_streams(
     plan: Arc<dyn ExecutionPlan>,
     task: Arc<TaskContext>,
     bytes_max: usize,
-) -> Result<Running, DataFusionError> {
+) -> Result<PlanTasks, DataFusionError> {
     let (mut tasks, mut queues) = (JoinSet::new(), Vec::new());
     // Each queue has its own share of the bytes: a queue that isn't read yet must not keep the one that is read from filling.
     let bytes_max = bytes_max / if deals_out(&plan) { 1 } else { plan.output_partitioning().partition_count().max(1) };
     let mut shared = None;
     if deals_out(&plan) {
-        let (sender, receiver) = waiting::channel(BATCHES_WAITING, bytes_max);
+        let (sender, receiver) = batch_queue::channel(BATCHES_WAITING, bytes_max);
         shared = Some(sender);
         queues.push(receiver);
     }
     for mut stream in execute_stream_partitioned(plan, task)? {
         let sender = shared.clone().unwrap_or_else(|| {
-            let (sender, receiver) = waiting::channel(BATCHES_WAITING, bytes_max);
+            let (sender, receiver) = batch_queue::channel(BATCHES_WAITING, bytes_max);
             queues.push(receiver);
             sender
         });

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::SchemaRef;
-use splay_engine::{Read, StepCosts, Stop};
-use splay_store::{Kept, SelectionStats};
+use splay_engine::{ReadStats, StepCosts, Stop};
+use splay_store::{SelectedCount, SelectionStats};
 
 use super::{Parameters, Session};
 use crate::answer::{Answer, Source, Watches};
 use crate::error::{Error, Result};
 use crate::placeholders;
-use crate::tick::Given;
+use crate::tick::ShapedStatement;
 
 impl Session {
     /// The tick plan of a statement in words, or why it has none.
@@ -19,13 +19,13 @@ impl Session {
         if !self.settings.tick_plans {
             return None;
         }
-        let Some(given) = Given::new(text, parameters) else {
+        let Some(given) = ShapedStatement::new(text, parameters) else {
             return Some(
                 "none, because the text is too long or has something in it that is not looked into, such as a literal with a prefix"
                     .to_owned(),
             );
         };
-        let learnt = |given: Given| {
+        let learnt = |given: ShapedStatement| {
             let given = Arc::new(given);
             match self.learn(&given, stop) {
                 Ok(()) => self.statements.describe(&given, None),
@@ -33,7 +33,7 @@ impl Session {
             }
         };
         let too_long = || Some("none, because a text with literals in the names of its columns is too long".to_owned());
-        learnt(given).or_else(|| Given::as_written(text, parameters).map_or_else(too_long, learnt))
+        learnt(given).or_else(|| ShapedStatement::as_written(text, parameters).map_or_else(too_long, learnt))
     }
 
     /// The tick plan of a statement that ran, in words, or why it has none, as far as that is known; nothing is planned. With what its
@@ -44,9 +44,9 @@ impl Session {
         parameters: &Parameters,
         costs: Option<&StepCosts>,
     ) -> Option<String> {
-        let describe = |given: Given| self.statements.describe(&given, costs);
-        let described = Given::new(text, parameters).and_then(describe);
-        described.or_else(|| Given::as_written(text, parameters).and_then(describe))
+        let describe = |given: ShapedStatement| self.statements.describe(&given, costs);
+        let described = ShapedStatement::new(text, parameters).and_then(describe);
+        described.or_else(|| ShapedStatement::as_written(text, parameters).and_then(describe))
     }
 
     /// Why a statement that ran didn't run as a tick plan, in words; `None` if it did. Nothing is planned for it.
@@ -82,7 +82,7 @@ pub(super) fn with_metrics(mut answer: Answer, description: &str) -> Result<Answ
     answer.read_with_checks();
     answer.batches()?;
     let stats = answer.stats();
-    let kept = |kept: Kept| format!("{}/{}", kept.kept, kept.total);
+    let kept = |kept: SelectedCount| format!("{}/{}", kept.kept, kept.total);
     let SelectionStats { partitions, symbols, blocks, rows } = stats.selection;
     let metrics = format!(
         "output_rows={}, partitions={}, symbols={}, blocks={}, rows={}, rows_scanned={}, bytes_scanned={}, \
@@ -113,7 +113,7 @@ pub(super) fn with_metrics(mut answer: Answer, description: &str) -> Result<Answ
 /// An answer that was read, with other rows in the place of its own.
 pub(super) fn with_rows(mut answer: Answer, schema: SchemaRef, batches: Vec<RecordBatch>) -> Answer {
     let stats = answer.stats();
-    let read = Read { scans: vec![stats.selection], bytes: stats.bytes_scanned, ..Read::default() };
+    let read = ReadStats { scans: vec![stats.selection], bytes: stats.bytes_scanned, ..ReadStats::default() };
     let source = Source::Ready { batches: batches.into(), execution: answer.start.elapsed(), read, _memory: None };
     let (planning, start, watches, memory) = (answer.planning, answer.start, Watches::default(), answer.memory.clone());
     Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal: answer.refusal.take(), memory }

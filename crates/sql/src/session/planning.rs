@@ -19,7 +19,7 @@ use splay_store::View;
 
 use super::{Parameters, Session};
 use crate::answer::Watches;
-use crate::bounds::Bounds;
+use crate::bounds::StatementBounds;
 use crate::error::{Error, Result};
 use crate::files::FileTable;
 use crate::joins;
@@ -28,10 +28,10 @@ use crate::placeholders;
 use crate::planner;
 use crate::provider::TickTable;
 use crate::read_only;
-use crate::tick::{Given, with_tick_parts};
+use crate::tick::{ShapedStatement, with_tick_parts};
 
 /// A statement that DataFusion planned, ready to run.
-pub(super) struct Planned {
+pub(super) struct PlannedStatement {
     pub(super) plan: Arc<dyn ExecutionPlan>,
     pub(super) state: Arc<SessionState>,
     pub(super) watches: Watches,
@@ -48,7 +48,7 @@ impl Session {
     /// may wait, one within an executor too.
     pub(super) fn wait_for<T: Send + 'static>(
         &self,
-        bounds: &Bounds,
+        bounds: &StatementBounds,
         stop: Stop<'_>,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T> {
@@ -66,7 +66,7 @@ impl Session {
         work: impl FnOnce(Arc<SessionState>) -> T + Send + 'static,
     ) -> Result<T> {
         let state = self.states.shared();
-        self.wait_for(&Bounds::new(self.pool().0), stop, async move { work(state) })
+        self.wait_for(&StatementBounds::new(self.pool().0), stop, async move { work(state) })
     }
 
     /// Waits for what is done with that state on such a thread.
@@ -75,7 +75,7 @@ impl Session {
         stop: Stop<'_>,
         work: impl FnOnce(Arc<SessionState>) -> F,
     ) -> Result<()> {
-        let done = self.wait_for(&Bounds::new(self.pool().0), stop, work(self.states.shared()))?;
+        let done = self.wait_for(&StatementBounds::new(self.pool().0), stop, work(self.states.shared()))?;
         done.map_err(|error| Error::from_datafusion(error, self.settings.memory_bytes))
     }
 
@@ -91,7 +91,7 @@ impl Session {
         let text = placeholders::numbered(&text)?;
         let text = self.with_views(&self.views(), &text, stop)?.0.into_owned();
         let planned = async move { session.plan_and_take(&text, parameters, take).await };
-        self.wait_for(&Bounds::new(self.pool().0), stop, planned)?
+        self.wait_for(&StatementBounds::new(self.pool().0), stop, planned)?
     }
 
     async fn plan_and_take<T>(
@@ -108,10 +108,10 @@ impl Session {
     }
 
     /// Plans a statement to see whether it runs as a tick plan. What is wrong with one that can't be planned is said.
-    pub(super) fn learn(&self, given: &Arc<Given>, stop: Stop<'_>) -> Result<(), String> {
+    pub(super) fn learn(&self, given: &Arc<ShapedStatement>, stop: Stop<'_>) -> Result<(), String> {
         let (statements, state, given) = (Arc::clone(&self.statements), self.states.shared(), Arc::clone(given));
         let learnt = async move { statements.learn(&given, &state).await };
-        let learnt = self.wait_for(&Bounds::new(self.pool().0), stop, learnt);
+        let learnt = self.wait_for(&StatementBounds::new(self.pool().0), stop, learnt);
         learnt.unwrap_or_else(|error| Err(error.to_string()))
     }
 
@@ -125,7 +125,7 @@ impl Session {
         planned.map_err(|error| self.name_tables(error))
     }
 
-    pub(super) async fn plan(&self, text: &str, parameters: Parameters) -> Result<(Planned, Spellings)> {
+    pub(super) async fn plan(&self, text: &str, parameters: Parameters) -> Result<(PlannedStatement, Spellings)> {
         let start = Instant::now();
         let limit = self.settings.memory_bytes;
         let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
@@ -139,7 +139,7 @@ impl Session {
             false => plan,
         };
         let plan = planner::physical(&state, plan, has_joins).await.map_err(wrap)?;
-        Ok((Planned { plan, state, watches, planning: start.elapsed() }, spellings))
+        Ok((PlannedStatement { plan, state, watches, planning: start.elapsed() }, spellings))
     }
 
     /// An unknown table as the store reports it: with the names of the tables and views there are.

@@ -15,14 +15,14 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::displayable;
 use splay_engine::Stop;
-use splay_store::{Database, Pinned, Slice, SymbolRange, TableSnapshot};
+use splay_store::{Database, PinnedCommits, Slice, SymbolRange, TableSnapshot};
 
-use super::planning::Planned;
+use super::planning::PlannedStatement;
 use super::state::states;
 use super::{Parameters, Session, SessionSettings};
 use crate::access::ShowStatement;
 use crate::answer::Answer;
-use crate::bounds::Bounds;
+use crate::bounds::StatementBounds;
 use crate::dates;
 use crate::error::{Error, Result};
 use crate::joins;
@@ -32,15 +32,15 @@ use crate::pivot_statement::PivotStatement;
 use crate::planner;
 use crate::provider::TickRowOrder;
 use crate::show_create::ShowCreate;
-use crate::slices::{Axis, CutPlan, Leaf, Part, RunLeaves, Slicing, cut};
+use crate::slices::{Axis, CutPlan, Leaf, RunLeaves, SliceSettings, SliceablePart, cut};
 use crate::summary::Summary;
-use crate::tick::{Explained, TickStatements, with_tick_parts_of};
+use crate::tick::{ExplainQuery, TickStatements, with_tick_parts_of};
 use crate::views;
 
 /// How a statement is run. With what is to be told of it: leaves and reasons, a line each.
-enum Cutting {
+enum SlicePlan {
     /// What is above its leaves, planned.
-    Sliced(Box<Planned>, Spellings, String),
+    Sliced(Box<PlannedStatement>, Spellings, String),
     /// By this session alone.
     Whole(String),
 }
@@ -66,17 +66,17 @@ impl Session {
     ///
     /// # Errors
     /// Those of [`Session::sql`].
-    pub fn sql_in_slices(&self, text: &str, slicing: Slicing, run: &Arc<dyn RunLeaves>) -> Result<Answer> {
+    pub fn sql_in_slices(&self, text: &str, slicing: SliceSettings, run: &Arc<dyn RunLeaves>) -> Result<Answer> {
         limits::check_text(text)?;
-        let pinned = Arc::new(Pinned::at_first_sight());
+        let pinned = Arc::new(PinnedCommits::at_first_sight());
         let session = self.over(self.database.pinned(Arc::clone(&pinned)))?;
         let is_plain = ShowStatement::of(text).is_none()
             && ShowCreate::of(text)?.is_none()
             && Summary::of(text).is_none()
             && PivotStatement::of(text)?.is_none();
-        let (query, is_explained) = match Explained::of(text) {
-            Some(Explained::Planned(inner)) => (inner, true),
-            Some(Explained::Run(_)) => return session.sql(text, Parameters::None),
+        let (query, is_explained) = match ExplainQuery::of(text) {
+            Some(ExplainQuery::Planned(inner)) => (inner, true),
+            Some(ExplainQuery::Run(_)) => return session.sql(text, Parameters::None),
             None => (text, false),
         };
         if !is_plain {
@@ -85,18 +85,18 @@ impl Session {
         let start = Instant::now();
         let query = &*views::with_views(&session.views(), query, &mut views::as_written)?;
         match (session.cut_statement(query, slicing, run, &pinned)?, is_explained) {
-            (Cutting::Sliced(planned, spellings, _), false) => {
+            (SlicePlan::Sliced(planned, spellings, _), false) => {
                 let memory = session.pool();
-                let bounds = Bounds::new(Arc::clone(&memory.0));
+                let bounds = StatementBounds::new(Arc::clone(&memory.0));
                 session.start(*planned, &spellings, memory, bounds)
             }
-            (Cutting::Sliced(planned, _, description), true) => {
+            (SlicePlan::Sliced(planned, _, description), true) => {
                 let physical = displayable(planned.plan.as_ref()).indent(false).to_string();
                 let batches = vec![texts(&[("cluster", &description), ("physical_plan", &physical)])?];
                 Ok(session.answer_of(batches, start))
             }
-            (Cutting::Whole(_), false) => session.run_expanded(query, Parameters::None, Stop::NEVER),
-            (Cutting::Whole(description), true) => {
+            (SlicePlan::Whole(_), false) => session.run_expanded(query, Parameters::None, Stop::NEVER),
+            (SlicePlan::Whole(description), true) => {
                 let mut planned = session.sql(text, Parameters::None)?;
                 planned.read_with_checks();
                 let mut batches = vec![texts(&[("cluster", &description)])?];
@@ -110,12 +110,12 @@ impl Session {
     fn cut_statement(
         &self,
         query: &str,
-        slicing: Slicing,
+        slicing: SliceSettings,
         run: &Arc<dyn RunLeaves>,
-        pinned: &Arc<Pinned>,
-    ) -> Result<Cutting> {
+        pinned: &Arc<PinnedCommits>,
+    ) -> Result<SlicePlan> {
         let (session, query, run, pinned) = (self.clone(), query.to_owned(), Arc::clone(run), Arc::clone(pinned));
-        let bounds = Bounds::new(self.pool().0);
+        let bounds = StatementBounds::new(self.pool().0);
         let work = async move { session.plan_in_slices(&query, slicing, &run, &pinned).await };
         self.wait_for(&bounds, Stop::NEVER, work)?
     }
@@ -134,16 +134,16 @@ impl Session {
     async fn plan_in_slices(
         &self,
         query: &str,
-        slicing: Slicing,
+        slicing: SliceSettings,
         run: &Arc<dyn RunLeaves>,
-        pinned: &Arc<Pinned>,
-    ) -> Result<Cutting> {
+        pinned: &Arc<PinnedCommits>,
+    ) -> Result<SlicePlan> {
         let start = Instant::now();
         let wrap = |error: DataFusionError| Error::from_datafusion(error, self.settings.memory_bytes);
         let state = Arc::new(self.states.of_statement());
         let (plan, mut spellings) = self.plan_converted(&state, query).await?;
         if matches!(plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) | LogicalPlan::DescribeTable(_)) {
-            return Ok(Cutting::Whole("on one machine: it isn't a query".to_owned()));
+            return Ok(SlicePlan::Whole("on one machine: it isn't a query".to_owned()));
         }
         super::learn_columns(&plan, &mut spellings).map_err(wrap)?;
         let watches = super::planning::watches(&plan).map_err(wrap)?;
@@ -161,7 +161,7 @@ impl Session {
                 false => format!("on one machine: its tables have fewer than {} rows a slice", slicing.slice_rows_min),
             });
             description.extend(reasons);
-            return Ok(Cutting::Whole(description.join("\n")));
+            return Ok(SlicePlan::Whole(description.join("\n")));
         }
         for (number, (part, slices)) in parts.iter().zip(sliced).enumerate() {
             let names = part.axes.iter().map(|axis| if *axis == Axis::Symbol { "symbols" } else { "dates" });
@@ -172,17 +172,17 @@ impl Session {
         }
         description.extend(reasons);
         let plan = planner::physical(&state, top, false).await.map_err(wrap)?;
-        let planned = Planned { plan, state, watches, planning: start.elapsed() };
-        Ok(Cutting::Sliced(Box::new(planned), spellings, description.join("\n")))
+        let planned = PlannedStatement { plan, state, watches, planning: start.elapsed() };
+        Ok(SlicePlan::Sliced(Box::new(planned), spellings, description.join("\n")))
     }
 
     fn give_source(
         &self,
-        part: &Part,
+        part: &SliceablePart,
         number: usize,
         query: &str,
         slices: Vec<Slice>,
-        (run, pinned): (&Arc<dyn RunLeaves>, &Arc<Pinned>),
+        (run, pinned): (&Arc<dyn RunLeaves>, &Arc<PinnedCommits>),
     ) {
         let (run, commits, text) = (Arc::clone(run), pinned.commits(), query.to_owned());
         let (digest, plan, is_whole) = (part.digest(), part.plan.display_indent().to_string(), part.is_whole);
@@ -205,14 +205,14 @@ impl Session {
     /// # Errors
     /// [`Error::Store`] if a table can't be read at its commit here; those of [`Session::sql`].
     pub fn run_leaf(&self, leaf: &Leaf, slice: &Slice) -> Result<LeafRows> {
-        let pinned = Arc::new(Pinned::to(leaf.commits.clone(), slice.clone()));
+        let pinned = Arc::new(PinnedCommits::to(leaf.commits.clone(), slice.clone()));
         let session = self.over(self.database.pinned(pinned))?;
         let Some(number) = leaf.part else {
             let answer = session.run_expanded(&leaf.text, Parameters::None, Stop::NEVER)?;
             return Ok(LeafRows { answer, columns: Some(leaf.columns.clone()), schema: Arc::clone(&leaf.schema) });
         };
         let memory = session.pool();
-        let bounds = Bounds::new(Arc::clone(&memory.0));
+        let bounds = StatementBounds::new(Arc::clone(&memory.0));
         let (planner, leaf) = (session.clone(), leaf.clone());
         let schema = Arc::clone(&leaf.schema);
         let planned = async move { planner.plan_leaf(&leaf, number).await };
@@ -220,7 +220,7 @@ impl Session {
         Ok(LeafRows { answer: session.start(planned, &spellings, memory, bounds)?, columns: None, schema })
     }
 
-    async fn plan_leaf(&self, leaf: &Leaf, number: usize) -> Result<(Planned, Spellings)> {
+    async fn plan_leaf(&self, leaf: &Leaf, number: usize) -> Result<(PlannedStatement, Spellings)> {
         let start = Instant::now();
         let wrap = |error: DataFusionError| Error::from_datafusion(error, self.settings.memory_bytes);
         let state = Arc::new(self.states.of_statement());
@@ -246,7 +246,7 @@ impl Session {
             false => plan,
         };
         let plan = planner::physical(&state, plan, false).await.map_err(wrap)?;
-        Ok((Planned { plan, state, watches, planning: start.elapsed() }, spellings))
+        Ok((PlannedStatement { plan, state, watches, planning: start.elapsed() }, spellings))
     }
 }
 
@@ -298,7 +298,7 @@ fn texts(rows: &[(&str, &str)]) -> Result<RecordBatch> {
 }
 
 /// The slices of a part along its axes: ranges of dates first, and of symbols where these aren't enough.
-fn slices(tables: &[TableSnapshot], axes: &[Axis], slicing: Slicing) -> Result<Vec<Slice>> {
+fn slices(tables: &[TableSnapshot], axes: &[Axis], slicing: SliceSettings) -> Result<Vec<Slice>> {
     let by = |axis| axes.contains(&axis);
     let is_cut = |table: &&TableSnapshot| {
         by(Axis::Symbol) && table.spec().is_cut_by_symbol() || by(Axis::Date) && table.spec().is_cut_by_date()

@@ -24,7 +24,7 @@ use crate::information_schema::{self, InformationSchema};
 use crate::intervals::CompareIntervals;
 use crate::joins;
 use crate::null_safe_keys::NullSafeKeys;
-use crate::numbers::Numbers;
+use crate::numbers::NumberRule;
 use crate::one_nan::OneNan;
 use crate::pivot::PivotPlanner;
 use crate::planner::TickQueryPlanner;
@@ -146,7 +146,7 @@ fn state(
     context.register_relation_planner(Arc::new(UnpivotPlanner)).map_err(wrap)?;
     functions::register_row_order(&context, Arc::new(TickRowOrder));
     context.add_analyzer_rule(Arc::new(NullSafeKeys));
-    context.add_analyzer_rule(Arc::new(Numbers));
+    context.add_analyzer_rule(Arc::new(NumberRule));
     context.add_analyzer_rule(Arc::new(OneNan));
     context.add_analyzer_rule(Arc::new(BoundFunctions));
     context.add_optimizer_rule(Arc::new(DistinctInnerSide));

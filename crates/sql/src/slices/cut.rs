@@ -10,13 +10,13 @@ use datafusion::logical_expr::{Expr, LogicalPlan, lit};
 use splay_functions::walk::Walk;
 use splay_store::TableSnapshot;
 
-use super::along::{Along, Axis, GAP_FILLS, along, with_table};
-use super::halves::{halves, is_unordered};
+use super::slicing_axis::{Axis, AxisFit, GAP_FILLS, along, with_table};
 use super::table::{LeafSource, read};
+use super::two_phase_grouping::{halves, is_unordered};
 
 /// A part of a statement that may run on slices.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct SliceablePart {
     pub(crate) plan: LogicalPlan,
     pub(crate) axes: Vec<Axis>,
     /// Whether it is the whole statement.
@@ -24,7 +24,7 @@ pub(crate) struct Part {
     pub(crate) source: Arc<LeafSource>,
 }
 
-impl Part {
+impl SliceablePart {
     /// What two processes compare that plan the same text.
     pub(crate) fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
@@ -49,7 +49,7 @@ impl Part {
 #[derive(Debug)]
 pub(crate) struct CutPlan {
     pub(crate) top: LogicalPlan,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<SliceablePart>,
     /// Why parts aren't cut, or not along every axis.
     pub(crate) reasons: Vec<String>,
 }
@@ -78,7 +78,7 @@ fn fills_gaps(plan: &LogicalPlan) -> Result<bool> {
 
 struct Cutter {
     root: LogicalPlan,
-    parts: Vec<Part>,
+    parts: Vec<SliceablePart>,
     reasons: Vec<String>,
 }
 
@@ -147,9 +147,9 @@ impl Cutter {
         let mut axes = Vec::new();
         for axis in [Axis::Symbol, Axis::Date] {
             match along(plan, axis)? {
-                Along::Cut(_) => axes.push(axis),
-                Along::Whole => {}
-                Along::No(reason) => self.note(&reason),
+                AxisFit::Cut(_) => axes.push(axis),
+                AxisFit::Whole => {}
+                AxisFit::No(reason) => self.note(&reason),
             }
         }
         Ok(axes)
@@ -165,7 +165,7 @@ impl Cutter {
         let source = Arc::new(LeafSource::default());
         let leaf = read(self.parts.len(), plan.schema(), Arc::clone(&source))?;
         let is_whole = plan == self.root;
-        self.parts.push(Part { plan, axes, is_whole, source });
+        self.parts.push(SliceablePart { plan, axes, is_whole, source });
         Ok(leaf)
     }
 

@@ -1,8 +1,8 @@
 //! Statements in slices: which parts of a statement may run on slices of its tables, so that their rows together are those of the whole.
 //!
-//! One rule over the logical plan decides (`along.rs`): going up from the tables, it follows the columns that say in which slice a row is. A
+//! One rule over the logical plan decides (`slicing_axis.rs`): going up from the tables, it follows the columns that say in which slice a row is. A
 //! grouping, a window or a join by such a column has all rows that it needs in one slice; filters and projections need one row alone. The
-//! largest parts for which that holds become leaves (`cut.rs`), with the first half of groupings that split into two (`halves.rs`). Everything above
+//! largest parts for which that holds become leaves (`cut.rs`), with the first half of groupings that split into two (`two_phase_grouping.rs`). Everything above
 //! them runs once, over the rows of all slices.
 //!
 //! ```text
@@ -18,10 +18,10 @@
 //! - Numbers of rows never leave a slice, for they count the slice's rows. What depends on the order of rows isn't computed above leaves.
 //! - What reads a clock or chance isn't cut: it would be read once for each slice.
 
-mod along;
 mod cut;
-mod halves;
+mod slicing_axis;
 mod table;
+mod two_phase_grouping;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
-use splay_store::{Pin, Slice};
+use splay_store::{CommitPin, Slice};
 
-pub(crate) use self::along::Axis;
-pub(crate) use self::cut::{CutPlan, Part, cut};
+pub(crate) use self::cut::{CutPlan, SliceablePart, cut};
+pub(crate) use self::slicing_axis::Axis;
 
 /// A part of a statement that runs on slices of its tables.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ pub struct Leaf {
     /// These columns.
     pub schema: SchemaRef,
     /// The commits of the tables.
-    pub commits: BTreeMap<String, Pin>,
+    pub commits: BTreeMap<String, CommitPin>,
     /// The slices; the rows of all of them together are the part's.
     pub slices: Vec<Slice>,
     /// The plan of the part, for `EXPLAIN`.
@@ -66,7 +66,7 @@ pub trait RunLeaves: std::fmt::Debug + Send + Sync {
 
 /// Into how many slices leaves are cut.
 #[derive(Debug, Clone, Copy)]
-pub struct Slicing {
+pub struct SliceSettings {
     /// As many as there shall be, where there are rows enough.
     pub slices: usize,
     /// Rows of the tables below which another slice costs more than it saves.

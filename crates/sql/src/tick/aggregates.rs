@@ -15,7 +15,7 @@ use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use splay_engine::{AggregateKernel, Error, KernelAccumulator, Result};
 
-use super::convert::{Unknown, unknown};
+use super::convert::{UnsupportedExpr, unknown};
 
 /// An aggregate of DataFusion's with the types of its arguments.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct AggregateOf {
 
 impl AggregateOf {
     /// The aggregate of a call whose result is a `result`; its arguments are those of the call.
-    pub fn new(call: &AggregateCall, schema: &DFSchema, result: &DataType) -> Result<AggregateOf, Unknown> {
+    pub fn new(call: &AggregateCall, schema: &DFSchema, result: &DataType) -> Result<AggregateOf, UnsupportedExpr> {
         let (name, params) = (call.func.name(), &call.params);
         if depends_on_order(name) {
             return unknown(format!("the aggregate {name}, whose result depends on the order of the rows"));
@@ -34,7 +34,7 @@ impl AggregateOf {
         if !params.order_by.is_empty() && !call.func.supports_within_group_clause() {
             return unknown(format!("{name} with such an order"));
         }
-        let failed = |error: DataFusionError| Unknown(format!("the aggregate {name}: {error}"));
+        let failed = |error: DataFusionError| UnsupportedExpr(format!("the aggregate {name}: {error}"));
         let types =
             params.args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let fields = types.iter().enumerate();
@@ -98,7 +98,7 @@ impl AggregateKernel for AggregateOf {
         } else {
             // Refused now rather than at the first row.
             self.expr.create_accumulator().map_err(failed)?;
-            Box::new(EachGroup { expr: Arc::clone(&self.expr), states: Vec::new(), bytes: 0 })
+            Box::new(StatePerGroup { expr: Arc::clone(&self.expr), states: Vec::new(), bytes: 0 })
         };
         let mut state = State { state, arguments: self.arguments.clone() };
         state.expect_empty_groups()?;
@@ -107,13 +107,13 @@ impl AggregateKernel for AggregateOf {
 }
 
 /// A state for each group, of an aggregate that knows no groups. Rows of one group are taken in as they stand.
-struct EachGroup {
+struct StatePerGroup {
     expr: Arc<AggregateFunctionExpr>,
     states: Vec<Box<dyn Accumulator>>,
     bytes: usize,
 }
 
-impl EachGroup {
+impl StatePerGroup {
     fn grow(&mut self, total: usize) -> Result<(), DataFusionError> {
         while self.states.len() < total {
             let state = self.expr.create_accumulator()?;
@@ -153,7 +153,7 @@ impl EachGroup {
     }
 }
 
-impl GroupsAccumulator for EachGroup {
+impl GroupsAccumulator for StatePerGroup {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],

@@ -7,13 +7,18 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use splay_engine::{AsofJoin, Expr as TickExpr, Plan};
 use splay_store::TableSpec;
 
-use super::convert::{Unknown, is_parameter, unknown};
+use super::convert::{UnsupportedExpr, is_parameter, unknown};
 use super::recognise::{Recogniser, Stage, instants, is_text, types};
 use crate::joins::AsofParts;
 
 impl Recogniser<'_> {
     /// A join over a left side that may be narrower than its own.
-    pub(super) fn asof(&mut self, join: &Join, parts: &AsofParts, left: &LogicalPlan) -> Result<Stage, Unknown> {
+    pub(super) fn asof(
+        &mut self,
+        join: &Join,
+        parts: &AsofParts,
+        left: &LogicalPlan,
+    ) -> Result<Stage, UnsupportedExpr> {
         if is_parameter(&parts.tolerance) {
             return unknown("a tolerance that is a parameter");
         }
@@ -27,7 +32,7 @@ impl Recogniser<'_> {
         if !matches!(instants(&right_time), TickExpr::Column(column) if *column == spec.time_position()) {
             return unknown("an as-of join by another column than the time of the right table");
         }
-        let time_type = parts.left_time.get_type(left_schema).map_err(|error| Unknown(error.to_string()))?;
+        let time_type = parts.left_time.get_type(left_schema).map_err(|error| UnsupportedExpr(error.to_string()))?;
         if !matches!(time_type, DataType::Timestamp(TimeUnit::Nanosecond, _)) {
             return unknown(format!("an as-of join by a {time_type}"));
         }
@@ -55,12 +60,12 @@ impl Recogniser<'_> {
         (left_schema, right_schema): (&DFSchema, &DFSchema),
         columns: &[TickExpr],
         spec: &TableSpec,
-    ) -> Result<(Option<TickExpr>, Vec<(TickExpr, usize)>), Unknown> {
+    ) -> Result<(Option<TickExpr>, Vec<(TickExpr, usize)>), UnsupportedExpr> {
         let symbol_position = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
         let (mut symbol, mut keys) = (None, Vec::new());
         for (left_key, right_key) in pairs {
             let left_key = self.convert(as_text(left_key, left_schema), left_schema)?;
-            let right_type = right_key.get_type(right_schema).map_err(|error| Unknown(error.to_string()))?;
+            let right_type = right_key.get_type(right_schema).map_err(|error| UnsupportedExpr(error.to_string()))?;
             let right_key = self.convert(as_text(right_key, right_schema), right_schema)?.substitute(columns);
             match right_key {
                 TickExpr::Column(column) if Some(column) == symbol_position && symbol.is_none() => {

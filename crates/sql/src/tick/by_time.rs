@@ -11,7 +11,7 @@ use splay_store::TableSpec;
 
 use super::asof::can_be_key;
 use super::combine::filtered;
-use super::convert::{Unknown, unknown};
+use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{Recogniser, Stage, instants, types};
 use crate::provider::TickTable;
 
@@ -36,7 +36,7 @@ impl Recogniser<'_> {
         left: &LogicalPlan,
         pairs: &[(Expr, Expr)],
         rest: Option<&TickExpr>,
-    ) -> Result<Option<Stage>, Unknown> {
+    ) -> Result<Option<Stage>, UnsupportedExpr> {
         let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
         let is_inner = join.join_type == JoinType::Inner;
         let pairs = time_pairs(pairs, left_schema, &join.right);
@@ -67,12 +67,12 @@ impl Recogniser<'_> {
         schema: &DFSchema,
         table: &LogicalPlan,
         has: bool,
-    ) -> Result<Option<AsofJoin>, Unknown> {
+    ) -> Result<Option<AsofJoin>, UnsupportedExpr> {
         let pairs: Vec<(Expr, Expr)> = pairs.iter().map(|(inner, outer)| (outer.clone(), inner.clone())).collect();
         let pairs = time_pairs(&pairs, schema, table);
         let Some(pairs) = pairs.filter(|pairs| pairs.compared.is_empty()) else { return Ok(None) };
         let Ok(asof) = self.at_equal_time(&pairs, schema, table) else { return Ok(None) };
-        let time_type = pairs.time.1.get_type(table.schema()).map_err(|error| Unknown(error.to_string()))?;
+        let time_type = pairs.time.1.get_type(table.schema()).map_err(|error| UnsupportedExpr(error.to_string()))?;
         // Where there is none, the time of the row that was found is null.
         let time = TickExpr::Column(pairs.spec.time_position());
         let (outputs, types) = if has { (Vec::new(), Vec::new()) } else { (vec![time], vec![time_type]) };
@@ -97,7 +97,7 @@ impl Recogniser<'_> {
         pairs: &TimePairs,
         left_schema: &DFSchema,
         table: &LogicalPlan,
-    ) -> Result<AsofJoin, Unknown> {
+    ) -> Result<AsofJoin, UnsupportedExpr> {
         let right_schema = table.schema();
         let Stage::Table { mut scan, columns } = self.stage(table)? else {
             return unknown("a join by time with more than rows of a table");
@@ -125,7 +125,7 @@ impl Recogniser<'_> {
 
 /// The pairs of a left value and one of a table's plan, if its time is among them, its symbol if it has one, and the table has enough rows.
 fn time_pairs(pairs: &[(Expr, Expr)], left_schema: &DFSchema, table: &LogicalPlan) -> Option<TimePairs> {
-    let Stored { spec, rows, names } = stored(table)?;
+    let PlanTable { spec, rows, names } = stored(table)?;
     // Whatever a filter leaves of them.
     if rows < ROWS_MIN {
         return None;
@@ -153,7 +153,7 @@ fn time_pairs(pairs: &[(Expr, Expr)], left_schema: &DFSchema, table: &LogicalPla
 }
 
 /// The table whose rows a plan's are.
-struct Stored {
+struct PlanTable {
     spec: TableSpec,
     rows: u64,
     /// Which column of it each of the plan's is.
@@ -161,7 +161,7 @@ struct Stored {
 }
 
 /// The table whose rows a plan's are, maybe with other names and not all of them.
-fn stored(plan: &LogicalPlan) -> Option<Stored> {
+fn stored(plan: &LogicalPlan) -> Option<PlanTable> {
     match plan {
         LogicalPlan::SubqueryAlias(alias) => stored(&alias.input),
         LogicalPlan::Filter(filter) => stored(&filter.input),
@@ -173,13 +173,13 @@ fn stored(plan: &LogicalPlan) -> Option<Stored> {
                 _ => None,
             };
             let names = projection.expr.iter().map(name).collect();
-            Some(Stored { names, ..table })
+            Some(PlanTable { names, ..table })
         }
         LogicalPlan::TableScan(scan) => {
             let provider = source_as_provider(&scan.source).ok()?;
             let table = provider.downcast_ref::<TickTable>()?;
             let names = plan.schema().fields().iter().map(|field| Some(field.name().clone())).collect();
-            Some(Stored { spec: table.snapshot().spec().clone(), rows: table.snapshot().rows(), names })
+            Some(PlanTable { spec: table.snapshot().spec().clone(), rows: table.snapshot().rows(), names })
         }
         _ => None,
     }

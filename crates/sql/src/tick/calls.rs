@@ -197,12 +197,13 @@ impl PartitionFunction for WindowCall {
                 Some(Arc::new(UInt64Array::from_iter_values(numbers)))
             }
             "rank" => {
-                let ranks = Ranks::of(partitions, peers).flat_map(|rank| repeat_n(number(rank.before), rank.rows));
+                let ranks =
+                    PartitionRanks::of(partitions, peers).flat_map(|rank| repeat_n(number(rank.before), rank.rows));
                 Some(Arc::new(UInt64Array::from_iter_values(ranks)))
             }
             "dense_rank" => {
-                let ranks =
-                    Ranks::of(partitions, peers).flat_map(|rank| repeat_n(number(rank.peers_before), rank.rows));
+                let ranks = PartitionRanks::of(partitions, peers)
+                    .flat_map(|rank| repeat_n(number(rank.peers_before), rank.rows));
                 Some(Arc::new(UInt64Array::from_iter_values(ranks)))
             }
             "lag" => self.shifted(arguments, partitions, 1)?,
@@ -265,9 +266,9 @@ struct Rank {
 }
 
 /// The ranks of partitions one behind the other.
-struct Ranks;
+struct PartitionRanks;
 
-impl Ranks {
+impl PartitionRanks {
     fn of(partitions: &[Range<usize>], peers: &[Range<usize>]) -> impl Iterator<Item = Rank> {
         let mut starts = partitions.iter().map(|rows| rows.start).peekable();
         let (mut start, mut number) = (0, 0);

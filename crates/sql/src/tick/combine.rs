@@ -18,9 +18,9 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
 use splay_engine::{BinaryOp, Expr as TickExpr, KeyJoin, LookupTable, Plan, ValueList};
 
 use super::asof::as_text;
-use super::convert::{Unknown, unknown};
+use super::convert::{UnsupportedExpr, unknown};
 use super::outer_joins::{with_narrowed_right, with_sides_swapped};
-use super::recognise::{Recogniser, Side, Stage, reads_symbol_alone, types};
+use super::recognise::{LookupSource, Recogniser, Stage, reads_symbol_alone, types};
 use crate::joins::asof_parts;
 use crate::provider::TickTable;
 
@@ -30,13 +30,13 @@ const LIST_ROWS_MAX: usize = 10_000;
 /// Most rows of the side of a join that is read first.
 pub(super) const SIDE_ROWS_MAX: usize = 1 << 20;
 
-pub(super) fn failed(error: DataFusionError) -> Unknown {
-    Unknown(error.to_string())
+pub(super) fn failed(error: DataFusionError) -> UnsupportedExpr {
+    UnsupportedExpr(error.to_string())
 }
 
 impl Recogniser<'_> {
     /// A filter over a join. What it says of the left alone is asked of the left's rows.
-    pub(super) fn filtered_join(&mut self, predicate: &Expr, join: &Join) -> Result<Stage, Unknown> {
+    pub(super) fn filtered_join(&mut self, predicate: &Expr, join: &Join) -> Result<Stage, UnsupportedExpr> {
         if join.join_type == JoinType::Right {
             return self.stage(&with_sides_swapped(join, Some(predicate))?);
         }
@@ -72,7 +72,7 @@ impl Recogniser<'_> {
     }
 
     /// The rows of a join for which conditions hold that are asked of both sides.
-    fn kept_of_join(&mut self, stage: Stage, kept: Vec<Expr>, join: &Join) -> Result<Stage, Unknown> {
+    fn kept_of_join(&mut self, stage: Stage, kept: Vec<Expr>, join: &Join) -> Result<Stage, UnsupportedExpr> {
         let Some(kept) = conjunction(kept) else { return Ok(stage) };
         Ok(match stage {
             Stage::Frame(input) => Stage::Frame(filtered(input, self.convert(&kept, &join.schema)?)),
@@ -87,7 +87,7 @@ impl Recogniser<'_> {
     }
 
     /// A join, over a left side that may be narrower than its own.
-    pub(super) fn join(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, Unknown> {
+    pub(super) fn join(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
         match asof_parts(join).map_err(failed)? {
             Some(parts) => self.asof(join, &parts, left),
             None if is_plain(join, JoinType::Inner)? => {
@@ -105,7 +105,7 @@ impl Recogniser<'_> {
     }
 
     /// A join by equal keys: to a list of values, or with a side that is read first.
-    pub(super) fn lookup(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, Unknown> {
+    pub(super) fn lookup(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
         if !matches!(join.join_type, JoinType::Inner | JoinType::Left) {
             return unknown(format!("a {} join", join.join_type));
         }
@@ -180,12 +180,12 @@ impl Recogniser<'_> {
         let keys = left_keys.iter().map(|key| self.convert(key, left_schema)).collect::<Result<Vec<_>, _>>()?;
         let stage = self.stage(left)?;
         if !is_unique && repeats || !is_inner && rest.is_some() {
-            let side = AllRows { keys: &right_keys, columns, is_inner, condition: rest };
+            let side = KeyedSide { keys: &right_keys, columns, is_inner, condition: rest };
             return Ok(Stage::Frame(self.with_all(stage, keys, side, left_schema)));
         }
         self.assumes_unique |= !is_unique;
         let of_keys: Vec<usize> = right_keys.iter().map(|key| columns[*key]).collect();
-        let looked_up = LookedUp { of_keys, columns, is_inner };
+        let looked_up = LookupSide { of_keys, columns, is_inner };
         let stage = match keys.as_slice() {
             [key] => self.by_key(stage, looked_up, key),
             _ => self.by_several(stage, looked_up, keys, left_schema)?,
@@ -207,7 +207,7 @@ impl Recogniser<'_> {
         left: &LogicalPlan,
         pairs: &[(Expr, Expr)],
         rest: Vec<Expr>,
-    ) -> Result<Stage, Unknown> {
+    ) -> Result<Stage, UnsupportedExpr> {
         let columns = join.right.schema().columns();
         let mut outputs: Vec<Expr> = columns.into_iter().map(Expr::Column).collect();
         let mut on = Vec::with_capacity(pairs.len());
@@ -237,7 +237,7 @@ impl Recogniser<'_> {
         &mut self,
         mut stage: Stage,
         keys: Vec<TickExpr>,
-        side: AllRows<'_>,
+        side: KeyedSide<'_>,
         schema: &DFSchema,
     ) -> Plan {
         let of_keys: Vec<usize> = match side.keys {
@@ -265,7 +265,7 @@ impl Recogniser<'_> {
         left: &LogicalPlan,
         (left_keys, right_keys): (&[&Expr], &[usize]),
         condition: Option<TickExpr>,
-    ) -> Result<Stage, Unknown> {
+    ) -> Result<Stage, UnsupportedExpr> {
         let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
         let of_left = |key: &&Expr| match key {
             Expr::Column(column) => left_schema.index_of_column(column).map_err(failed),
@@ -280,7 +280,7 @@ impl Recogniser<'_> {
         let (right, left) = (right_schema.fields().len(), left_schema.fields().len());
         let outputs: Vec<TickExpr> = (right..right + left).chain(0..right).map(TickExpr::Column).collect();
         let condition = condition.map(|condition| condition.substitute(&outputs));
-        let side = AllRows { keys: &left_keys, columns, is_inner: true, condition };
+        let side = KeyedSide { keys: &left_keys, columns, is_inner: true, condition };
         let joined = self.with_all(stage, keys, side, right_schema);
         Ok(Stage::Frame(Plan::Project { input: Box::new(joined), outputs }))
     }
@@ -291,7 +291,7 @@ impl Recogniser<'_> {
         join: &Join,
         left: &LogicalPlan,
         (left_keys, right_keys): (&[&Expr], &[usize]),
-    ) -> Result<Vec<usize>, Unknown> {
+    ) -> Result<Vec<usize>, UnsupportedExpr> {
         let left_schema = join.left.schema();
         let (mut outputs, mut fields) = (Vec::with_capacity(left_keys.len()), Vec::with_capacity(left_keys.len()));
         for key in left_keys {
@@ -300,7 +300,7 @@ impl Recogniser<'_> {
         }
         let input = Box::new(self.stage(left)?.into_plan(left_schema));
         let schema = Arc::new(Schema::new(fields));
-        self.sides.push(Side { plan: Plan::Project { input, outputs }, schema });
+        self.sides.push(LookupSource { plan: Plan::Project { input, outputs }, schema });
         let side = self.sides.len() - 1;
         let Stage::Table { mut scan, columns } = self.stage(&join.right)? else {
             return unknown("an outer join with a large side that isn't a table");
@@ -313,8 +313,8 @@ impl Recogniser<'_> {
     }
 
     /// The rows of the left and what they find by one key.
-    fn by_key(&mut self, stage: Stage, looked_up: LookedUp, key: &TickExpr) -> Stage {
-        let LookedUp { of_keys, columns: found, is_inner } = looked_up;
+    fn by_key(&mut self, stage: Stage, looked_up: LookupSide, key: &TickExpr) -> Stage {
+        let LookupSide { of_keys, columns: found, is_inner } = looked_up;
         let width = found.len();
         let table = Arc::new(LookupTable::new(of_keys, found));
         // Columns that nobody asks for aren't looked up.
@@ -345,11 +345,11 @@ impl Recogniser<'_> {
     fn by_several(
         &mut self,
         mut stage: Stage,
-        looked_up: LookedUp,
+        looked_up: LookupSide,
         keys: Vec<TickExpr>,
         left_schema: &DFSchema,
-    ) -> Result<Stage, Unknown> {
-        let LookedUp { of_keys, columns: found, is_inner } = looked_up;
+    ) -> Result<Stage, UnsupportedExpr> {
+        let LookupSide { of_keys, columns: found, is_inner } = looked_up;
         if let (Stage::Table { scan, columns }, true) = (&mut stage, is_inner) {
             let spec = self.spec(scan);
             // Symbols that the right doesn't have aren't read.
@@ -384,7 +384,7 @@ impl Recogniser<'_> {
         stage: Stage,
         right: &LogicalPlan,
         keys: &[usize],
-    ) -> Result<(Vec<usize>, bool), Unknown> {
+    ) -> Result<(Vec<usize>, bool), UnsupportedExpr> {
         let is_unique = match &stage {
             Stage::Table { scan, columns } => {
                 let spec = self.spec(scan);
@@ -404,9 +404,9 @@ impl Recogniser<'_> {
             needed.push(0);
         }
         let outputs = needed.iter().map(|column| TickExpr::Column(*column)).collect();
-        let schema = right.schema().as_arrow().project(&needed).map_err(|error| Unknown(error.to_string()))?;
+        let schema = right.schema().as_arrow().project(&needed).map_err(|error| UnsupportedExpr(error.to_string()))?;
         let plan = Plan::Project { input: Box::new(stage.into_plan(right.schema())), outputs };
-        self.sides.push(Side { plan, schema: Arc::new(schema) });
+        self.sides.push(LookupSource { plan, schema: Arc::new(schema) });
         let side = self.sides.len() - 1;
         // In the place of a column that nobody names stands a key.
         let place = |column| needed.iter().position(|one| *one == column);
@@ -415,7 +415,7 @@ impl Recogniser<'_> {
         Ok((columns.collect(), is_unique))
     }
 
-    pub(super) fn union(&mut self, union: &Union) -> Result<Stage, Unknown> {
+    pub(super) fn union(&mut self, union: &Union) -> Result<Stage, UnsupportedExpr> {
         let expected = types(&union.schema);
         let mut inputs = Vec::with_capacity(union.inputs.len());
         for input in &union.inputs {
@@ -429,7 +429,7 @@ impl Recogniser<'_> {
 }
 
 /// Whether a join is of each row with each, but for a list of values.
-fn is_cross(join: &Join) -> Result<bool, Unknown> {
+fn is_cross(join: &Join) -> Result<bool, UnsupportedExpr> {
     let has_condition = !join.on.is_empty() || join.filter.is_some();
     Ok(join.join_type == JoinType::Inner && !has_condition && listed(&join.right)?.is_none())
 }
@@ -440,7 +440,7 @@ fn is_of_pairs(condition: &Expr) -> bool {
 }
 
 /// Whether it is such a join by keys, and not by time, with more than a list: its sides may be narrowed before.
-fn is_plain(join: &Join, kind: JoinType) -> Result<bool, Unknown> {
+fn is_plain(join: &Join, kind: JoinType) -> Result<bool, UnsupportedExpr> {
     let has_keys = !join.on.is_empty() || join.filter.is_some();
     let is_plain = join.join_type == kind && has_keys && asof_parts(join).map_err(failed)?.is_none();
     Ok(is_plain && listed(&join.right)?.is_none())
@@ -448,10 +448,10 @@ fn is_plain(join: &Join, kind: JoinType) -> Result<bool, Unknown> {
 
 /// An inner join with what a filter above it and its own condition say of one side alone asked of that side's rows, and of a key of the other's,
 /// too; and what is left of the filter.
-fn narrowed_sides(join: &Join, predicate: Option<&Expr>) -> Result<(Join, Vec<Expr>), Unknown> {
+fn narrowed_sides(join: &Join, predicate: Option<&Expr>) -> Result<(Join, Vec<Expr>), UnsupportedExpr> {
     let keys = same_keys(join)?;
     let (mut of_left, mut of_right) = (Vec::new(), Vec::new());
-    let mut part = |conditions: Vec<Expr>| -> Result<Vec<Expr>, Unknown> {
+    let mut part = |conditions: Vec<Expr>| -> Result<Vec<Expr>, UnsupportedExpr> {
         let mut rest = Vec::new();
         for condition in conditions {
             if is_of(&condition, join.left.schema())? {
@@ -475,7 +475,7 @@ fn narrowed_sides(join: &Join, predicate: Option<&Expr>) -> Result<(Join, Vec<Ex
 
 /// The keys whose equal values are the same to every expression: equal floats may be zeros of two signs, and equal instants show as the zone of
 /// their type has it.
-fn same_keys(join: &Join) -> Result<Vec<(Expr, Expr)>, Unknown> {
+fn same_keys(join: &Join) -> Result<Vec<(Expr, Expr)>, UnsupportedExpr> {
     let mut keys = equalities(join)?.0;
     keys.retain(|(left, right)| match (left.get_type(join.left.schema()), right.get_type(join.right.schema())) {
         (Ok(left), Ok(right)) => left == right && !left.is_floating(),
@@ -508,13 +508,13 @@ fn is_query(expr: &Expr) -> bool {
 }
 
 /// Whether all that a condition reads, and that is something, are columns of a side.
-pub(super) fn is_of(condition: &Expr, schema: &DFSchema) -> Result<bool, Unknown> {
+pub(super) fn is_of(condition: &Expr, schema: &DFSchema) -> Result<bool, UnsupportedExpr> {
     let columns = condition.column_refs();
     Ok(!columns.is_empty() && check_all_columns_from_schema(&columns, schema).map_err(failed)?)
 }
 
 /// A side of a join with a filter above it, if there is one.
-pub(super) fn with_filter(conditions: Vec<Expr>, side: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>, Unknown> {
+pub(super) fn with_filter(conditions: Vec<Expr>, side: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>, UnsupportedExpr> {
     match conjunction(conditions) {
         Some(filter) => Ok(Arc::new(LogicalPlan::Filter(Filter::try_new(filter, Arc::clone(side)).map_err(failed)?))),
         None => Ok(Arc::clone(side)),
@@ -559,7 +559,7 @@ impl Size {
 }
 
 /// The side of a join by keys that may repeat: each row is joined with all rows that have its keys.
-pub(super) struct AllRows<'a> {
+pub(super) struct KeyedSide<'a> {
     /// Which of its columns are keys.
     pub keys: &'a [usize],
     /// Numbers of the constants that hold its columns.
@@ -570,7 +570,7 @@ pub(super) struct AllRows<'a> {
 }
 
 /// What rows are looked up in.
-struct LookedUp {
+struct LookupSide {
     /// Numbers of the constants that hold the columns of the key.
     of_keys: Vec<usize>,
     /// Numbers of the constants that hold the columns.
@@ -673,7 +673,7 @@ fn compared(predicate: &TickExpr) -> Option<(usize, BinaryOp, usize)> {
 }
 
 /// The equalities of a join's condition, each as what it says of the left and of the right, and what else there is of it.
-pub(super) fn equalities(join: &Join) -> Result<(Vec<(Expr, Expr)>, Vec<Expr>), Unknown> {
+pub(super) fn equalities(join: &Join) -> Result<(Vec<(Expr, Expr)>, Vec<Expr>), UnsupportedExpr> {
     let (mut pairs, mut rest) = (join.on.clone(), Vec::new());
     for condition in join.filter.iter().flat_map(split_conjunction) {
         let sides = match condition {
@@ -695,7 +695,7 @@ pub(super) fn equalities(join: &Join) -> Result<(Vec<(Expr, Expr)>, Vec<Expr>), 
 
 /// The value of a literal, cast to what a list makes of it; `None` for one that was lifted, which would be another one in the
 /// next run, and for other expressions.
-fn constant(expr: &Expr) -> Result<Option<ScalarValue>, Unknown> {
+fn constant(expr: &Expr) -> Result<Option<ScalarValue>, UnsupportedExpr> {
     match expr {
         Expr::Literal(value, None) => Ok(Some(value.clone())),
         Expr::Cast(cast) => {
@@ -707,7 +707,7 @@ fn constant(expr: &Expr) -> Result<Option<ScalarValue>, Unknown> {
 }
 
 /// The columns of a list of values; `None` for anything else.
-pub(super) fn listed(plan: &LogicalPlan) -> Result<Option<Vec<ArrayRef>>, Unknown> {
+pub(super) fn listed(plan: &LogicalPlan) -> Result<Option<Vec<ArrayRef>>, UnsupportedExpr> {
     Ok(match plan {
         LogicalPlan::SubqueryAlias(alias) => listed(&alias.input)?,
         LogicalPlan::Projection(projection) => {

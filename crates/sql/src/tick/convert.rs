@@ -25,10 +25,10 @@ const COMPUTED_ITEMS_MAX: usize = 32;
 
 /// What the engine can't do, in words for `explain`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unknown(pub String);
+pub(super) struct UnsupportedExpr(pub String);
 
-pub(super) fn unknown<T>(what: impl Into<String>) -> Result<T, Unknown> {
-    Err(Unknown(what.into()))
+pub(super) fn unknown<T>(what: impl Into<String>) -> Result<T, UnsupportedExpr> {
+    Err(UnsupportedExpr(what.into()))
 }
 
 /// What gives the codes of the texts that an expression gives, where that only decodes them.
@@ -54,7 +54,7 @@ pub(super) struct Converter<'a> {
 
 impl Converter<'_> {
     /// The expression over the columns of `schema`.
-    pub fn convert(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+    pub fn convert(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let data_type = |expr: &Expr| type_of(expr, schema);
         Ok(match expr {
             Expr::Alias(alias) => self.convert(&alias.expr, schema)?,
@@ -118,14 +118,14 @@ impl Converter<'_> {
         })
     }
 
-    fn fix(&mut self, value: &ScalarValue) -> Result<TickExpr, Unknown> {
+    fn fix(&mut self, value: &ScalarValue) -> Result<TickExpr, UnsupportedExpr> {
         match self.constants.fix(value) {
             Some(number) => Ok(TickExpr::Constant(number)),
             None => unknown(format!("the literal {value}")),
         }
     }
 
-    fn cast(&mut self, inner: TickExpr, from: &DataType, to: &DataType) -> Result<TickExpr, Unknown> {
+    fn cast(&mut self, inner: TickExpr, from: &DataType, to: &DataType) -> Result<TickExpr, UnsupportedExpr> {
         if from == to {
             return Ok(inner);
         }
@@ -139,7 +139,7 @@ impl Converter<'_> {
         Ok(TickExpr::Cast(Box::new(inner), to.clone()))
     }
 
-    fn binary(&mut self, op: BinaryOp, binary: &BinaryExpr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+    fn binary(&mut self, op: BinaryOp, binary: &BinaryExpr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let computes = matches!(
             op,
             BinaryOp::Add
@@ -158,11 +158,11 @@ impl Converter<'_> {
     }
 
     /// A side of a comparison. A dictionary is compared as it is: the kernel looks at each of its texts once.
-    fn side(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+    fn side(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         self.convert(coded(expr, schema), schema)
     }
 
-    fn list(&mut self, list: &InList, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+    fn list(&mut self, list: &InList, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let value = self.side(&list.expr, schema)?;
         let negated = |any: TickExpr| if list.negated { TickExpr::Not(Box::new(any)) } else { any };
         if ValueList::takes(&type_of(&list.expr, schema)?)
@@ -185,7 +185,7 @@ impl Converter<'_> {
     }
 
     /// The constant that holds all items of a list; `None` if one of them isn't constant.
-    pub fn list_of_constants(&mut self, items: &[Expr], schema: &DFSchema) -> Result<Option<usize>, Unknown> {
+    pub fn list_of_constants(&mut self, items: &[Expr], schema: &DFSchema) -> Result<Option<usize>, UnsupportedExpr> {
         if items.is_empty() || items.iter().any(|item| item.any_column_refs()) {
             return Ok(None);
         }
@@ -210,7 +210,7 @@ impl Converter<'_> {
 
     /// A CASE. If something may fail that not all rows need, DataFusion evaluates it, which skips branches that aren't needed. If only arithmetic and
     /// functions of numbers and times may fail there, the engine evaluates it, and after a failure computes only what the rows need.
-    fn case(&mut self, case: &Case, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+    fn case(&mut self, case: &Case, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         // All rows ask for the first condition. What is compared is computed again for each.
         let (first, rest) = case.when_then_expr.split_at(case.when_then_expr.len().min(1));
         let of_first = first.iter().map(|(_, then)| then);
@@ -237,13 +237,13 @@ impl Converter<'_> {
     }
 
     /// A value in the type of those beside it.
-    fn value_of(&mut self, expr: &Expr, result: &DataType, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+    fn value_of(&mut self, expr: &Expr, result: &DataType, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let value = self.convert(expr, schema)?;
         self.cast(value, &type_of(expr, schema)?, result)
     }
 
     /// The first value that isn't null, each but the last asked for.
-    fn coalesce(&mut self, args: &[Expr], result: &DataType, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+    fn coalesce(&mut self, args: &[Expr], result: &DataType, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let mut values = Vec::with_capacity(args.len());
         for arg in args {
             values.push(self.value_of(arg, result, schema)?);
@@ -253,7 +253,7 @@ impl Converter<'_> {
         Ok(TickExpr::Case { branches, otherwise, data_type: result.clone() })
     }
 
-    fn call(&mut self, call: &ScalarFunction, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+    fn call(&mut self, call: &ScalarFunction, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let name = call.func.name();
         let of_operator = operator_call::operator_of(&call.func).filter(|op| *op != Operator::StringConcat);
         if let (Some(op), [left, right]) = (of_operator, call.args.as_slice()) {
@@ -270,7 +270,7 @@ impl Converter<'_> {
         if is_rewritten(name) {
             return self.strict(expr, schema);
         }
-        let field = |expr: &Expr| -> Result<FieldRef, Unknown> {
+        let field = |expr: &Expr| -> Result<FieldRef, UnsupportedExpr> {
             expr.to_field(schema).map(|(_, field)| field).map_err(failed)
         };
         let fields = call.args.iter().map(field).collect::<Result<Vec<_>, _>>()?;
@@ -291,9 +291,9 @@ impl Converter<'_> {
     }
 
     /// An expression that evaluates all its parts, by DataFusion's kernels over those parts that read columns.
-    fn strict(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+    fn strict(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         check_functions(expr)?;
-        let mut taken = Taken::default();
+        let mut taken = ExtractedParts::default();
         let taken_apart = expr.clone().map_children(|part| {
             if part.any_column_refs() {
                 let data_type = part.get_type(schema)?;
@@ -306,7 +306,7 @@ impl Converter<'_> {
     }
 
     /// An expression that may leave out some of its parts, as a whole by DataFusion's kernels over the columns that it reads.
-    fn lazy(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+    fn lazy(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let is_query = |expr: &Expr| {
             matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::ScalarSubquery(_))
         };
@@ -314,7 +314,7 @@ impl Converter<'_> {
             return unknown(format!("the expression {expr}"));
         }
         check_functions(expr)?;
-        let mut taken = Taken::default();
+        let mut taken = ExtractedParts::default();
         let taken_apart = expr.clone().transform_up(|part| match part {
             part @ Expr::Column(_) => {
                 let data_type = part.get_type(schema)?;
@@ -329,29 +329,29 @@ impl Converter<'_> {
     fn expression(
         &mut self,
         taken_apart: Expr,
-        taken: Taken,
+        taken: ExtractedParts,
         expr: &Expr,
         schema: &DFSchema,
-    ) -> Result<TickExpr, Unknown> {
+    ) -> Result<TickExpr, UnsupportedExpr> {
         let result = type_of(expr, schema)?;
         let mut arguments = Vec::with_capacity(taken.parts.len());
         for part in &taken.parts {
             arguments.push(self.convert(part, schema)?);
         }
         let expression = Expression::new(taken_apart, taken.arguments, result, self.options);
-        let expression = expression.map_err(|error| Unknown(format!("the expression {expr}: {error}")))?;
+        let expression = expression.map_err(|error| UnsupportedExpr(format!("the expression {expr}: {error}")))?;
         Ok(TickExpr::Call(Arc::new(expression), arguments))
     }
 }
 
 /// Parts that were taken out of an expression, each once.
 #[derive(Default)]
-struct Taken {
+struct ExtractedParts {
     parts: Vec<Expr>,
     arguments: Vec<(Argument, DataType)>,
 }
 
-impl Taken {
+impl ExtractedParts {
     /// What stands for a part.
     fn add(&mut self, part: Expr, kind: Argument, data_type: DataType) -> Expr {
         let position = self.parts.iter().position(|other| *other == part);
@@ -411,7 +411,7 @@ fn is_rewritten(name: &str) -> bool {
 }
 
 /// Refuses functions whose value changes from call to call, or may be far larger than what they are given.
-fn check_functions(expr: &Expr) -> Result<(), Unknown> {
+fn check_functions(expr: &Expr) -> Result<(), UnsupportedExpr> {
     if let Some(name) = growing(expr).map_err(failed)? {
         return unknown(format!("{name}, whose result may be far larger than its arguments"));
     }
@@ -501,11 +501,11 @@ fn may_fail(expr: &Expr, schema: &DFSchema) -> bool {
     }
 }
 
-fn failed(error: DataFusionError) -> Unknown {
-    Unknown(error.to_string())
+fn failed(error: DataFusionError) -> UnsupportedExpr {
+    UnsupportedExpr(error.to_string())
 }
 
-fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType, Unknown> {
+fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType, UnsupportedExpr> {
     expr.get_type(schema).map_err(failed)
 }
 

@@ -15,12 +15,12 @@ use splay_engine::{
 };
 
 use super::calls;
-use super::convert::{Unknown, unknown};
+use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{KEYS_MAX, Recogniser, Stage};
 
 impl Recogniser<'_> {
     /// The first row of each group in an order: the row with the number 1.
-    pub(super) fn distinct_on(&mut self, distinct: &DistinctOn) -> Result<Stage, Unknown> {
+    pub(super) fn distinct_on(&mut self, distinct: &DistinctOn) -> Result<Stage, UnsupportedExpr> {
         let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = distinct;
         let schema = input.schema();
         let Some(sort_expr) = sort_expr else { return unknown("distinct on without an order") };
@@ -52,7 +52,7 @@ impl Recogniser<'_> {
         Ok(Stage::Frame(Plan::Project { input: Box::new(sorted), outputs }))
     }
 
-    pub(super) fn window(&mut self, expr: &Expr, schema: &DFSchema) -> Result<WindowCall, Unknown> {
+    pub(super) fn window(&mut self, expr: &Expr, schema: &DFSchema) -> Result<WindowCall, UnsupportedExpr> {
         let window: &WindowExpr = match expr {
             Expr::Alias(alias) => return self.window(&alias.expr, schema),
             Expr::WindowFunction(window) => window,
@@ -62,7 +62,7 @@ impl Recogniser<'_> {
         if params.partition_by.len() > KEYS_MAX {
             return unknown(format!("a window by {} keys", params.partition_by.len()));
         }
-        let data_type = expr.get_type(schema).map_err(|error| Unknown(error.to_string()))?;
+        let data_type = expr.get_type(schema).map_err(|error| UnsupportedExpr(error.to_string()))?;
         let (function, arguments) = match &window.fun {
             WindowFunctionDefinition::WindowUDF(function) => self.partition_function(function, params, schema)?,
             WindowFunctionDefinition::AggregateUDF(function) => {
@@ -81,7 +81,7 @@ impl Recogniser<'_> {
         function: &Arc<WindowUDF>,
         params: &WindowFunctionParams,
         schema: &DFSchema,
-    ) -> Result<(WindowFunction, Vec<TickExpr>), Unknown> {
+    ) -> Result<(WindowFunction, Vec<TickExpr>), UnsupportedExpr> {
         let name = function.name();
         if params.filter.is_some() || params.distinct {
             return unknown(format!("{name} with a filter or distinct"));
@@ -105,10 +105,14 @@ impl Recogniser<'_> {
     }
 
     /// Arguments, with the type of each, and its value if that is a constant.
-    fn arguments(&mut self, args: &[Expr], schema: &DFSchema) -> Result<(Vec<TickExpr>, Described), Unknown> {
+    fn arguments(
+        &mut self,
+        args: &[Expr],
+        schema: &DFSchema,
+    ) -> Result<(Vec<TickExpr>, ArgumentTypes), UnsupportedExpr> {
         let (mut arguments, mut described) = (Vec::with_capacity(args.len()), Vec::with_capacity(args.len()));
         for argument in args {
-            let argument_type = argument.get_type(schema).map_err(|error| Unknown(error.to_string()))?;
+            let argument_type = argument.get_type(schema).map_err(|error| UnsupportedExpr(error.to_string()))?;
             let converted = self.convert(argument, schema)?;
             let constant = match &converted {
                 TickExpr::Constant(number) => match self.constants.fixed(*number) {
@@ -130,7 +134,7 @@ impl Recogniser<'_> {
         params: &WindowFunctionParams,
         data_type: &DataType,
         schema: &DFSchema,
-    ) -> Result<(WindowFunction, Vec<TickExpr>), Unknown> {
+    ) -> Result<(WindowFunction, Vec<TickExpr>), UnsupportedExpr> {
         if params.distinct {
             return unknown(format!("{name} of distinct values over a window"));
         }
@@ -156,9 +160,10 @@ impl Recogniser<'_> {
             // A null is left out as the row would be.
             let filter = self.convert(filter, schema)?;
             let (value, of) = match (arguments.is_empty(), params.args.first()) {
-                (false, Some(argument)) => {
-                    (arguments.remove(0), argument.get_type(schema).map_err(|error| Unknown(error.to_string()))?)
-                }
+                (false, Some(argument)) => (
+                    arguments.remove(0),
+                    argument.get_type(schema).map_err(|error| UnsupportedExpr(error.to_string()))?,
+                ),
                 _ => match self.constants.fix(&ScalarValue::Int64(Some(1))) {
                     Some(one) => (TickExpr::Constant(one), DataType::Int64),
                     None => return unknown("a number"),
@@ -175,14 +180,14 @@ impl Recogniser<'_> {
 }
 
 /// Types of arguments, with those values that are constants.
-type Described = Vec<(DataType, Option<ScalarValue>)>;
+type ArgumentTypes = Vec<(DataType, Option<ScalarValue>)>;
 
-fn refused(error: splay_engine::Error) -> Unknown {
-    Unknown(error.to_string())
+fn refused(error: splay_engine::Error) -> UnsupportedExpr {
+    UnsupportedExpr(error.to_string())
 }
 
 /// The frame of a window.
-fn window_frame(params: &WindowFunctionParams, schema: &DFSchema) -> Result<WindowFrame, Unknown> {
+fn window_frame(params: &WindowFunctionParams, schema: &DFSchema) -> Result<WindowFrame, UnsupportedExpr> {
     let (frame, order_by) = (&params.window_frame, params.order_by.as_slice());
     let bound = |bound| frame_bound(bound, frame.units, order_by, schema);
     let (start, end) = (bound(&frame.start_bound)?, bound(&frame.end_bound)?);
@@ -206,7 +211,7 @@ fn frame_bound(
     units: WindowFrameUnits,
     order_by: &[SortExpr],
     schema: &DFSchema,
-) -> Result<FrameBound, Unknown> {
+) -> Result<FrameBound, UnsupportedExpr> {
     let (value, preceding) = match bound {
         WindowFrameBound::CurrentRow => {
             return Ok(match units {
@@ -240,9 +245,9 @@ fn distance(
     preceding: bool,
     order_by: &[SortExpr],
     schema: &DFSchema,
-) -> Result<FrameBound, Unknown> {
+) -> Result<FrameBound, UnsupportedExpr> {
     let [key] = order_by else { return unknown("a window frame by a distance of several keys") };
-    let key = key.expr.get_type(schema).map_err(|error| Unknown(error.to_string()))?;
+    let key = key.expr.get_type(schema).map_err(|error| UnsupportedExpr(error.to_string()))?;
     let is_known = match &key {
         DataType::Timestamp(_, _) | DataType::Date32 => {
             matches!(value.data_type(), DataType::Interval(IntervalUnit::MonthDayNano))
@@ -252,6 +257,6 @@ fn distance(
     if !is_known {
         return unknown(format!("a window frame by a distance of {} from a {key}", value.data_type()));
     }
-    let by = value.to_array().map_err(|error| Unknown(error.to_string()))?;
+    let by = value.to_array().map_err(|error| UnsupportedExpr(error.to_string()))?;
     Ok(FrameBound::Distance { by, preceding })
 }

@@ -11,7 +11,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlan};
 use splay_engine::{Expr as TickExpr, Plan};
 
-use super::convert::{Unknown, unknown};
+use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{Recogniser, Stage, types};
 
 /// Most sets of one statement, each of which reads the table once.
@@ -25,7 +25,7 @@ impl Recogniser<'_> {
         sets: &GroupingSet,
         calls: &[Expr],
         output: &DFSchema,
-    ) -> Result<Stage, Unknown> {
+    ) -> Result<Stage, UnsupportedExpr> {
         let keys: Vec<&Expr> = sets.distinct_expr();
         let types = types(output);
         let Some(id_type) = types.get(keys.len()).filter(|_| types.len() == keys.len() + 1 + calls.len()) else {
@@ -56,7 +56,7 @@ impl Recogniser<'_> {
         (id, id_type): (u64, &DataType),
         calls: &[Expr],
         types: &[DataType],
-    ) -> Result<Plan, Unknown> {
+    ) -> Result<Plan, UnsupportedExpr> {
         let (mut own_keys, mut own_types, mut outputs) = (Vec::new(), Vec::new(), Vec::with_capacity(types.len()));
         for ((key, is_in), data_type) in keys.iter().zip(is_in).zip(types) {
             if *is_in {
@@ -75,14 +75,17 @@ impl Recogniser<'_> {
         Ok(Plan::Project { input: Box::new(groups.into_plan(input.schema())), outputs })
     }
 
-    pub(super) fn fixed(&mut self, value: datafusion::error::Result<ScalarValue>) -> Result<TickExpr, Unknown> {
-        let value = value.map_err(|error| Unknown(error.to_string()))?;
-        self.constants.fix(&value).map(TickExpr::Constant).ok_or_else(|| Unknown("a null of such a type".to_owned()))
+    pub(super) fn fixed(&mut self, value: datafusion::error::Result<ScalarValue>) -> Result<TickExpr, UnsupportedExpr> {
+        let value = value.map_err(|error| UnsupportedExpr(error.to_string()))?;
+        self.constants
+            .fix(&value)
+            .map(TickExpr::Constant)
+            .ok_or_else(|| UnsupportedExpr("a null of such a type".to_owned()))
     }
 }
 
 /// The keys of each set.
-fn sets_of(sets: &GroupingSet) -> Result<Vec<Vec<&Expr>>, Unknown> {
+fn sets_of(sets: &GroupingSet) -> Result<Vec<Vec<&Expr>>, UnsupportedExpr> {
     let number = match sets {
         GroupingSet::Rollup(keys) => keys.len() + 1,
         GroupingSet::Cube(keys) => {

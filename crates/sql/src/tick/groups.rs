@@ -11,7 +11,7 @@ use splay_engine::{Aggregate, AggregateFunction, BinaryOp, Expr as TickExpr, Ext
 use splay_store::TableSpec;
 
 use super::aggregates::AggregateOf;
-use super::convert::{Unknown, coded, unknown};
+use super::convert::{UnsupportedExpr, coded, unknown};
 use super::recognise::{KEYS_MAX, Recogniser, Stage};
 use crate::joins::asof_parts;
 
@@ -23,7 +23,7 @@ impl Recogniser<'_> {
         keys: &[Expr],
         calls: &[Expr],
         types: &[DataType],
-    ) -> Result<Stage, Unknown> {
+    ) -> Result<Stage, UnsupportedExpr> {
         if types.len() != keys.len() + calls.len() {
             return unknown("a key that is named twice");
         }
@@ -39,7 +39,7 @@ impl Recogniser<'_> {
         keys: &[Expr],
         calls: &[Expr],
         types: &[DataType],
-    ) -> Result<Stage, Unknown> {
+    ) -> Result<Stage, UnsupportedExpr> {
         if keys.len() > KEYS_MAX {
             return unknown(format!("groups by {} keys", keys.len()));
         }
@@ -107,7 +107,7 @@ impl Recogniser<'_> {
         columns: &[TickExpr],
         spec: &TableSpec,
         bucketed: bool,
-    ) -> Result<Key, Unknown> {
+    ) -> Result<Key, UnsupportedExpr> {
         let expr = self.convert(key, schema)?.substitute(columns);
         let symbol = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
         if let TickExpr::Column(position) = expr {
@@ -131,7 +131,7 @@ impl Recogniser<'_> {
         schema: &DFSchema,
         data_type: &DataType,
         ordered: bool,
-    ) -> Result<Aggregate, Unknown> {
+    ) -> Result<Aggregate, UnsupportedExpr> {
         let call: &AggregateCall = match expr {
             Expr::Alias(alias) => return self.call(&alias.expr, schema, data_type, ordered),
             Expr::AggregateFunction(call) => call,
@@ -182,7 +182,12 @@ impl Recogniser<'_> {
     }
 
     /// The values of groups as lists or texts.
-    fn list(&mut self, call: &AggregateCall, schema: &DFSchema, data_type: &DataType) -> Result<Aggregate, Unknown> {
+    fn list(
+        &mut self,
+        call: &AggregateCall,
+        schema: &DFSchema,
+        data_type: &DataType,
+    ) -> Result<Aggregate, UnsupportedExpr> {
         let (name, params) = (call.func.name(), &call.params);
         let (value, separator) = match params.args.as_slice() {
             [value] if name == "array_agg" => (value, None),
@@ -204,7 +209,7 @@ impl Recogniser<'_> {
         let values = std::iter::once(value).chain(keys.iter().map(|key| &key.expr));
         let arguments = values.map(|expr| self.convert(expr, schema)).collect::<Result<Vec<_>, _>>()?;
         let aggregate = Aggregate::new(AggregateFunction::List(listing), arguments, data_type.clone());
-        let of = |expr: &Expr| expr.get_type(schema).map_err(|error| Unknown(error.to_string()));
+        let of = |expr: &Expr| expr.get_type(schema).map_err(|error| UnsupportedExpr(error.to_string()));
         let types = std::iter::once(value).chain(keys.iter().map(|key| &key.expr)).map(of);
         match aggregate.has_kernel(&types.collect::<Result<Vec<_>, _>>()?) {
             true => Ok(aggregate),
@@ -275,7 +280,7 @@ impl Recogniser<'_> {
         call: &AggregateCall,
         schema: &DFSchema,
         data_type: &DataType,
-    ) -> Result<Aggregate, Unknown> {
+    ) -> Result<Aggregate, UnsupportedExpr> {
         let function =
             AggregateFunction::External(ExternalAggregate(Arc::new(AggregateOf::new(call, schema, data_type)?)));
         let arguments = call.params.args.iter().map(|arg| self.convert(arg, schema)).collect::<Result<Vec<_>, _>>()?;
@@ -290,7 +295,7 @@ impl Recogniser<'_> {
         is_distinct: bool,
         schema: &DFSchema,
         data_type: &DataType,
-    ) -> Result<Aggregate, Unknown> {
+    ) -> Result<Aggregate, UnsupportedExpr> {
         let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(value, None) if !value.is_null());
         let function = match (name, args) {
             ("count", [_]) if is_distinct => AggregateFunction::CountDistinct,
@@ -323,7 +328,7 @@ impl Recogniser<'_> {
             arguments.reverse();
         }
         let aggregate = Aggregate::new(function, arguments, data_type.clone());
-        let of = |arg: &Expr| arg.get_type(schema).map_err(|error| Unknown(error.to_string()));
+        let of = |arg: &Expr| arg.get_type(schema).map_err(|error| UnsupportedExpr(error.to_string()));
         let types = evaluated.iter().map(of).collect::<Result<Vec<_>, _>>()?;
         if !aggregate.has_kernel(&types) {
             let types: Vec<String> = types.iter().map(ToString::to_string).collect();

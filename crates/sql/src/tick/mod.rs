@@ -47,7 +47,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
-use splay_engine::{LookupTable, Plan, Read, Reads, Setting, StepCosts, Stop};
+use splay_engine::{ExecutionContext, LookupTable, Plan, ReadStats, Reads, StepCosts, Stop};
 use splay_functions::own_calendar;
 use splay_functions::walk::{Walk, WalkPlan};
 use splay_store::storage::ReadWatch;
@@ -55,11 +55,11 @@ use splay_store::{Database, TableSnapshot, TableSpec};
 
 use self::combine::SIDE_ROWS_MAX;
 use self::constants::Constants;
-use self::convert::Unknown;
+use self::convert::UnsupportedExpr;
 pub(crate) use self::convert::is_parameter;
 pub(crate) use self::parts::{PartRan, TickPartExec, TickPartPlanner, with_tick_parts, with_tick_parts_of};
-use self::recognise::{Recognised, Side};
-use self::results::{Asked, Kept, Results};
+use self::recognise::{LookupSource, RecognisedPlan};
+use self::results::{CachedResult, ResultKey, Results};
 use self::shape::{LIFTED, SHAPE_BYTES_MAX, Shape};
 use crate::coercion;
 use crate::dates;
@@ -86,7 +86,7 @@ pub(crate) struct TickStatement {
     plan: Plan,
     constants: Constants,
     /// What is read first.
-    sides: Vec<Side>,
+    sides: Vec<LookupSource>,
     /// What rows are looked up in where a key may be there twice.
     lookups: Vec<Arc<LookupTable>>,
     schema: SchemaRef,
@@ -96,20 +96,20 @@ pub(crate) struct TickStatement {
     with_repeated_keys: Option<Box<TickStatement>>,
     keys_repeat: AtomicBool,
     /// What the engine refused last. The same again goes to DataFusion at once.
-    refusal: Mutex<Option<Refusal>>,
+    refusal: Mutex<Option<EngineRefusal>>,
 }
 
 /// A question that the engine refused when it ran.
 #[derive(Debug)]
-struct Refusal {
-    question: Asked,
+struct EngineRefusal {
+    question: ResultKey,
     reason: String,
 }
 
 impl TickStatement {
-    fn new(recognised: Recognised, schema: SchemaRef) -> TickStatement {
+    fn new(recognised: RecognisedPlan, schema: SchemaRef) -> TickStatement {
         let tables = recognised.tables.iter().map(|(name, snapshot)| (name.clone(), snapshot.spec().clone())).collect();
-        let Recognised { plan, constants, sides, lookups, .. } = recognised;
+        let RecognisedPlan { plan, constants, sides, lookups, .. } = recognised;
         let (with_repeated_keys, keys_repeat, refusal) = (None, AtomicBool::new(false), Mutex::default());
         TickStatement { plan, constants, sides, lookups, schema, tables, with_repeated_keys, keys_repeat, refusal }
     }
@@ -130,7 +130,7 @@ impl TickStatement {
         constants: Vec<ArrayRef>,
         values: &[ScalarValue],
         limits: &Limits<'_>,
-    ) -> splay_engine::Result<(Vec<RecordBatch>, Read)> {
+    ) -> splay_engine::Result<(Vec<RecordBatch>, ReadStats)> {
         let chosen = self.chosen();
         match chosen.run(tables, constants, limits) {
             Err(splay_engine::Error::RepeatedKey) if self.with_repeated_keys.is_some() => {
@@ -150,11 +150,11 @@ impl TickStatement {
         tables: &[TableSnapshot],
         mut constants: Vec<ArrayRef>,
         limits: &Limits<'_>,
-    ) -> splay_engine::Result<(Vec<RecordBatch>, Read)> {
+    ) -> splay_engine::Result<(Vec<RecordBatch>, ReadStats)> {
         let Limits { threads, memory_bytes, stop, .. } = *limits;
         let mut reads = if limits.measures_memory { Reads::with_memory() } else { Reads::default() };
         for (number, side) in self.sides.iter().enumerate() {
-            let setting = Setting { tables, constants: &constants, threads, memory_bytes, stop, reads };
+            let setting = ExecutionContext { tables, constants: &constants, threads, memory_bytes, stop, reads };
             let rows = splay_engine::run(&side.plan, &setting, &side.schema)?;
             reads = setting.reads;
             let rows = concat_batches(&side.schema, &rows)?;
@@ -166,7 +166,7 @@ impl TickStatement {
             self.constants.fill(number, rows.columns(), &mut constants);
         }
         self.lookups.iter().try_for_each(|table| table.check(&constants))?;
-        let setting = Setting { tables, constants: &constants, threads, memory_bytes, stop, reads };
+        let setting = ExecutionContext { tables, constants: &constants, threads, memory_bytes, stop, reads };
         let batches = splay_engine::run(&self.plan, &setting, &self.schema)?;
         let mut read = setting.reads.into_read();
         let peaks = self.plans().map(|plan| read.steps.peak_memory_bytes(plan));
@@ -190,7 +190,7 @@ impl TickStatement {
     }
 
     /// Why the engine refused a question before; `None` if it didn't.
-    fn refused(&self, question: impl FnOnce() -> Asked) -> Option<String> {
+    fn refused(&self, question: impl FnOnce() -> ResultKey) -> Option<String> {
         let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
         refusal.as_ref().filter(|refusal| refusal.question == question()).map(|refusal| refusal.reason.clone())
     }
@@ -198,7 +198,7 @@ impl TickStatement {
 
 /// What is known of a shape.
 #[derive(Debug, Clone)]
-enum Known {
+enum ShapeEntry {
     Tick(Arc<TickStatement>),
     /// Its literals must not be lifted, since they are part of the names of its columns: the text as it is written is the shape.
     AsWritten,
@@ -216,13 +216,13 @@ pub(crate) struct TickStatements {
 /// What is known of shapes.
 #[derive(Debug, Default)]
 struct Shapes {
-    known: HashMap<String, Known>,
+    known: HashMap<String, ShapeEntry>,
     /// Bytes that all shapes take together.
     bytes: usize,
 }
 
 impl Shapes {
-    fn insert(&mut self, shape: String, known: Known) {
+    fn insert(&mut self, shape: String, known: ShapeEntry) {
         self.remove(&shape);
         if self.known.len() >= SHAPES_MAX || self.bytes + shape.len() > SHAPES_BYTES_MAX {
             self.known.clear();
@@ -241,27 +241,27 @@ impl Shapes {
 
 /// A statement as it was given: its shape, and the values of its parameters with those of lifted literals.
 #[derive(Debug)]
-pub(crate) struct Given {
+pub(crate) struct ShapedStatement {
     key: String,
     text: String,
     names: Vec<String>,
     values: Vec<ScalarValue>,
 }
 
-impl Given {
+impl ShapedStatement {
     /// `None` for a text that can't be recognised by its shape.
-    pub fn new(text: &str, parameters: &Parameters) -> Option<Given> {
-        Some(Given::of_shape(text, shape::shape(text)?, parameters))
+    pub fn new(text: &str, parameters: &Parameters) -> Option<ShapedStatement> {
+        Some(ShapedStatement::of_shape(text, shape::shape(text)?, parameters))
     }
 
     /// As `new`, without lifting literals. `None` for a text that is too long to be a shape.
-    pub fn as_written(text: &str, parameters: &Parameters) -> Option<Given> {
+    pub fn as_written(text: &str, parameters: &Parameters) -> Option<ShapedStatement> {
         // No shape begins so.
         let shape = Shape { key: format!("\u{3}{text}"), literals: Vec::new() };
-        (text.len() <= SHAPE_BYTES_MAX).then(|| Given::of_shape(text, shape, parameters))
+        (text.len() <= SHAPE_BYTES_MAX).then(|| ShapedStatement::of_shape(text, shape, parameters))
     }
 
-    fn of_shape(text: &str, shape: Shape, parameters: &Parameters) -> Given {
+    fn of_shape(text: &str, shape: Shape, parameters: &Parameters) -> ShapedStatement {
         let lifted = shape.literals.len();
         let text = if lifted == 0 { text.to_owned() } else { shape::with_parameters(&shape) };
         let Shape { mut key, literals } = shape;
@@ -283,7 +283,7 @@ impl Given {
             names.push(name);
             values.push(value.clone());
         }
-        Given { key, text, names, values }
+        ShapedStatement { key, text, names, values }
     }
 
     /// Values that say which parameter they are of.
@@ -307,16 +307,16 @@ fn item(value: &ScalarValue) -> ScalarValue {
 
 /// The query that an `explain` is about.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Explained<'a> {
+pub(crate) enum ExplainQuery<'a> {
     /// Its plan alone is asked for.
     Planned(&'a str),
     /// `explain analyze`, which runs the query.
     Run(&'a str),
 }
 
-impl<'a> Explained<'a> {
+impl<'a> ExplainQuery<'a> {
     /// `None` for other statements, and for those that ask for a plan of DataFusion's in a form of its own.
-    pub fn of(text: &'a str) -> Option<Explained<'a>> {
+    pub fn of(text: &'a str) -> Option<ExplainQuery<'a>> {
         let (first, mut rest) = word(text)?;
         if first != "explain" {
             return None;
@@ -329,8 +329,8 @@ impl<'a> Explained<'a> {
             }
         }
         match word(rest)?.0.as_str() {
-            "select" | "with" if is_run => Some(Explained::Run(rest)),
-            "select" | "with" => Some(Explained::Planned(rest)),
+            "select" | "with" if is_run => Some(ExplainQuery::Run(rest)),
+            "select" | "with" => Some(ExplainQuery::Planned(rest)),
             _ => None,
         }
     }
@@ -360,9 +360,9 @@ pub(crate) struct Limits<'a> {
 
 /// What became of a statement.
 #[derive(Debug)]
-pub(crate) enum Ran {
+pub(crate) enum RunOutcome {
     /// Its rows.
-    Rows(SchemaRef, Kept),
+    Rows(SchemaRef, CachedResult),
     /// The statement has no tick plan, or values that can't be bound.
     Not,
     /// The engine refused its tick plan, for this reason.
@@ -383,13 +383,13 @@ impl TickStatements {
     ///
     /// # Errors
     /// [`Error::Store`] for damaged bytes, [`Error::Cancelled`].
-    pub fn run(&self, given: &Given, database: &Database, limits: &Limits<'_>) -> Result<Ran> {
+    pub fn run(&self, given: &ShapedStatement, database: &Database, limits: &Limits<'_>) -> Result<RunOutcome> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).known.get(&given.key).cloned();
         let statement = match known {
-            None => return Ok(Ran::Unknown),
-            Some(Known::Other(_)) => return Ok(Ran::Not),
-            Some(Known::AsWritten) => return Ok(Ran::AsWritten),
-            Some(Known::Tick(statement)) => statement,
+            None => return Ok(RunOutcome::Unknown),
+            Some(ShapeEntry::Other(_)) => return Ok(RunOutcome::Not),
+            Some(ShapeEntry::AsWritten) => return Ok(RunOutcome::AsWritten),
+            Some(ShapeEntry::Tick(statement)) => statement,
         };
         let mut tables = Vec::with_capacity(statement.tables.len());
         for (name, planned) in &statement.tables {
@@ -406,22 +406,22 @@ impl TickStatements {
         // What can't be bound is DataFusion's to complain about.
         let constants = match statement.chosen().constants.bind(&given.values) {
             Ok(constants) => constants,
-            Err(_) => return Ok(Ran::Not),
+            Err(_) => return Ok(RunOutcome::Not),
         };
         let question = || {
             // Another table may have had the name.
             let state = |table: &TableSnapshot| (Arc::clone(table.folder()), table.epoch(), table.live());
             let states = tables.iter().map(state).collect();
-            Asked { shape: given.key.clone(), values: given.values.clone(), states }
+            ResultKey { shape: given.key.clone(), values: given.values.clone(), states }
         };
         if let Some(reason) = statement.refused(question) {
-            return Ok(Ran::Refused(reason));
+            return Ok(RunOutcome::Refused(reason));
         }
         let asked = self.results.as_ref().map(|results| (results, question()));
         let kept = asked.as_ref().filter(|_| limits.takes_kept).and_then(|(results, asked)| results.get(asked));
         // Columns of what was kept may be slices of files that can't be read any more.
         if let Some(kept) = kept.filter(|(_, _, watches)| watches.iter().all(|watch| watch.check().is_ok())) {
-            return Ok(Ran::Rows(Arc::clone(&statement.schema), kept));
+            return Ok(RunOutcome::Rows(Arc::clone(&statement.schema), kept));
         }
         let ran = statement.run_chosen(&tables, constants, &given.values, limits);
         match ran {
@@ -432,7 +432,7 @@ impl TickStatements {
                 if let Some((results, asked)) = asked {
                     results.put(asked, &kept);
                 }
-                Ok(Ran::Rows(Arc::clone(&statement.schema), kept))
+                Ok(RunOutcome::Rows(Arc::clone(&statement.schema), kept))
             }
             Err(splay_engine::Error::Store(error)) => Err(Error::Store(error)),
             Err(splay_engine::Error::Stopped) => Err(Error::Cancelled),
@@ -440,44 +440,44 @@ impl TickStatements {
                 let reason = error.to_string();
                 // How much memory there is changes from one run to the next.
                 if !matches!(error, splay_engine::Error::Memory { .. }) {
-                    let refusal = Refusal { question: question(), reason: reason.clone() };
+                    let refusal = EngineRefusal { question: question(), reason: reason.clone() };
                     *statement.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
                 }
-                Ok(Ran::Refused(reason))
+                Ok(RunOutcome::Refused(reason))
             }
         }
     }
 
     /// Describes the cached plan of a statement as text, with the cost of its steps if it has run; `None` if only the
     /// text with its literals may be cached.
-    pub fn describe(&self, given: &Given, costs: Option<&StepCosts>) -> Option<String> {
+    pub fn describe(&self, given: &ShapedStatement, costs: Option<&StepCosts>) -> Option<String> {
         Some(match self.known.lock().unwrap_or_else(PoisonError::into_inner).known.get(&given.key) {
-            Some(Known::Tick(statement)) => statement.describe(costs),
-            Some(Known::Other(reason)) => format!("none, because of {reason}"),
-            Some(Known::AsWritten) => return None,
+            Some(ShapeEntry::Tick(statement)) => statement.describe(costs),
+            Some(ShapeEntry::Other(reason)) => format!("none, because of {reason}"),
+            Some(ShapeEntry::AsWritten) => return None,
             None => "none".to_owned(),
         })
     }
 
-    fn forget(&self, given: &Given) -> Ran {
+    fn forget(&self, given: &ShapedStatement) -> RunOutcome {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&given.key);
-        Ran::Unknown
+        RunOutcome::Unknown
     }
 
     /// Plans a statement and keeps what came of it. What can't be planned isn't kept, since it may be later, when there is such
     /// a table; that is described.
-    pub async fn learn(&self, given: &Given, state: &SessionState) -> Result<(), String> {
+    pub async fn learn(&self, given: &ShapedStatement, state: &SessionState) -> Result<(), String> {
         let known = match logical_plan(given, state).await {
             Ok((plan, _)) if plan.schema().fields().iter().any(|field| field.name().contains(LIFTED)) => {
-                Known::AsWritten
+                ShapeEntry::AsWritten
             }
             Ok(plan) => match recognise(plan, state) {
-                Ok(statement) => Known::Tick(Arc::new(statement)),
-                Err(Unknown(reason)) => Known::Other(reason),
+                Ok(statement) => ShapeEntry::Tick(Arc::new(statement)),
+                Err(UnsupportedExpr(reason)) => ShapeEntry::Other(reason),
             },
             Err(error) => match error.to_string() {
                 // Its planning takes the value of a literal, as that of a pivot does.
-                error if error.contains(LIFTED) => Known::AsWritten,
+                error if error.contains(LIFTED) => ShapeEntry::AsWritten,
                 error => return Err(error),
             },
         };
@@ -487,7 +487,10 @@ impl TickStatements {
 }
 
 /// The plan with names resolved, the values of parameters marked, and the names as the statement spells them.
-async fn logical_plan(given: &Given, state: &SessionState) -> datafusion::error::Result<(LogicalPlan, Spellings)> {
+async fn logical_plan(
+    given: &ShapedStatement,
+    state: &SessionState,
+) -> datafusion::error::Result<(LogicalPlan, Spellings)> {
     let (folded, mut spellings) =
         Spellings::fold(&given.text).map_err(|error| DataFusionError::External(error.into()))?;
     let (plan, written) = match joins::rewrite(&folded).map_err(DataFusionError::Plan)? {
@@ -498,8 +501,11 @@ async fn logical_plan(given: &Given, state: &SessionState) -> datafusion::error:
     Ok((plan.with_param_values(given.marked())?, spellings))
 }
 
-fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionState) -> Result<TickStatement, Unknown> {
-    let unknown_plan = |error: DataFusionError| Unknown(error.to_string());
+fn recognise(
+    (plan, mut spellings): (LogicalPlan, Spellings),
+    state: &SessionState,
+) -> Result<TickStatement, UnsupportedExpr> {
+    let unknown_plan = |error: DataFusionError| UnsupportedExpr(error.to_string());
     if !matches!(
         plan,
         LogicalPlan::Projection(_)

@@ -14,8 +14,8 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan, lit};
 use splay_engine::{Expr as TickExpr, Plan};
 
-use super::combine::{AllRows, Size, equalities, failed, filtered, is_of, listed, with_filter};
-use super::convert::{Unknown, unknown};
+use super::combine::{KeyedSide, Size, equalities, failed, filtered, is_of, listed, with_filter};
+use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{Recogniser, Stage, types};
 use super::subqueries::has_one_row;
 use crate::joins::asof_parts;
@@ -27,7 +27,7 @@ const RIGHT: i64 = 1;
 
 impl Recogniser<'_> {
     /// An outer join of both sides: the left's rows with what they find, and behind them those of the right that none finds.
-    pub(super) fn full(&mut self, join: &Join) -> Result<Stage, Unknown> {
+    pub(super) fn full(&mut self, join: &Join) -> Result<Stage, UnsupportedExpr> {
         let (pairs, rest) = equalities(join)?;
         if pairs.is_empty() || !rest.is_empty() {
             return unknown("a full join by more than equalities");
@@ -44,7 +44,7 @@ impl Recogniser<'_> {
     }
 
     /// The left's rows that find something on the right, or nothing.
-    pub(super) fn with_or_without(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, Unknown> {
+    pub(super) fn with_or_without(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
         let (pairs, rest) = equalities(join)?;
         if pairs.is_empty() || !rest.is_empty() {
             return unknown(format!("a {} join by more than equalities", join.join_type));
@@ -63,7 +63,7 @@ impl Recogniser<'_> {
         pairs: &[(Expr, Expr)],
         other: &LogicalPlan,
         has: bool,
-    ) -> Result<Stage, Unknown> {
+    ) -> Result<Stage, UnsupportedExpr> {
         let stage = self.stage(plan)?;
         if let Some(keys) = self.keys_by_time(pairs, plan.schema(), other, has)? {
             return Ok(self.with_keys_by_time(stage, plan.schema(), keys));
@@ -86,7 +86,7 @@ impl Recogniser<'_> {
         left: &LogicalPlan,
         listed: Option<Vec<ArrayRef>>,
         rest: Vec<Expr>,
-    ) -> Result<Stage, Unknown> {
+    ) -> Result<Stage, UnsupportedExpr> {
         let is_inner = join.join_type == JoinType::Inner;
         let condition = conjunction(rest).map(|rest| self.convert(&rest, &join.schema)).transpose()?;
         let columns = match (listed, Size::of(left), Size::of(&join.right)) {
@@ -105,7 +105,7 @@ impl Recogniser<'_> {
             },
         };
         let stage = self.stage(left)?;
-        let side = AllRows { keys: &[], columns, is_inner, condition };
+        let side = KeyedSide { keys: &[], columns, is_inner, condition };
         Ok(Stage::Frame(self.with_all(stage, Vec::new(), side, join.left.schema())))
     }
 
@@ -116,7 +116,7 @@ impl Recogniser<'_> {
         one: Plan,
         join: &Join,
         condition: Option<TickExpr>,
-    ) -> Result<Stage, Unknown> {
+    ) -> Result<Stage, UnsupportedExpr> {
         let side = self.add_side(one, join.right.schema());
         let width = join.right.schema().fields().len();
         let values = (0..width).map(|column| TickExpr::Constant(self.constants.side(side, column)));
@@ -143,7 +143,7 @@ impl Recogniser<'_> {
 }
 
 /// A left join with what its condition says of the right alone asked of the right's rows.
-pub(super) fn with_narrowed_right(join: &Join) -> Result<Join, Unknown> {
+pub(super) fn with_narrowed_right(join: &Join) -> Result<Join, UnsupportedExpr> {
     if listed(&join.right)?.is_some() {
         return Ok(join.clone());
     }
@@ -156,7 +156,7 @@ pub(super) fn with_narrowed_right(join: &Join) -> Result<Join, Unknown> {
 }
 
 /// A right join, maybe with a filter above it, as a left join whose columns stand in their order.
-pub(super) fn with_sides_swapped(join: &Join, predicate: Option<&Expr>) -> Result<LogicalPlan, Unknown> {
+pub(super) fn with_sides_swapped(join: &Join, predicate: Option<&Expr>) -> Result<LogicalPlan, UnsupportedExpr> {
     if asof_parts(join).map_err(failed)?.is_some() {
         return unknown("a right join by time");
     }
@@ -179,7 +179,7 @@ pub(super) fn with_sides_swapped(join: &Join, predicate: Option<&Expr>) -> Resul
 
 /// `INTERSECT` and `EXCEPT`, which are such joins by all columns of different rows, as groups of the rows of both sides: those that have rows of
 /// both, or of the left alone. As keys of groups nulls are equal.
-fn grouped_by_sides(join: &Join) -> Result<LogicalPlan, Unknown> {
+fn grouped_by_sides(join: &Join) -> Result<LogicalPlan, UnsupportedExpr> {
     let LogicalPlan::Distinct(Distinct::All(left)) = join.left.as_ref() else {
         return unknown("INTERSECT ALL or EXCEPT ALL");
     };

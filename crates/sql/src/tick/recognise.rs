@@ -21,7 +21,7 @@ use splay_store::{DayStart, TableSnapshot, TableSpec};
 
 use super::combine;
 use super::constants::Constants;
-use super::convert::{Converter, Unknown, unknown};
+use super::convert::{Converter, UnsupportedExpr, unknown};
 use super::narrow;
 use crate::bounds::may_grow;
 use crate::joins::window_parts;
@@ -42,11 +42,11 @@ const SUBSTITUTED_TEXTS_MAX: usize = 32;
 
 /// A tick plan with what it needs to run.
 #[derive(Debug)]
-pub(super) struct Recognised {
+pub(super) struct RecognisedPlan {
     pub plan: Plan,
     pub constants: Constants,
     /// What is read first, in this order, for constants that hold its columns.
-    pub sides: Vec<Side>,
+    pub sides: Vec<LookupSource>,
     /// What rows are looked up in where a key may be there twice.
     pub lookups: Vec<Arc<LookupTable>>,
     /// The tables, as the plans number them, at the snapshots that they were made from.
@@ -57,7 +57,7 @@ pub(super) struct Recognised {
 
 /// The side of a join that rows of the other look values up in.
 #[derive(Debug)]
-pub(super) struct Side {
+pub(super) struct LookupSource {
     pub plan: Plan,
     pub schema: SchemaRef,
 }
@@ -69,7 +69,7 @@ pub(super) fn recognise(
     plan: &LogicalPlan,
     options: &Arc<ConfigOptions>,
     keys_repeat: bool,
-) -> Result<Recognised, Unknown> {
+) -> Result<RecognisedPlan, UnsupportedExpr> {
     let mut recogniser = Recogniser {
         constants: Constants::default(),
         sides: Vec::new(),
@@ -88,7 +88,7 @@ pub(super) fn recognise(
         recogniser.sides.iter_mut().for_each(|side| side.plan.prune(null));
     }
     let Recogniser { constants, sides, lookups, tables, assumes_unique, .. } = recogniser;
-    Ok(Recognised { plan, constants, sides, lookups, tables, assumes_unique })
+    Ok(RecognisedPlan { plan, constants, sides, lookups, tables, assumes_unique })
 }
 
 /// Rows on their way.
@@ -123,7 +123,7 @@ fn first_rows(plan: Plan, rows: Option<usize>) -> Plan {
 }
 
 /// Expressions over columns as expressions over what these are computed from, which repeats what is named more than once.
-fn substituted(outputs: &[TickExpr], columns: &[TickExpr]) -> Result<Vec<TickExpr>, Unknown> {
+fn substituted(outputs: &[TickExpr], columns: &[TickExpr]) -> Result<Vec<TickExpr>, UnsupportedExpr> {
     let size = |expr: &TickExpr| {
         let mut nodes = 0usize;
         expr.visit(&mut |_| nodes += 1);
@@ -156,7 +156,7 @@ pub(super) fn types(schema: &DFSchema) -> Vec<DataType> {
 
 pub(super) struct Recogniser<'a> {
     pub(super) constants: Constants,
-    pub(super) sides: Vec<Side>,
+    pub(super) sides: Vec<LookupSource>,
     pub(super) lookups: Vec<Arc<LookupTable>>,
     tables: Vec<(String, TableSnapshot)>,
     options: &'a Arc<ConfigOptions>,
@@ -171,7 +171,7 @@ pub(super) struct Recogniser<'a> {
 }
 
 /// The names of all columns that expressions of a plan read.
-fn names(plan: &LogicalPlan) -> Result<HashSet<String>, Unknown> {
+fn names(plan: &LogicalPlan) -> Result<HashSet<String>, UnsupportedExpr> {
     let mut names = HashSet::new();
     let collected = plan.walk_steps(|node| {
         node.walk_expressions(|expr| {
@@ -183,17 +183,17 @@ fn names(plan: &LogicalPlan) -> Result<HashSet<String>, Unknown> {
             })
         })
     });
-    collected.map_err(|error| Unknown(error.to_string()))?;
+    collected.map_err(|error| UnsupportedExpr(error.to_string()))?;
     Ok(names)
 }
 
 impl Recogniser<'_> {
-    pub(super) fn convert(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+    pub(super) fn convert(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let queries = self.queries(expr, schema)?;
         Converter { constants: &mut self.constants, options: self.options, queries: &queries }.convert(expr, schema)
     }
 
-    pub(super) fn stage(&mut self, plan: &LogicalPlan) -> Result<Stage, Unknown> {
+    pub(super) fn stage(&mut self, plan: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
         match plan {
             LogicalPlan::TableScan(scan) => self.scan(scan),
             LogicalPlan::SubqueryAlias(alias) => self.stage(&alias.input),
@@ -238,7 +238,7 @@ impl Recogniser<'_> {
                 let count = |expr: &Option<Box<Expr>>| match expr.as_deref() {
                     None => Ok(None),
                     Some(Expr::Literal(ScalarValue::Int64(Some(rows)), None)) => {
-                        usize::try_from(*rows).map(Some).map_err(|_| Unknown("a negative limit".to_owned()))
+                        usize::try_from(*rows).map(Some).map_err(|_| UnsupportedExpr("a negative limit".to_owned()))
                     }
                     Some(_) => unknown("a limit that isn't a number"),
                 };
@@ -255,7 +255,7 @@ impl Recogniser<'_> {
         }
     }
 
-    fn scan(&mut self, scan: &TableScan) -> Result<Stage, Unknown> {
+    fn scan(&mut self, scan: &TableScan) -> Result<Stage, UnsupportedExpr> {
         let Ok(provider) = source_as_provider(&scan.source) else { return unknown("a source that is no table") };
         let Some(table) = provider.downcast_ref::<TickTable>() else {
             return unknown(format!("{}, which is no table of the database", scan.table_name));
@@ -299,7 +299,7 @@ impl Recogniser<'_> {
     }
 
     /// The rows of a plan that meet a condition. What a table has of their time is looked for along its order.
-    fn filter(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, Unknown> {
+    fn filter(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
         let (by_time, others): (Vec<&Expr>, Vec<&Expr>) =
             split_conjunction(predicate).into_iter().partition(|condition| matches!(condition, Expr::Exists(_)));
         let mut rest: Vec<Expr> = others.into_iter().cloned().collect();
@@ -320,8 +320,8 @@ impl Recogniser<'_> {
         Ok(stage)
     }
 
-    fn filter_narrowed(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, Unknown> {
-        let narrowed = narrow::narrowed(input, predicate).map_err(|error| Unknown(error.to_string()))?;
+    fn filter_narrowed(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
+        let narrowed = narrow::narrowed(input, predicate).map_err(|error| UnsupportedExpr(error.to_string()))?;
         match narrowed {
             Some((input, None)) => self.stage(&input),
             Some((input, Some(predicate))) => self.filter_all(&predicate, &input),
@@ -329,7 +329,7 @@ impl Recogniser<'_> {
         }
     }
 
-    fn filter_all(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, Unknown> {
+    fn filter_all(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
         if let LogicalPlan::Join(join) = input {
             return self.filtered_join(predicate, join);
         }
@@ -378,7 +378,7 @@ impl Recogniser<'_> {
         schema: &DFSchema,
         columns: &[TickExpr],
         spec: &TableSpec,
-    ) -> Result<Option<Vec<usize>>, Unknown> {
+    ) -> Result<Option<Vec<usize>>, UnsupportedExpr> {
         let Some(symbol) = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol)) else { return Ok(None) };
         let (subject, items): (&Expr, Vec<&Expr>) = match condition {
             Expr::InList(list) if !list.negated && list.list.len() <= SYMBOLS_MAX => {
@@ -500,7 +500,7 @@ impl Recogniser<'_> {
         functions::buckets(function.name(), &others?).map(Arc::from)
     }
 
-    pub(super) fn sort_keys(&mut self, keys: &[SortExpr], schema: &DFSchema) -> Result<Vec<SortKey>, Unknown> {
+    pub(super) fn sort_keys(&mut self, keys: &[SortExpr], schema: &DFSchema) -> Result<Vec<SortKey>, UnsupportedExpr> {
         let mut converted = Vec::with_capacity(keys.len());
         for key in keys {
             let expr = self.convert(&key.expr, schema)?;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use lru::LruCache;
-use splay_engine::Read;
+use splay_engine::ReadStats;
 use splay_store::storage::ReadWatch;
 
 /// Most answers, however small they are.
@@ -17,7 +17,7 @@ const ANSWERS_MAX: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 
 /// What an answer is to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Asked {
+pub(super) struct ResultKey {
     pub shape: String,
     pub values: Vec<ScalarValue>,
     /// The folder of each table, the epoch of its files, and the number of the state of its live rows.
@@ -25,40 +25,41 @@ pub(super) struct Asked {
 }
 
 /// An answer: its rows, what was read for them, and what tells whether that was really read.
-pub(super) type Kept = (Vec<RecordBatch>, Read, Vec<ReadWatch>);
+pub(super) type CachedResult = (Vec<RecordBatch>, ReadStats, Vec<ReadWatch>);
 
 /// Results that take at most a given number of bytes together. Those that were used longest ago are dropped first.
 #[derive(Debug)]
 pub(super) struct Results {
     bytes_max: usize,
-    held: Mutex<Held>,
+    held: Mutex<ResultLru>,
 }
 
 #[derive(Debug)]
-struct Held {
-    answers: LruCache<Asked, (Kept, usize)>,
+struct ResultLru {
+    answers: LruCache<ResultKey, (CachedResult, usize)>,
     bytes: usize,
 }
 
 impl Results {
     /// `None` keeps nothing.
     pub fn new(bytes_max: usize) -> Option<Results> {
-        let held = Mutex::new(Held { answers: LruCache::new(ANSWERS_MAX), bytes: 0 });
+        let held = Mutex::new(ResultLru { answers: LruCache::new(ANSWERS_MAX), bytes: 0 });
         (bytes_max > 0).then_some(Results { bytes_max, held })
     }
 
-    pub fn get(&self, asked: &Asked) -> Option<Kept> {
+    pub fn get(&self, asked: &ResultKey) -> Option<CachedResult> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.answers.get(asked).map(|(kept, _)| kept.clone())
     }
 
     /// Keeps an answer, unless it alone would take most of the room.
-    pub fn put(&self, asked: Asked, kept: &Kept) {
+    pub fn put(&self, asked: ResultKey, kept: &CachedResult) {
         let of_column =
             |column: &arrow::array::ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX);
         let of_values = asked.values.iter().map(ScalarValue::size).fold(asked.shape.len(), usize::saturating_add);
         let columns = kept.0.iter().flat_map(RecordBatch::columns);
-        let bytes = columns.map(of_column).fold(of_values, usize::saturating_add).saturating_add(size_of::<Held>());
+        let bytes =
+            columns.map(of_column).fold(of_values, usize::saturating_add).saturating_add(size_of::<ResultLru>());
         if bytes > self.bytes_max / 2 {
             return;
         }
@@ -83,13 +84,13 @@ mod tests {
 
     use super::*;
 
-    fn asked(value: i64, epoch: u64) -> Asked {
-        Asked { shape: "shape".to_owned(), values: vec![value.into()], states: vec![("trade".into(), epoch, 0)] }
+    fn asked(value: i64, epoch: u64) -> ResultKey {
+        ResultKey { shape: "shape".to_owned(), values: vec![value.into()], states: vec![("trade".into(), epoch, 0)] }
     }
 
-    fn kept(rows: usize) -> Kept {
+    fn kept(rows: usize) -> CachedResult {
         let column: ArrayRef = Arc::new(Int64Array::from(vec![1; rows]));
-        (vec![RecordBatch::try_from_iter([("n", column)]).unwrap()], Read::default(), Vec::new())
+        (vec![RecordBatch::try_from_iter([("n", column)]).unwrap()], ReadStats::default(), Vec::new())
     }
 
     #[test]
@@ -101,9 +102,9 @@ mod tests {
         let found = [1, 2, 3, 4].map(|value| results.get(&asked(value, 1)).is_some());
         assert_eq!(found, [true, false, true, true]);
         assert!(results.get(&asked(1, 2)).is_none(), "another state of the table");
-        let captured = Asked { states: vec![("trade".into(), 1, 7)], ..asked(1, 1) };
+        let captured = ResultKey { states: vec![("trade".into(), 1, 7)], ..asked(1, 1) };
         assert!(results.get(&captured).is_none(), "other live rows");
-        let renamed = Asked { states: vec![("trade~1".into(), 1, 0)], ..asked(1, 1) };
+        let renamed = ResultKey { states: vec![("trade~1".into(), 1, 0)], ..asked(1, 1) };
         assert!(results.get(&renamed).is_none(), "another table of the name");
         results.put(asked(5, 1), &kept(2000));
         assert!(results.get(&asked(5, 1)).is_none(), "an answer of more than half the room");

@@ -32,7 +32,7 @@ pub(super) struct Shape {
 
 /// What came before a literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Before {
+enum LiteralContext {
     /// Something that a literal behind it isn't lifted for.
     Other,
     /// `rows`, `range` or `groups`, behind which `between` bounds a window's frame.
@@ -62,7 +62,7 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
     }
     let mut shape = Shape { key: String::with_capacity(text.len().min(SHAPE_BYTES_MAX)), literals: Vec::new() };
     let mut seen = HashMap::new();
-    let mut before = Before::Other;
+    let mut before = LiteralContext::Other;
     let mut at = 0;
     while at < bytes.len() {
         if shape.key.len() > SHAPE_BYTES_MAX {
@@ -77,13 +77,13 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
             continue;
         }
         if byte == b'('
-            && before == Before::In
+            && before == LiteralContext::In
             && let Some((end, list)) = list_of_literals(text, at + 1)
         {
             shape.key.push('(');
-            take(&mut shape, &mut seen, Before::InList, &text[at..end], list);
+            take(&mut shape, &mut seen, LiteralContext::InList, &text[at..end], list);
             shape.key.push(')');
-            before = Before::Other;
+            before = LiteralContext::Other;
             at = end;
             continue;
         }
@@ -96,7 +96,7 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
             b'"' => {
                 let end = at + 1 + text[at + 1..].find('"')? + 1;
                 shape.key.push_str(&text[at..end]);
-                before = Before::Other;
+                before = LiteralContext::Other;
                 at = end;
             }
             b'0'..=b'9' => {
@@ -106,7 +106,7 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
                     Some(value) => take(&mut shape, &mut seen, before, literal, value),
                     None => {
                         shape.key.push_str(literal);
-                        Before::Other
+                        LiteralContext::Other
                     }
                 };
                 at = end;
@@ -134,7 +134,7 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
                     return None;
                 }
                 shape.key.push_str(&text[at..end]);
-                before = Before::Other;
+                before = LiteralContext::Other;
                 at = end;
             }
             _ => {
@@ -175,18 +175,18 @@ pub(super) fn behind_blanks(text: &str) -> Option<&str> {
 fn take<'t>(
     shape: &mut Shape,
     seen: &mut HashMap<&'t str, usize>,
-    before: Before,
+    before: LiteralContext,
     written: &'t str,
     value: ScalarValue,
-) -> Before {
+) -> LiteralContext {
     let after = match before {
-        Before::Comparison => Before::Other,
-        Before::Between => Before::LowerBound,
-        Before::AndOfBetween => Before::Other,
-        Before::InList => Before::ListItem,
+        LiteralContext::Comparison => LiteralContext::Other,
+        LiteralContext::Between => LiteralContext::LowerBound,
+        LiteralContext::AndOfBetween => LiteralContext::Other,
+        LiteralContext::InList => LiteralContext::ListItem,
         _ => {
             shape.key.push_str(written);
-            return Before::Other;
+            return LiteralContext::Other;
         }
     };
     let kind = match &value {
@@ -271,29 +271,29 @@ fn behind_blanks_at(text: &str, mut at: usize) -> Option<usize> {
     Some(at)
 }
 
-fn after_word(word: &str, before: Before) -> Before {
+fn after_word(word: &str, before: LiteralContext) -> LiteralContext {
     let is = |other: &str| word.eq_ignore_ascii_case(other);
     if is("rows") || is("range") || is("groups") {
-        Before::FrameUnits
-    } else if is("between") && before == Before::FrameUnits {
-        Before::Other
+        LiteralContext::FrameUnits
+    } else if is("between") && before == LiteralContext::FrameUnits {
+        LiteralContext::Other
     } else if is("between") {
-        Before::Between
-    } else if is("and") && before == Before::LowerBound {
-        Before::AndOfBetween
+        LiteralContext::Between
+    } else if is("and") && before == LiteralContext::LowerBound {
+        LiteralContext::AndOfBetween
     } else if is("in") {
-        Before::In
+        LiteralContext::In
     } else {
-        Before::Other
+        LiteralContext::Other
     }
 }
 
-fn after_sign(sign: u8, before: Before) -> Before {
+fn after_sign(sign: u8, before: LiteralContext) -> LiteralContext {
     match sign {
-        b'=' | b'<' | b'>' => Before::Comparison,
-        b'(' if before == Before::In => Before::InList,
-        b',' if before == Before::ListItem => Before::InList,
-        _ => Before::Other,
+        b'=' | b'<' | b'>' => LiteralContext::Comparison,
+        b'(' if before == LiteralContext::In => LiteralContext::InList,
+        b',' if before == LiteralContext::ListItem => LiteralContext::InList,
+        _ => LiteralContext::Other,
     }
 }
 

@@ -20,19 +20,19 @@ use splay_functions::walk::{Walk, WalkPlan};
 
 use super::asof::as_text;
 use super::combine::{SIDE_ROWS_MAX, groups_by};
-use super::convert::{Unknown, unknown};
-use super::recognise::{Recogniser, Side, Stage, is_text};
+use super::convert::{UnsupportedExpr, unknown};
+use super::recognise::{LookupSource, Recogniser, Stage, is_text};
 
 /// Aggregates that are null of no rows.
 const NULL_OF_NOTHING: [&str; 8] = ["min", "max", "sum", "avg", "med", "median", "stddev", "var"];
 
-fn failed(error: DataFusionError) -> Unknown {
-    Unknown(error.to_string())
+fn failed(error: DataFusionError) -> UnsupportedExpr {
+    UnsupportedExpr(error.to_string())
 }
 
 impl Recogniser<'_> {
     /// What stands for each query within an expression over the columns of `schema`.
-    pub(super) fn queries(&mut self, expr: &Expr, schema: &DFSchema) -> Result<Vec<(Expr, TickExpr)>, Unknown> {
+    pub(super) fn queries(&mut self, expr: &Expr, schema: &DFSchema) -> Result<Vec<(Expr, TickExpr)>, UnsupportedExpr> {
         let mut found: Vec<Expr> = Vec::new();
         let collected = expr.apply(|expr| {
             if matches!(expr, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_)) && !found.contains(expr)
@@ -63,7 +63,7 @@ impl Recogniser<'_> {
     }
 
     /// The value of a query that has one row, whatever it reads.
-    fn one_value(&mut self, query: &Subquery) -> Result<TickExpr, Unknown> {
+    fn one_value(&mut self, query: &Subquery) -> Result<TickExpr, UnsupportedExpr> {
         let plan = query.subquery.as_ref();
         let stage = self.stage(plan)?.into_plan(plan.schema());
         if !has_one_row(&stage) {
@@ -80,7 +80,7 @@ impl Recogniser<'_> {
         expr: &Expr,
         schema: &DFSchema,
         plan: LogicalPlan,
-    ) -> Result<TickExpr, Unknown> {
+    ) -> Result<TickExpr, UnsupportedExpr> {
         let [field] = &plan.schema().fields()[..] else { return unknown("a list of several columns") };
         let own = as_text(expr, schema).get_type(schema).map_err(failed)?;
         let of = field.data_type();
@@ -100,9 +100,9 @@ impl Recogniser<'_> {
     }
 
     /// The value of a query for each row, by the one equality that binds it to them.
-    fn value_by_key(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, Unknown> {
-        let OfNothing { aggregate, value, counts } = of_nothing(&query.subquery)?;
-        let Correlated { plan, mut pairs } = correlated(&aggregate.input, schema)?;
+    fn value_by_key(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
+        let ValueOfNoRows { aggregate, value, counts } = of_nothing(&query.subquery)?;
+        let CorrelatedQuery { plan, mut pairs } = correlated(&aggregate.input, schema)?;
         let (Some((inner, outer)), true) = (pairs.pop(), pairs.is_empty()) else {
             return unknown("a query for each row by several equalities");
         };
@@ -137,18 +137,22 @@ impl Recogniser<'_> {
     }
 
     /// Whether a query has a row, by the equalities that bind it to the rows that ask. A key that is null equals none.
-    fn exists(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, Unknown> {
-        let Correlated { plan, pairs } = correlated(without_outputs(&query.subquery), schema)?;
+    fn exists(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
+        let CorrelatedQuery { plan, pairs } = correlated(without_outputs(&query.subquery), schema)?;
         self.keys_among(&pairs, schema, &plan)
     }
 
     /// What leaves the rows for which `EXISTS` or `NOT EXISTS` holds, where that is found along the order of a table.
-    pub(super) fn exists_by_time(&mut self, condition: &Expr, schema: &DFSchema) -> Result<Option<AsofJoin>, Unknown> {
+    pub(super) fn exists_by_time(
+        &mut self,
+        condition: &Expr,
+        schema: &DFSchema,
+    ) -> Result<Option<AsofJoin>, UnsupportedExpr> {
         let Expr::Exists(of) = condition else { return Ok(None) };
         if of.subquery.outer_ref_columns.is_empty() {
             return Ok(None);
         }
-        let Ok(Correlated { plan, pairs }) = correlated(without_outputs(&of.subquery.subquery), schema) else {
+        let Ok(CorrelatedQuery { plan, pairs }) = correlated(without_outputs(&of.subquery.subquery), schema) else {
             return Ok(None);
         };
         self.keys_by_time(&pairs, schema, &plan, !of.negated)
@@ -160,7 +164,7 @@ impl Recogniser<'_> {
         pairs: &[(Expr, Expr)],
         schema: &DFSchema,
         plan: &LogicalPlan,
-    ) -> Result<TickExpr, Unknown> {
+    ) -> Result<TickExpr, UnsupportedExpr> {
         let are_there = pairs.iter().map(|(inner, _)| inner.clone().is_not_null());
         let Some(are_there) = conjunction(are_there) else { return unknown("a query without a key") };
         let filter = Filter::try_new(are_there, Arc::new(plan.clone())).map_err(failed)?;
@@ -175,7 +179,12 @@ impl Recogniser<'_> {
     }
 
     /// Whether the keys of a row occur together in a row of a query whose columns they are.
-    fn has_keys(&mut self, pairs: &[(Expr, Expr)], schema: &DFSchema, query: LogicalPlan) -> Result<TickExpr, Unknown> {
+    fn has_keys(
+        &mut self,
+        pairs: &[(Expr, Expr)],
+        schema: &DFSchema,
+        query: LogicalPlan,
+    ) -> Result<TickExpr, UnsupportedExpr> {
         let output = Arc::clone(query.schema());
         let mut keys = Vec::with_capacity(pairs.len());
         for ((_, outer), field) in pairs.iter().zip(output.fields()) {
@@ -199,7 +208,7 @@ impl Recogniser<'_> {
     }
 
     pub(super) fn add_side(&mut self, plan: Plan, schema: &DFSchema) -> usize {
-        self.sides.push(Side { plan, schema: Arc::clone(schema.inner()) });
+        self.sides.push(LookupSource { plan, schema: Arc::clone(schema.inner()) });
         self.sides.len() - 1
     }
 }
@@ -227,7 +236,7 @@ pub(super) fn has_one_row(plan: &Plan) -> bool {
 }
 
 /// A query that gives one value even if it has no rows, and then a value that is known.
-struct OfNothing<'a> {
+struct ValueOfNoRows<'a> {
     /// An aggregate without GROUP BY.
     aggregate: &'a Aggregate,
     /// The value, computed of the aggregates.
@@ -236,7 +245,7 @@ struct OfNothing<'a> {
     counts: bool,
 }
 
-fn of_nothing(plan: &LogicalPlan) -> Result<OfNothing<'_>, Unknown> {
+fn of_nothing(plan: &LogicalPlan) -> Result<ValueOfNoRows<'_>, UnsupportedExpr> {
     let (aggregate, value) = computed(plan)?;
     let of_aggregates = aggregate.aggr_expr.iter().map(|one| match without_alias(one) {
         Expr::AggregateFunction(call) => call.func.name(),
@@ -245,16 +254,16 @@ fn of_nothing(plan: &LogicalPlan) -> Result<OfNothing<'_>, Unknown> {
     let names: Vec<&str> = of_aggregates.collect();
     let is_column = matches!(value, Expr::Column(_));
     match names.as_slice() {
-        ["count"] if is_column => Ok(OfNothing { aggregate, value, counts: true }),
+        ["count"] if is_column => Ok(ValueOfNoRows { aggregate, value, counts: true }),
         names if names.iter().all(|name| NULL_OF_NOTHING.contains(name)) && is_null_of_nulls(&value) => {
-            Ok(OfNothing { aggregate, value, counts: false })
+            Ok(ValueOfNoRows { aggregate, value, counts: false })
         }
         _ => unknown(format!("a query of {value}")),
     }
 }
 
 /// The aggregate of all rows below a query of one value, and that value over its columns.
-fn computed(plan: &LogicalPlan) -> Result<(&Aggregate, Expr), Unknown> {
+fn computed(plan: &LogicalPlan) -> Result<(&Aggregate, Expr), UnsupportedExpr> {
     match plan {
         LogicalPlan::SubqueryAlias(alias) => computed(&alias.input),
         LogicalPlan::Projection(projection) => {
@@ -278,7 +287,7 @@ fn computed(plan: &LogicalPlan) -> Result<(&Aggregate, Expr), Unknown> {
 }
 
 /// As [`computed`]; `None` if nothing is computed above the aggregate.
-fn computed_below(plan: &LogicalPlan) -> Result<(&Aggregate, Option<Expr>), Unknown> {
+fn computed_below(plan: &LogicalPlan) -> Result<(&Aggregate, Option<Expr>), UnsupportedExpr> {
     match plan {
         LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty() => Ok((aggregate, None)),
         LogicalPlan::SubqueryAlias(_) | LogicalPlan::Projection(_) => {
@@ -320,13 +329,13 @@ fn without_alias(expr: &Expr) -> &Expr {
 }
 
 /// A query without what binds it to the rows around it, and the equalities that do, each as what it says of the query and of those rows.
-struct Correlated {
+struct CorrelatedQuery {
     plan: LogicalPlan,
     pairs: Vec<(Expr, Expr)>,
 }
 
 /// Takes the equalities with the rows around it out of a filter.
-fn correlated(plan: &LogicalPlan, around: &DFSchema) -> Result<Correlated, Unknown> {
+fn correlated(plan: &LogicalPlan, around: &DFSchema) -> Result<CorrelatedQuery, UnsupportedExpr> {
     let filter = match plan {
         LogicalPlan::SubqueryAlias(alias) => return correlated(&alias.input, around),
         LogicalPlan::Filter(filter) => filter,
@@ -358,11 +367,11 @@ fn correlated(plan: &LogicalPlan, around: &DFSchema) -> Result<Correlated, Unkno
         Some(rest) => LogicalPlan::Filter(Filter::try_new(rest, Arc::clone(&filter.input)).map_err(failed)?),
         None => filter.input.as_ref().clone(),
     };
-    Ok(Correlated { plan, pairs })
+    Ok(CorrelatedQuery { plan, pairs })
 }
 
 /// An expression of the rows around a query as one of theirs.
-fn unbound(expr: &Expr) -> Result<Expr, Unknown> {
+fn unbound(expr: &Expr) -> Result<Expr, UnsupportedExpr> {
     let mut has_own = false;
     let unbound = expr.clone().transform_up(|expr| match expr {
         Expr::OuterReferenceColumn(_, column) => Ok(Transformed::yes(Expr::Column(column))),

@@ -4,12 +4,12 @@ use datafusion::common::{NullHandling, UnnestOptions};
 use datafusion::logical_expr::logical_plan::Unnest;
 use splay_engine::Plan;
 
-use super::convert::{Unknown, unknown};
+use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{Recogniser, Stage, types};
 
 impl Recogniser<'_> {
     /// Rows of lists, which stand in the places of the lists.
-    pub(super) fn unnest(&mut self, unnest: &Unnest) -> Result<Stage, Unknown> {
+    pub(super) fn unnest(&mut self, unnest: &Unnest) -> Result<Stage, UnsupportedExpr> {
         let input_types = types(unnest.input.schema());
         let in_place = unnest.dependency_indices.iter().copied().eq(0..input_types.len());
         let UnnestOptions { null_handling, recursions } = &unnest.options;

@@ -10,7 +10,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use splay_engine::asof::WindowRule;
 use splay_engine::{Aggregate, Expr as TickExpr, Plan, Scan, WindowJoin};
 
-use super::convert::{Unknown, unknown};
+use super::convert::{UnsupportedExpr, unknown};
 use super::groups::by_time;
 use super::recognise::{Recogniser, Stage, instants, types};
 use crate::joins::WindowParts;
@@ -22,7 +22,7 @@ impl Recogniser<'_> {
         parts: &WindowParts<'_>,
         select: &AggregateNode,
         output: &DFSchema,
-    ) -> Result<Stage, Unknown> {
+    ) -> Result<Stage, UnsupportedExpr> {
         let (keys, calls) = (&select.group_expr, &select.aggr_expr);
         let types = types(output);
         if types.len() != keys.len() + calls.len() {
@@ -36,12 +36,12 @@ impl Recogniser<'_> {
         let left = match conjunction(parts.filters.iter().map(|filter| (*filter).clone())) {
             Some(filter) => {
                 let filter = Filter::try_new(filter, Arc::new(parts.left.clone()));
-                LogicalPlan::Filter(filter.map_err(|error| Unknown(error.to_string()))?)
+                LogicalPlan::Filter(filter.map_err(|error| UnsupportedExpr(error.to_string()))?)
             }
             None => parts.left.clone(),
         };
-        let mut bound = |(expr, inclusive): &(Expr, bool)| -> Result<(TickExpr, bool), Unknown> {
-            let bound_type = expr.get_type(left_schema).map_err(|error| Unknown(error.to_string()))?;
+        let mut bound = |(expr, inclusive): &(Expr, bool)| -> Result<(TickExpr, bool), UnsupportedExpr> {
+            let bound_type = expr.get_type(left_schema).map_err(|error| UnsupportedExpr(error.to_string()))?;
             if !matches!(bound_type, DataType::Timestamp(TimeUnit::Nanosecond, _)) {
                 return unknown(format!("a window of a {bound_type}"));
             }
@@ -71,7 +71,7 @@ impl Recogniser<'_> {
         Ok(Stage::Frame(Plan::Project { input: Box::new(joined), outputs }))
     }
 
-    fn right_of(&mut self, parts: &WindowParts<'_>) -> Result<Right, Unknown> {
+    fn right_of(&mut self, parts: &WindowParts<'_>) -> Result<Right, UnsupportedExpr> {
         let (left_schema, right_schema) = (parts.left.schema(), parts.right.schema());
         self.in_window_join = true;
         let right = self.stage(parts.right);
@@ -89,7 +89,7 @@ impl Recogniser<'_> {
         Ok(Right { scan, columns, symbol, keys })
     }
 
-    fn null(&mut self) -> Result<TickExpr, Unknown> {
+    fn null(&mut self) -> Result<TickExpr, UnsupportedExpr> {
         match self.constants.fix(&datafusion::common::ScalarValue::Null) {
             Some(null) => Ok(TickExpr::Constant(null)),
             None => unknown("a null"),
@@ -115,10 +115,10 @@ fn over_right(
     left_columns: usize,
     columns: &[TickExpr],
     spec: &splay_store::TableSpec,
-) -> Result<Aggregate, Unknown> {
+) -> Result<Aggregate, UnsupportedExpr> {
     let of_right: Vec<&TickExpr> = parts.of_right.iter().filter_map(|column| columns.get(*column)).collect();
     let first = left_columns + 1;
-    let over_table = |expr: &TickExpr| -> Result<TickExpr, Unknown> {
+    let over_table = |expr: &TickExpr| -> Result<TickExpr, UnsupportedExpr> {
         let mut is_right = true;
         expr.visit_columns(&mut |column| is_right &= (first..first + of_right.len()).contains(&column));
         if !is_right {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use arrow::array::{Array, AsArray, RecordBatch, TimestampNanosecondArray};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Date32Type, Float64Type, Int64Type, TimestampNanosecondType};
-use splay_sql::{Error, Parameters, Progress, RunBy, ScalarValue, Session, SessionSettings, Stop, Waited};
+use splay_sql::{Error, Parameters, Progress, RunBy, ScalarValue, Session, SessionSettings, Stop, WaitOutcome};
 use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, TableSpec, Tier};
 
 use crate::market;
@@ -79,7 +79,7 @@ fn assert_stops(text: &str) {
     let session = market::session(&database, 1, 8192);
     let mut answer = session.sql(text, Parameters::None).unwrap();
     // Until it is at work.
-    assert!(matches!(answer.wait(Duration::from_millis(300)), Waited::TimedOut), "{text}");
+    assert!(matches!(answer.wait(Duration::from_millis(300)), WaitOutcome::TimedOut), "{text}");
     drop(answer);
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(count(&session, "select count(*) from trade", Parameters::None)));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use splay_sql::{Error, Parameters, Session, SessionSettings, Stop, Waited};
+use splay_sql::{Error, Parameters, Session, SessionSettings, Stop, WaitOutcome};
 use splay_store::Database;
 
 use crate::counted::peak;
@@ -38,10 +38,10 @@ fn rows(session: &Session, text: &str, deadline: Instant) -> Result<usize, Error
     let mut rows = 0;
     loop {
         match answer.wait(Duration::from_millis(20)) {
-            Waited::Batch(batch) => rows += batch?.num_rows(),
-            Waited::End => return Ok(rows),
-            Waited::TimedOut if is_over() => return Err(Error::Cancelled),
-            Waited::TimedOut => {}
+            WaitOutcome::Batch(batch) => rows += batch?.num_rows(),
+            WaitOutcome::End => return Ok(rows),
+            WaitOutcome::TimedOut if is_over() => return Err(Error::Cancelled),
+            WaitOutcome::TimedOut => {}
         }
         if is_over() {
             return Err(Error::Cancelled);

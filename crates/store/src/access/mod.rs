@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use self::edit::RoleChange;
 pub(crate) use self::file::parse;
 pub use self::grant::{Grant, Privilege};
-pub use self::quota::{Allowed, Quota};
+pub use self::quota::{Quota, RoleLimit};
 pub use self::rights::{Permission, Rights, RowCondition};
 pub use self::secret::{Password, Secret};
 

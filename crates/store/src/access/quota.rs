@@ -97,7 +97,7 @@ impl Quota {
 
 /// How much somebody may take, and which of his roles says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allowed {
+pub struct RoleLimit {
     /// How much.
     pub value: u64,
     /// The role.
@@ -107,8 +107,8 @@ pub struct Allowed {
 impl Access {
     /// The quotas of a user: the widest of those of its roles. None for a superuser.
     #[must_use]
-    pub fn quotas_of(&self, user: &str) -> BTreeMap<Quota, Allowed> {
-        let mut found: BTreeMap<Quota, Allowed> = BTreeMap::new();
+    pub fn quotas_of(&self, user: &str) -> BTreeMap<Quota, RoleLimit> {
+        let mut found: BTreeMap<Quota, RoleLimit> = BTreeMap::new();
         if self.role(user).is_none_or(|role| role.superuser) {
             return found;
         }
@@ -116,7 +116,7 @@ impl Access {
             for (quota, value) in &role.quotas {
                 let is_wider = found.get(quota).is_none_or(|widest| widest.value < *value);
                 if is_wider {
-                    found.insert(*quota, Allowed { value: *value, role: role.name.clone() });
+                    found.insert(*quota, RoleLimit { value: *value, role: role.name.clone() });
                 }
             }
         }

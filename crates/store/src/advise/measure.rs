@@ -45,8 +45,8 @@ pub(super) struct Totals {
     weight: f64,
     segments: usize,
     rows: u64,
-    tiers: [InTier; 4],
-    now: Now,
+    tiers: [TierMeasurement; 4],
+    now: CurrentSizes,
     /// By column, a float that no whole number stands for.
     odd: Vec<Option<f64>>,
     /// By column, whether all values of the samples are null.
@@ -56,14 +56,14 @@ pub(super) struct Totals {
 }
 
 /// The samples in one tier.
-struct InTier {
+struct TierMeasurement {
     columns: Vec<ColumnTotal>,
     file: f64,
     index: f64,
 }
 
 /// The sampled segments as they are.
-struct Now {
+struct CurrentSizes {
     columns: Vec<f64>,
     file: f64,
     index: f64,
@@ -73,12 +73,12 @@ struct Now {
 struct ColumnTotal {
     bytes: f64,
     kept: BTreeSet<String>,
-    read: Read,
+    read: ReadCost,
 }
 
 /// What was read of a column, and in how long.
 #[derive(Clone, Copy, Default)]
-struct Read {
+struct ReadCost {
     bytes: f64,
     rows: f64,
     seconds: f64,
@@ -86,7 +86,7 @@ struct Read {
 
 /// What a segment takes in a tier.
 #[derive(Clone)]
-struct Whole {
+struct SegmentSizes {
     columns: Vec<f64>,
     file: f64,
 }
@@ -94,13 +94,13 @@ struct Whole {
 impl Totals {
     pub(super) fn new(spec: &TableSpec) -> Totals {
         let columns = spec.columns.len();
-        let tier = || InTier { columns: vec![ColumnTotal::default(); columns], file: 0.0, index: 0.0 };
+        let tier = || TierMeasurement { columns: vec![ColumnTotal::default(); columns], file: 0.0, index: 0.0 };
         Totals {
             weight: 0.0,
             segments: 0,
             rows: 0,
             tiers: TIERS.map(|_| tier()),
-            now: Now { columns: vec![0.0; columns], file: 0.0, index: 0.0 },
+            now: CurrentSizes { columns: vec![0.0; columns], file: 0.0, index: 0.0 },
             odd: vec![None; columns],
             all_null: vec![true; columns],
             cache: Vec::new(),
@@ -175,7 +175,7 @@ impl Totals {
 
     /// What the files have beside their columns.
     pub(super) fn beside(&self) -> PartAdvice {
-        let in_tier = |tier: &InTier| {
+        let in_tier = |tier: &TierMeasurement| {
             self.per_row(tier.file - tier.columns.iter().map(|column| column.bytes).sum::<f64>()).max(0.0)
         };
         let now = self.per_row(self.now.file - self.now.columns.iter().sum::<f64>()).max(0.0);
@@ -184,7 +184,7 @@ impl Totals {
 
     /// The indexes.
     pub(super) fn index(&self) -> PartAdvice {
-        let in_tier = |tier: &InTier| self.per_row(tier.index);
+        let in_tier = |tier: &TierMeasurement| self.per_row(tier.index);
         PartAdvice { now: self.per_row(self.now.index), tiers: self.tiers.each_ref().map(in_tier) }
     }
 
@@ -209,7 +209,7 @@ impl Totals {
     }
 
     fn in_tier(&self, column: &ColumnTotal) -> ColumnInTier {
-        let Read { bytes, seconds, .. } = column.read;
+        let ReadCost { bytes, seconds, .. } = column.read;
         ColumnInTier {
             bytes: self.per_row(column.bytes),
             kept: column.kept.iter().cloned().collect::<Vec<_>>().join("; "),
@@ -219,18 +219,18 @@ impl Totals {
 }
 
 /// A segment in the tier that it has.
-fn as_it_is(spec: &TableSpec, segment: &Segment) -> Result<Whole> {
+fn as_it_is(spec: &TableSpec, segment: &Segment) -> Result<SegmentSizes> {
     let mut columns = vec![0.0; spec.columns.len()];
     for stored in segment.storage_of(&spec.columns)? {
         if let Some(position) = spec.position(&stored.column) {
             columns[position] = stored.bytes as f64;
         }
     }
-    Ok(Whole { columns, file: segment.entry().bytes as f64 })
+    Ok(SegmentSizes { columns, file: segment.entry().bytes as f64 })
 }
 
 /// A segment in the tier in which a sample of it is encoded.
-fn grown(spec: &TableSpec, segment: &Segment, sample: &RecordBatch, encoded: &Segment) -> Result<Whole> {
+fn grown(spec: &TableSpec, segment: &Segment, sample: &RecordBatch, encoded: &Segment) -> Result<SegmentSizes> {
     let (rows, sampled) = (segment.entry().rows, sample.num_rows() as u64);
     let scale = rows as f64 / sampled as f64;
     let mut columns = vec![0.0; spec.columns.len()];
@@ -251,7 +251,7 @@ fn grown(spec: &TableSpec, segment: &Segment, sample: &RecordBatch, encoded: &Se
     }
     // Schema, footer and the dictionaries of mapped files are there once.
     let once = encoded.entry().bytes.saturating_sub(of_columns) as f64;
-    Ok(Whole { file: once + columns.iter().sum::<f64>(), columns })
+    Ok(SegmentSizes { file: once + columns.iter().sum::<f64>(), columns })
 }
 
 /// Bytes of a column that is kept as codes of a dictionary, if a sample of it takes so many for codes and for the dictionary.

@@ -48,7 +48,7 @@ impl Policy {
 }
 
 /// What the tiers take of a table.
-struct Figures<'a> {
+struct TierFigures<'a> {
     snapshot: &'a TableSnapshot,
     mapped: &'a TierAdvice,
     fast: &'a TierAdvice,
@@ -64,7 +64,7 @@ pub(super) fn advise(settings: &AdviseSettings, snapshot: &TableSnapshot, tiers:
         policy.reasons.push("it has no rows in files, so that nothing can be measured".to_owned());
         return policy;
     }
-    let figures = Figures { snapshot, mapped, fast, small, dense };
+    let figures = TierFigures { snapshot, mapped, fast, small, dense };
     match settings.goal {
         Goal::Size => figures.size(&mut policy),
         Goal::Speed => figures.speed(settings.memory_bytes, &mut policy),
@@ -106,7 +106,7 @@ fn newest(snapshot: &TableSnapshot) -> i32 {
     snapshot.partitions().last().map_or(0, |partition| partition.date)
 }
 
-impl Figures<'_> {
+impl TierFigures<'_> {
     fn size(&self, policy: &mut Policy) {
         let mut all = vec![self.mapped, self.fast, self.small];
         // Other engines don't read it.

@@ -20,7 +20,7 @@ const PROBE_ROWS: u64 = 256;
 
 /// A segment that is sampled.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Place {
+pub(super) struct SampledSegment {
     pub(super) segment: usize,
     /// Rows of the table that it stands for.
     pub(super) weight: f64,
@@ -30,15 +30,15 @@ pub(super) struct Place {
 ///
 /// All are, if they are few. Otherwise those that have certain rows of the table, at equal distances: a segment of many rows is taken
 /// more likely, and stands for the rows around it.
-pub(super) fn places(rows: &[u64], most: usize) -> Vec<Place> {
+pub(super) fn places(rows: &[u64], most: usize) -> Vec<SampledSegment> {
     let most = most.max(1);
     let total: u64 = rows.iter().sum();
     if rows.len() <= most {
-        let all: Vec<Place> =
-            rows.iter().enumerate().map(|(segment, rows)| Place { segment, weight: *rows as f64 }).collect();
+        let all: Vec<SampledSegment> =
+            rows.iter().enumerate().map(|(segment, rows)| SampledSegment { segment, weight: *rows as f64 }).collect();
         return spread(&all);
     }
-    let mut found: Vec<Place> = Vec::with_capacity(most);
+    let mut found: Vec<SampledSegment> = Vec::with_capacity(most);
     let (mut segment, mut end) = (0, rows[0]);
     for point in 0..most as u64 {
         // The middle of each of `most` equal parts.
@@ -50,14 +50,14 @@ pub(super) fn places(rows: &[u64], most: usize) -> Vec<Place> {
         let weight = total as f64 / most as f64;
         match found.last_mut() {
             Some(last) if last.segment == segment => last.weight += weight,
-            _ => found.push(Place { segment, weight }),
+            _ => found.push(SampledSegment { segment, weight }),
         }
     }
     spread(&found)
 }
 
 /// Reorders places by the reversed bits of their numbers, so that any beginning is spread evenly: the middle, the quarters, the eighths.
-fn spread(places: &[Place]) -> Vec<Place> {
+fn spread(places: &[SampledSegment]) -> Vec<SampledSegment> {
     let bits = usize::BITS - places.len().saturating_sub(1).leading_zeros();
     let reversed = |number: usize| if bits == 0 { 0 } else { number.reverse_bits() >> (usize::BITS - bits) };
     let mut order: Vec<usize> = (0..places.len()).collect();

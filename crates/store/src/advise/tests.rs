@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 
 use super::reason;
-use super::sample::{Place, RUN_ROWS, places, runs};
+use super::sample::{RUN_ROWS, SampledSegment, places, runs};
 use super::{ColumnInTier, Goal};
 use crate::schema::ColumnType;
 
-fn segments(found: &[Place]) -> Vec<usize> {
+fn segments(found: &[SampledSegment]) -> Vec<usize> {
     found.iter().map(|place| place.segment).collect()
 }
 
@@ -25,7 +25,7 @@ fn of_many_segments_those_of_many_rows_stand_for_the_others() {
     let mut rows = vec![1; 100];
     rows[30] = 1_000_000;
     let found = places(&rows, 8);
-    assert_eq!(found, [Place { segment: 30, weight: 1_000_099.0 }]);
+    assert_eq!(found, [SampledSegment { segment: 30, weight: 1_000_099.0 }]);
     let equal = places(&[100; 64], 4);
     let mut chosen = segments(&equal);
     chosen.sort_unstable();

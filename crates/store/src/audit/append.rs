@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use super::AuditSettings;
-use super::chain::{self, LinkedLine, OfLog, Opening, Position, Removed, VERSION};
+use super::chain::{self, ChainPosition, FileOpening, LinkedLine, LogRecord, RemovalRecord, VERSION};
 use super::event::AuditEvent;
-use super::files::{self, Lines};
-use super::head::Head;
+use super::files::{self, LogLines};
+use super::head::LogHead;
 use super::recovery::{DAY_NS, LastFile, recover};
 use super::seal::{AuditKey, Seal};
 use super::time_of;
@@ -27,7 +27,7 @@ pub(super) struct ChainWriter {
     settings: AuditSettings,
     key: Option<AuditKey>,
     chain: String,
-    position: Position,
+    position: ChainPosition,
     file: Option<CurrentFile>,
     /// Number of the record that the head names.
     head: u64,
@@ -61,7 +61,7 @@ impl ChainWriter {
             None => {
                 // Before there is a file, so that one without a head is somebody else's work.
                 let chain = random()?;
-                Head::write(storage.as_ref(), (&chain, &recovered.position), key.as_ref(), now)?;
+                LogHead::write(storage.as_ref(), (&chain, &recovered.position), key.as_ref(), now)?;
                 chain
             }
         };
@@ -85,7 +85,7 @@ impl ChainWriter {
             true => {
                 writer.go_on(now)?;
                 let event = AuditEvent { about, ..AuditEvent::new(chain::RECOVERED, now) };
-                writer.append_here(&event, &OfLog { torn, ..OfLog::default() })?;
+                writer.append_here(&event, &LogRecord { torn, ..LogRecord::default() })?;
             }
             false => writer.go_on(now)?,
         }
@@ -114,7 +114,7 @@ impl ChainWriter {
     pub(super) fn append(&mut self, events: &[AuditEvent], now: i64) -> Result<()> {
         self.go_on(now)?;
         let (mut lines, mut position) = (Vec::new(), self.position.clone());
-        let (seal, of_log) = (Seal::of_records(self.key.as_ref()), OfLog::default());
+        let (seal, of_log) = (Seal::of_records(self.key.as_ref()), LogRecord::default());
         events.iter().for_each(|event| chain::push(&mut lines, &mut position, event, &of_log, seal));
         self.write(&lines)?;
         self.position = position;
@@ -152,7 +152,7 @@ impl ChainWriter {
     pub(super) fn write_head(&mut self, now: i64) -> Result<()> {
         self.sync()?;
         if !self.has_head() {
-            Head::write(self.storage.as_ref(), (&self.chain, &self.position), self.key.as_ref(), now)?;
+            LogHead::write(self.storage.as_ref(), (&self.chain, &self.position), self.key.as_ref(), now)?;
             self.head = self.position.n;
         }
         Ok(())
@@ -169,14 +169,14 @@ impl ChainWriter {
         let had_files = self.file.is_some();
         let (path, mut position, mut lines) =
             (files::name(self.position.n.saturating_add(1)), self.position.clone(), Vec::new());
-        let opening = Opening {
+        let opening = FileOpening {
             version: VERSION,
             chain: self.chain.clone(),
-            is_first: self.position == Position::first(),
+            is_first: self.position == ChainPosition::first(),
             key: self.key.as_ref().map(|key| key.id().to_owned()),
         };
         let event = AuditEvent::new(chain::FILE, now);
-        let of_log = OfLog { file: Some(opening), ..OfLog::default() };
+        let of_log = LogRecord { file: Some(opening), ..LogRecord::default() };
         chain::push(&mut lines, &mut position, &event, &of_log, Seal::of_records(self.key.as_ref()));
         let file = self.create(&path, &lines)?;
         let length = lines.len() as u64;
@@ -216,7 +216,7 @@ impl ChainWriter {
     fn remove_before(&mut self, before: i64, now: i64) -> Result<()> {
         let numbers = files::numbers(self.storage.as_ref())?;
         for pair in numbers.windows(2) {
-            let mut lines = Lines::of(self.storage.as_ref(), files::name(pair[1]))?;
+            let mut lines = LogLines::of(self.storage.as_ref(), files::name(pair[1]))?;
             let next = lines.next()?.and_then(|line| LinkedLine::of(&line.bytes));
             // Its records are from before the first one of the next.
             let Some(next) = next.filter(|next| time_of(&next.link.time).is_some_and(|time| time <= before)) else {
@@ -224,8 +224,8 @@ impl ChainWriter {
             };
             let file = files::name(pair[0]);
             let through = next.link.n.saturating_sub(1);
-            let removed = Removed { file: file.clone(), through, digest: next.link.before };
-            let of_log = OfLog { removed: Some(removed), ..OfLog::default() };
+            let removed = RemovalRecord { file: file.clone(), through, digest: next.link.before };
+            let of_log = LogRecord { removed: Some(removed), ..LogRecord::default() };
             self.append_here(&AuditEvent::new(chain::REMOVED, now), &of_log)?;
             self.write_head(now)?;
             self.storage.remove(&file)?;
@@ -235,7 +235,7 @@ impl ChainWriter {
     }
 
     /// Appends a record to the file, however long that is.
-    fn append_here(&mut self, event: &AuditEvent, of_log: &OfLog) -> Result<()> {
+    fn append_here(&mut self, event: &AuditEvent, of_log: &LogRecord) -> Result<()> {
         let (mut lines, mut position) = (Vec::new(), self.position.clone());
         chain::push(&mut lines, &mut position, event, of_log, Seal::of_records(self.key.as_ref()));
         self.write(&lines)?;

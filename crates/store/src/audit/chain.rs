@@ -23,7 +23,7 @@ pub(super) const REMOVED: &str = "removed";
 
 /// What the first record of a file says of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Opening {
+pub(super) struct FileOpening {
     pub(super) version: u32,
     /// Random digits, the same in all files of a chain.
     pub(super) chain: String,
@@ -36,7 +36,7 @@ pub(super) struct Opening {
 
 /// Says that files up to a record were removed because of their age.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Removed {
+pub(super) struct RemovalRecord {
     pub(super) file: String,
     /// Number of the last record that was removed.
     pub(super) through: u64,
@@ -46,7 +46,7 @@ pub(super) struct Removed {
 
 /// What a crash left behind the last whole record, which was cut off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Torn {
+pub(super) struct TornEnd {
     pub(super) bytes: u64,
     /// BLAKE3 of them.
     pub(super) blake3: String,
@@ -54,28 +54,28 @@ pub(super) struct Torn {
 
 /// Where a chain stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Position {
+pub(super) struct ChainPosition {
     /// Number of the last record; 0 before the first.
     pub(super) n: u64,
     /// Its digest.
     pub(super) digest: String,
 }
 
-impl Position {
-    pub(super) fn first() -> Position {
-        Position { n: 0, digest: NONE_BEFORE.to_owned() }
+impl ChainPosition {
+    pub(super) fn first() -> ChainPosition {
+        ChainPosition { n: 0, digest: NONE_BEFORE.to_owned() }
     }
 }
 
 /// What records about the log itself have.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct OfLog {
+pub(super) struct LogRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) file: Option<Opening>,
+    pub(super) file: Option<FileOpening>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) removed: Option<Removed>,
+    pub(super) removed: Option<RemovalRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) torn: Option<Torn>,
+    pub(super) torn: Option<TornEnd>,
 }
 
 #[derive(Serialize)]
@@ -85,12 +85,18 @@ struct Record<'a> {
     #[serde(flatten)]
     event: &'a AuditEvent,
     #[serde(flatten)]
-    of_log: &'a OfLog,
+    of_log: &'a LogRecord,
     before: &'a str,
 }
 
 /// Adds the line of the next record, and goes on to it.
-pub(super) fn push(lines: &mut Vec<u8>, position: &mut Position, event: &AuditEvent, of_log: &OfLog, seal: Seal<'_>) {
+pub(super) fn push(
+    lines: &mut Vec<u8>,
+    position: &mut ChainPosition,
+    event: &AuditEvent,
+    of_log: &LogRecord,
+    seal: Seal<'_>,
+) {
     let n = position.n.saturating_add(1);
     let record = Record { n, time: time_text(event.time), event, of_log, before: &position.digest };
     // Texts, numbers and names of members alone: nothing of it can't be written.
@@ -98,20 +104,20 @@ pub(super) fn push(lines: &mut Vec<u8>, position: &mut Position, event: &AuditEv
     let (line, digest) = seal.seal(object);
     lines.extend_from_slice(&line);
     lines.push(b'\n');
-    *position = Position { n, digest };
+    *position = ChainPosition { n, digest };
 }
 
 /// What of a record holds the chain together.
 #[derive(Debug, Deserialize)]
-pub(super) struct Link {
+pub(super) struct ChainLink {
     pub(super) n: u64,
     pub(super) time: String,
     pub(super) kind: String,
     pub(super) before: String,
     #[serde(default)]
-    pub(super) file: Option<Opening>,
+    pub(super) file: Option<FileOpening>,
     #[serde(default)]
-    pub(super) removed: Option<Removed>,
+    pub(super) removed: Option<RemovalRecord>,
     #[serde(default)]
     pub(super) about: String,
 }
@@ -119,7 +125,7 @@ pub(super) struct Link {
 /// A line of a file.
 #[derive(Debug)]
 pub(super) struct LinkedLine {
-    pub(super) link: Link,
+    pub(super) link: ChainLink,
     pub(super) sealed: SealedLine,
 }
 
@@ -127,16 +133,16 @@ impl LinkedLine {
     /// `None` if the line is no record.
     pub(super) fn of(line: &[u8]) -> Option<LinkedLine> {
         let sealed = SealedLine::of(line)?;
-        let link: Link = serde_json::from_slice(&sealed.object).ok()?;
+        let link: ChainLink = serde_json::from_slice(&sealed.object).ok()?;
         Some(LinkedLine { link, sealed })
     }
 
-    pub(super) fn position(&self) -> Position {
-        Position { n: self.link.n, digest: self.sealed.digest.clone() }
+    pub(super) fn position(&self) -> ChainPosition {
+        ChainPosition { n: self.link.n, digest: self.sealed.digest.clone() }
     }
 
     /// Whether it comes next.
-    pub(super) fn follows(&self, position: &Position) -> bool {
+    pub(super) fn follows(&self, position: &ChainPosition) -> bool {
         self.link.n == position.n.saturating_add(1) && self.link.before == position.digest
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn numbers(storage: &dyn Storage) -> Result<Vec<u64>> {
 
 /// A line.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct LogLine {
     /// Its bytes without the line feed; of one that is too long the first.
     pub(super) bytes: Vec<u8>,
     /// Where it begins in the file.
@@ -48,7 +48,7 @@ pub(super) struct Line {
 
 /// The lines of a file as it was when they were begun.
 #[derive(Debug)]
-pub(super) struct Lines<'a> {
+pub(super) struct LogLines<'a> {
     storage: &'a dyn Storage,
     path: String,
     length: u64,
@@ -60,10 +60,10 @@ pub(super) struct Lines<'a> {
     offset: u64,
 }
 
-impl<'a> Lines<'a> {
-    pub(super) fn of(storage: &'a dyn Storage, path: String) -> Result<Lines<'a>> {
+impl<'a> LogLines<'a> {
+    pub(super) fn of(storage: &'a dyn Storage, path: String) -> Result<LogLines<'a>> {
         let length = storage.identity(&path)?.length;
-        Ok(Lines { storage, path, length, read: 0, buffer: Vec::new(), used: 0, offset: 0 })
+        Ok(LogLines { storage, path, length, read: 0, buffer: Vec::new(), used: 0, offset: 0 })
     }
 
     pub(super) fn length(&self) -> u64 {
@@ -78,12 +78,12 @@ impl<'a> Lines<'a> {
         Ok(!self.buffer.is_empty())
     }
 
-    pub(super) fn next(&mut self) -> Result<Option<Line>> {
+    pub(super) fn next(&mut self) -> Result<Option<LogLine>> {
         let (offset, mut bytes) = (self.offset, Vec::new());
         loop {
             if self.used == self.buffer.len() && !self.fill()? {
                 let end = self.offset;
-                return Ok((end > offset).then_some(Line { bytes, offset, end, is_whole: false }));
+                return Ok((end > offset).then_some(LogLine { bytes, offset, end, is_whole: false }));
             }
             let rest = &self.buffer[self.used..];
             let end = rest.iter().position(|byte| *byte == b'\n');
@@ -92,7 +92,7 @@ impl<'a> Lines<'a> {
             let used = part + usize::from(end.is_some());
             (self.used, self.offset) = (self.used + used, self.offset + used as u64);
             if end.is_some() {
-                return Ok(Some(Line { bytes, offset, end: self.offset, is_whole: true }));
+                return Ok(Some(LogLine { bytes, offset, end: self.offset, is_whole: true }));
             }
         }
     }

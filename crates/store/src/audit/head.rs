@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::chain::{Position, VERSION};
+use super::chain::{ChainPosition, VERSION};
 use super::seal::{AuditKey, Seal, SealedLine};
 use super::time_text;
 use crate::error::Result;
@@ -12,7 +12,7 @@ use crate::storage::{self, Storage};
 pub(super) const FILE: &str = "head.json";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Head {
+pub(super) struct LogHead {
     pub(super) version: u32,
     pub(super) chain: String,
     /// Number of the last record.
@@ -32,10 +32,10 @@ pub(super) enum FoundHead {
     /// Something else.
     Damaged,
     /// One, and its seal.
-    Some(Head, SealedLine),
+    Some(LogHead, SealedLine),
 }
 
-impl Head {
+impl LogHead {
     pub(super) fn read(storage: &dyn Storage) -> Result<FoundHead> {
         let bytes = match storage.read(FILE) {
             Ok(bytes) => bytes,
@@ -43,22 +43,22 @@ impl Head {
             Err(error) => return Err(error),
         };
         let line = bytes.strip_suffix(b"\n").and_then(SealedLine::of);
-        let parsed = line.and_then(|line| Some((serde_json::from_slice::<Head>(&line.object).ok()?, line)));
+        let parsed = line.and_then(|line| Some((serde_json::from_slice::<LogHead>(&line.object).ok()?, line)));
         Ok(parsed.map_or(FoundHead::Damaged, |(head, line)| FoundHead::Some(head, line)))
     }
 
-    pub(super) fn position(&self) -> Position {
-        Position { n: self.n, digest: self.last.clone() }
+    pub(super) fn position(&self) -> ChainPosition {
+        ChainPosition { n: self.n, digest: self.last.clone() }
     }
 
     /// Puts a head in the place of the one before, durably.
     pub(super) fn write(
         storage: &dyn Storage,
-        (chain, position): (&str, &Position),
+        (chain, position): (&str, &ChainPosition),
         key: Option<&AuditKey>,
         now: i64,
     ) -> Result<()> {
-        let head = Head {
+        let head = LogHead {
             version: VERSION,
             chain: chain.to_owned(),
             n: position.n,

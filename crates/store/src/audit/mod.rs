@@ -35,8 +35,8 @@ use serde::Serialize;
 pub use self::event::{AuditEvent, STATEMENT_BYTES_MAX};
 pub use self::reader::{AuditFilter, read};
 pub use self::seal::{AuditKey, KEY_BYTES_MIN};
-pub use self::verify::{AuditProblem, Expected, PROBLEMS_MAX, Verification, verify};
-pub use self::writer::{AuditLog, Done};
+pub use self::verify::{AuditProblem, ExpectedRecord, PROBLEMS_MAX, Verification, verify};
+pub use self::writer::{AuditLog, RecordCallback};
 
 /// Folder of the log within that of its database. No table has a name that begins with a dot.
 pub const FOLDER: &str = ".audit";
@@ -86,7 +86,7 @@ pub struct AuditStatus {
 
 /// Why a record wasn't written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lost {
+pub enum RecordFailure {
     /// More events wait than may.
     Busy,
     /// The file can't be written.
@@ -98,12 +98,12 @@ pub enum Lost {
     Closed,
 }
 
-impl std::fmt::Display for Lost {
+impl std::fmt::Display for RecordFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Lost::Busy => f.write_str("too many records wait to be written"),
-            Lost::Failed { reason } => f.write_str(reason),
-            Lost::Closed => f.write_str("the server is stopping"),
+            RecordFailure::Busy => f.write_str("too many records wait to be written"),
+            RecordFailure::Failed { reason } => f.write_str(reason),
+            RecordFailure::Closed => f.write_str("the server is stopping"),
         }
     }
 }

@@ -3,22 +3,22 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Lost;
+use super::RecordFailure;
 use super::event::AuditEvent;
-use super::writer::Done;
+use super::writer::RecordCallback;
 
 /// Bytes of events that wait.
 const BYTES_MAX: usize = 16 << 20;
 
 /// An event, and who is told once it is durable.
-pub(super) struct Waiting {
+pub(super) struct QueuedEvent {
     pub(super) event: AuditEvent,
-    pub(super) done: Option<Done>,
+    pub(super) done: Option<RecordCallback>,
 }
 
 #[derive(Default)]
 struct State {
-    events: Vec<Waiting>,
+    events: Vec<QueuedEvent>,
     bytes: usize,
     is_closed: bool,
 }
@@ -43,19 +43,23 @@ impl Queue {
     }
 
     /// Adds an event. Waits at most `patience` for room, and then gives back the callback to be told.
-    pub(super) fn push(&self, waiting: Waiting, patience: Duration) -> Result<(), (Lost, Option<Done>)> {
+    pub(super) fn push(
+        &self,
+        waiting: QueuedEvent,
+        patience: Duration,
+    ) -> Result<(), (RecordFailure, Option<RecordCallback>)> {
         let deadline = Instant::now() + patience;
         let bytes = waiting.event.bytes();
         let mut state = self.state();
         while !state.is_closed && state.bytes + bytes > BYTES_MAX {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err((Lost::Busy, waiting.done));
+                return Err((RecordFailure::Busy, waiting.done));
             }
             state = self.has_room.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         if state.is_closed {
-            return Err((Lost::Closed, waiting.done));
+            return Err((RecordFailure::Closed, waiting.done));
         }
         state.bytes += bytes;
         state.events.push(waiting);
@@ -65,7 +69,7 @@ impl Queue {
     }
 
     /// All waiting events, and whether the queue is closed. Waits at most `patience` for the first one.
-    pub(super) fn take(&self, patience: Duration) -> (Vec<Waiting>, bool) {
+    pub(super) fn take(&self, patience: Duration) -> (Vec<QueuedEvent>, bool) {
         let state = self.state();
         let is_empty = |state: &mut State| state.events.is_empty() && !state.is_closed;
         let waited = self.has_events.wait_timeout_while(state, patience, is_empty);

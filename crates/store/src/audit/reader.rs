@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::chain::LinkedLine;
-use super::files::{self, Lines};
+use super::files::{self, LogLines};
 use super::time_of;
 use crate::storage::Storage;
 
@@ -43,7 +43,7 @@ pub fn read<E: From<crate::Error>>(
 ) -> std::result::Result<u64, E> {
     let mut others = 0;
     for number in files::numbers(storage)? {
-        let mut lines = Lines::of(storage, files::name(number))?;
+        let mut lines = LogLines::of(storage, files::name(number))?;
         while let Some(line) = lines.next()? {
             let text = std::str::from_utf8(&line.bytes).ok().filter(|_| LinkedLine::of(&line.bytes).is_some());
             let parsed = text.and_then(|text| Some((text, serde_json::from_str::<Value>(text).ok()?)));

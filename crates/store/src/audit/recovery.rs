@@ -4,9 +4,9 @@
 //!   continues in a new file, so [`verify`](super::verify()) reports the damage from then on.
 //! - After the head's record, the sound records stay, and the rest, which a crash has left, is truncated.
 
-use super::chain::{LinkedLine, Opening, Position, Torn};
-use super::files::{self, Lines};
-use super::head::{FoundHead, Head};
+use super::chain::{ChainPosition, FileOpening, LinkedLine, TornEnd};
+use super::files::{self, LogLines};
+use super::head::{FoundHead, LogHead};
 use super::seal::{AuditKey, Seal};
 use super::time_of;
 use crate::error::Result;
@@ -20,14 +20,14 @@ pub(super) const DAY_NS: i64 = 86_400_000_000_000;
 
 /// A log as it was found.
 #[derive(Debug)]
-pub(super) struct Recovered {
+pub(super) struct RecoveredLog {
     /// The chain that goes on; none if there is none yet.
     pub(super) chain: Option<String>,
-    pub(super) position: Position,
+    pub(super) position: ChainPosition,
     /// The file that may be gone on with.
     pub(super) file: Option<LastFile>,
     /// What is cut off of it.
-    pub(super) torn: Option<Torn>,
+    pub(super) torn: Option<TornEnd>,
     /// What is wrong with the log.
     pub(super) notes: Vec<String>,
 }
@@ -38,24 +38,24 @@ pub(super) struct LastFile {
     pub(super) path: String,
     /// Where its last sound record ends.
     pub(super) length: u64,
-    pub(super) opening: Opening,
+    pub(super) opening: FileOpening,
     /// Days since 1970-01-01 of its first record.
     pub(super) day: i64,
 }
 
 /// What is in a file.
-struct Scan {
+struct LogScan {
     length: u64,
     /// Its first record, its last one and where that ends; of those that are sound and follow each other.
-    sound: Option<(Opening, i64, Position, u64)>,
+    sound: Option<(FileOpening, i64, ChainPosition, u64)>,
     /// Whole lines behind them.
     other_lines: u64,
 }
 
-impl Scan {
-    fn of(storage: &dyn Storage, path: &str, key: Option<&AuditKey>) -> Result<Scan> {
-        let mut lines = Lines::of(storage, path.to_owned())?;
-        let mut scan = Scan { length: lines.length(), sound: None, other_lines: 0 };
+impl LogScan {
+    fn of(storage: &dyn Storage, path: &str, key: Option<&AuditKey>) -> Result<LogScan> {
+        let mut lines = LogLines::of(storage, path.to_owned())?;
+        let mut scan = LogScan { length: lines.length(), sound: None, other_lines: 0 };
         let mut is_over = false;
         while let Some(line) = lines.next()? {
             let linked = LinkedLine::of(&line.bytes).filter(|_| line.is_whole && !is_over);
@@ -71,7 +71,7 @@ impl Scan {
     }
 
     /// The log with one more record, if that is sound and follows the last one.
-    fn with(&self, linked: &LinkedLine, key: Option<&AuditKey>) -> Option<(Opening, i64, Position)> {
+    fn with(&self, linked: &LinkedLine, key: Option<&AuditKey>) -> Option<(FileOpening, i64, ChainPosition)> {
         let (opening, day) = match &self.sound {
             Some((opening, day, position, _)) if linked.follows(position) => (opening.clone(), *day),
             Some(_) => return None,
@@ -94,8 +94,8 @@ fn trusted_head(
     numbers: &[u64],
     key: Option<&AuditKey>,
     notes: &mut Vec<String>,
-) -> Result<Option<Head>> {
-    let note = match Head::read(storage)? {
+) -> Result<Option<LogHead>> {
+    let note = match LogHead::read(storage)? {
         FoundHead::None if numbers.is_empty() => return Ok(None),
         FoundHead::None => "was missing",
         FoundHead::Damaged => "was damaged",
@@ -120,9 +120,9 @@ fn trusted_head(
 
 /// Whether a head is sealed with the key of the last file: whoever doesn't have that could make one without, for an end that he has cut off.
 /// A start with another key may have been cut short between a file, which has few records then, and its head.
-fn is_sealed_as_records(storage: &dyn Storage, numbers: &[u64], head: &Head) -> Result<bool> {
+fn is_sealed_as_records(storage: &dyn Storage, numbers: &[u64], head: &LogHead) -> Result<bool> {
     for number in numbers.iter().rev() {
-        let mut lines = Lines::of(storage, files::name(*number))?;
+        let mut lines = LogLines::of(storage, files::name(*number))?;
         let first = lines.next()?.and_then(|line| LinkedLine::of(&line.bytes)?.link.file);
         let Some(opening) = first else { continue };
         if opening.key == head.key {
@@ -137,14 +137,14 @@ fn is_sealed_as_records(storage: &dyn Storage, numbers: &[u64], head: &Head) -> 
 }
 
 /// Looks at a log that nobody writes.
-pub(super) fn recover(storage: &dyn Storage, key: Option<&AuditKey>) -> Result<Recovered> {
+pub(super) fn recover(storage: &dyn Storage, key: Option<&AuditKey>) -> Result<RecoveredLog> {
     let (mut notes, mut torn) = (Vec::new(), None);
     let numbers = files::numbers(storage)?;
     let head = trusted_head(storage, &numbers, key, &mut notes)?;
     let mut number_max = 0;
     for number in numbers.into_iter().rev() {
         let path = files::name(number);
-        let scan = Scan::of(storage, &path, key)?;
+        let scan = LogScan::of(storage, &path, key)?;
         // What was never synced, as far as somebody knows.
         let is_torn = |from: u64| match &head {
             Some(head) => head.n < from,
@@ -169,7 +169,7 @@ pub(super) fn recover(storage: &dyn Storage, key: Option<&AuditKey>) -> Result<R
                 torn = Some(torn_of(storage, &path, scan.end(), scan.length)?);
             }
             let file = LastFile { path, length: *length, opening: opening.clone(), day: *day };
-            return Ok(Recovered { chain, position: position.clone(), file: Some(file), torn, notes });
+            return Ok(RecoveredLog { chain, position: position.clone(), file: Some(file), torn, notes });
         }
         if !whole {
             notes.push(format!("{path} is damaged behind record {}", position.n));
@@ -178,23 +178,23 @@ pub(super) fn recover(storage: &dyn Storage, key: Option<&AuditKey>) -> Result<R
             notes.push(format!("records {} to {n} are missing", position.n.saturating_add(1)));
         }
         let others = scan.other_lines.saturating_add(position.n);
-        let position = Position { n: n.max(number_max).max(others), digest: position.digest.clone() };
-        return Ok(Recovered { chain, position, file: None, torn, notes });
+        let position = ChainPosition { n: n.max(number_max).max(others), digest: position.digest.clone() };
+        return Ok(RecoveredLog { chain, position, file: None, torn, notes });
     }
-    let position = head.as_ref().map_or_else(Position::first, Head::position);
+    let position = head.as_ref().map_or_else(ChainPosition::first, LogHead::position);
     if position.n > 0 {
         notes.push(format!("records 1 to {} are missing", position.n));
     }
-    let position = Position { n: position.n.max(number_max), ..position };
-    Ok(Recovered { chain: head.map(|head| head.chain), position, file: None, torn, notes })
+    let position = ChainPosition { n: position.n.max(number_max), ..position };
+    Ok(RecoveredLog { chain: head.map(|head| head.chain), position, file: None, torn, notes })
 }
 
-fn torn_of(storage: &dyn Storage, path: &str, from: u64, to: u64) -> Result<Torn> {
+fn torn_of(storage: &dyn Storage, path: &str, from: u64, to: u64) -> Result<TornEnd> {
     let (mut hasher, mut at) = (blake3::Hasher::new(), from);
     while at < to {
         let part = usize::try_from(to - at).unwrap_or(READ_BYTES).min(READ_BYTES);
         hasher.update(&storage.read_at(path, at, part)?);
         at += part as u64;
     }
-    Ok(Torn { bytes: to - from, blake3: hasher.finalize().to_hex().to_string() })
+    Ok(TornEnd { bytes: to - from, blake3: hasher.finalize().to_hex().to_string() })
 }

@@ -140,10 +140,10 @@ proptest! {
     fn any_bytes_are_read_and_gone_on_from(n in prop_oneof![Just(u64::MAX), any::<u64>()], bytes in any::<Vec<u8>>()) {
         let storage = log(None);
         let last = files_of(&storage).pop().unwrap();
-        let mut position = chain::Position { n: n.wrapping_sub(1), digest: "ab".repeat(32) };
+        let mut position = chain::ChainPosition { n: n.wrapping_sub(1), digest: "ab".repeat(32) };
         let mut lines = Vec::new();
-        let opening = chain::Opening { version: 1, chain: String::new(), is_first: n % 2 == 0, key: None };
-        let of_log = chain::OfLog { file: Some(opening), ..chain::OfLog::default() };
+        let opening = chain::FileOpening { version: 1, chain: String::new(), is_first: n % 2 == 0, key: None };
+        let of_log = chain::LogRecord { file: Some(opening), ..chain::LogRecord::default() };
         chain::push(&mut lines, &mut position, &event(1), &of_log, seal::Seal::Plain);
         lines.extend_from_slice(&bytes);
         storage.damage(&last, |file| *file = lines).unwrap();
@@ -258,7 +258,7 @@ fn what_was_changed_is_named() {
     assert!(told(&storage, None).contains("the end was cut off"));
     storage.remove(head::FILE).unwrap();
     assert!(check(&storage, None).is_sound(), "nothing is left that could tell");
-    let expected: Expected = "3:00112233445566778899aabbccddeeff".parse().unwrap();
+    let expected: ExpectedRecord = "3:00112233445566778899aabbccddeeff".parse().unwrap();
     let found = verify(&storage, None, Some(&expected)).unwrap();
     assert_eq!(found.problems[0].what, "record 3, which was asked for, isn't there");
 
@@ -292,17 +292,17 @@ fn a_chain_with_a_key_is_made_by_its_key_alone() {
     let mut lines = lines_of(&storage, last);
     let cut = chain::LinkedLine::of(lines.pop().unwrap().strip_suffix(b"\n").unwrap()).unwrap();
     set_lines(&storage, last, &lines);
-    let position = chain::Position { n: cut.link.n - 1, digest: cut.link.before };
+    let position = chain::ChainPosition { n: cut.link.n - 1, digest: cut.link.before };
     let chain_name = {
         let first = lines_of(&storage, &files[0]).remove(0);
         serde_json::from_slice::<serde_json::Value>(&first).unwrap()["file"]["chain"].as_str().unwrap().to_owned()
     };
-    head::Head::write(&storage, (&chain_name, &position), Some(&other), NOW).unwrap();
+    head::LogHead::write(&storage, (&chain_name, &position), Some(&other), NOW).unwrap();
     assert!(told(&storage, Some(&key)).contains("head.json: it is sealed with another key"));
-    head::Head::write(&storage, (&chain_name, &position), None, NOW).unwrap();
+    head::LogHead::write(&storage, (&chain_name, &position), None, NOW).unwrap();
     assert!(told(&storage, Some(&key)).contains("head.json: it is sealed without the key"));
     // The key's owner could; and the digest of a record is none of a head.
-    head::Head::write(&storage, (&chain_name, &position), Some(&key), NOW).unwrap();
+    head::LogHead::write(&storage, (&chain_name, &position), Some(&key), NOW).unwrap();
     assert!(check(&storage, Some(&key)).is_sound());
     assert!(AuditKey::of("short").is_err());
     assert!(!format!("{key:?}").contains("thirty"));
@@ -321,9 +321,9 @@ fn a_start_does_not_seal_what_others_have_cut_off() {
             lines.truncate(lines.len() - 1);
             set_lines(&storage, last, &lines);
             let cut = chain::LinkedLine::of(lines.last().unwrap().strip_suffix(b"\n").unwrap()).unwrap();
-            let position = chain::Position { n: cut.link.n.saturating_sub(before), digest: cut.sealed.digest };
-            let head::FoundHead::Some(known, _) = head::Head::read(&storage).unwrap() else { panic!("no head") };
-            head::Head::write(&storage, (&known.chain, &position), forged.as_ref(), NOW).unwrap();
+            let position = chain::ChainPosition { n: cut.link.n.saturating_sub(before), digest: cut.sealed.digest };
+            let head::FoundHead::Some(known, _) = head::LogHead::read(&storage).unwrap() else { panic!("no head") };
+            head::LogHead::write(&storage, (&known.chain, &position), forged.as_ref(), NOW).unwrap();
             write(&mut open(&storage, small(), Some(key.clone())).unwrap(), 0..2);
             let told = told(&storage, Some(&key));
             assert!(told.contains("head.json was sealed in another way"), "{told}");
@@ -422,7 +422,7 @@ fn running(storage: &FaultStorage) -> AuditLog {
     AuditLog::open(Arc::new(storage.clone()), AuditSettings::default(), None, clock).unwrap()
 }
 
-fn recorded(log: &AuditLog, number: u64) -> Result<u64, Lost> {
+fn recorded(log: &AuditLog, number: u64) -> Result<u64, RecordFailure> {
     let (sender, receiver) = mpsc::channel();
     log.record(event(number), Some(Box::new(move |done| sender.send(done).unwrap())));
     receiver.recv().unwrap()
@@ -444,7 +444,7 @@ fn whoever_waits_is_told_when_his_record_is_durable() {
     .unwrap();
     assert_eq!(count, 101);
     log.close();
-    assert_eq!(recorded(&log, 1), Err(Lost::Closed));
+    assert_eq!(recorded(&log, 1), Err(RecordFailure::Closed));
     let status = log.status();
     assert_eq!((status.records, status.lost, status.last), (100, 1, 101));
     assert!(check(&storage, None).is_sound());
@@ -481,7 +481,7 @@ fn a_full_disk_loses_records_and_says_how_many() {
     storage.capacity(Some(storage.used() + 100));
     for number in 0..3 {
         let lost = recorded(&log, number);
-        assert!(matches!(lost, Err(Lost::Failed { .. })), "{lost:?}");
+        assert!(matches!(lost, Err(RecordFailure::Failed { .. })), "{lost:?}");
     }
     let status = log.status();
     assert!(status.lost == 3 && status.error.is_some() && !status.is_failed, "{status:?}");
@@ -508,9 +508,9 @@ fn a_sync_that_failed_ends_the_log_until_the_next_start() {
     recorded(&log, 1).unwrap();
     // The write, and then the sync.
     storage.stop_after(Some(1));
-    assert!(matches!(recorded(&log, 2), Err(Lost::Failed { .. })));
+    assert!(matches!(recorded(&log, 2), Err(RecordFailure::Failed { .. })));
     storage.stop_after(None);
-    assert!(matches!(recorded(&log, 3), Err(Lost::Failed { .. })), "it isn't tried again");
+    assert!(matches!(recorded(&log, 3), Err(RecordFailure::Failed { .. })), "it isn't tried again");
     assert!(log.status().is_failed);
     log.close();
     drop(log);

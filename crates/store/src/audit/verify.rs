@@ -4,9 +4,9 @@
 
 use serde::Serialize;
 
-use super::chain::{self, LinkedLine, NONE_BEFORE, Opening, Position, Removed, VERSION};
-use super::files::{self, Line, Lines};
-use super::head::{FoundHead, Head};
+use super::chain::{self, ChainPosition, FileOpening, LinkedLine, NONE_BEFORE, RemovalRecord, VERSION};
+use super::files::{self, LogLine, LogLines};
+use super::head::{FoundHead, LogHead};
 use super::seal::{AuditKey, Seal};
 use crate::error::Result;
 use crate::storage::Storage;
@@ -16,22 +16,22 @@ pub const PROBLEMS_MAX: usize = 1000;
 
 /// A record that the log has to have, as an earlier [`Verification`] gave it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Expected {
+pub struct ExpectedRecord {
     /// Its number.
     pub n: u64,
     /// Its digest, or the first digits of it.
     pub digest: String,
 }
 
-impl std::str::FromStr for Expected {
+impl std::str::FromStr for ExpectedRecord {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Expected, String> {
+    fn from_str(text: &str) -> Result<ExpectedRecord, String> {
         let wrong = || format!("{text:?} is no record as 1234:0f3a…, which verify prints as head");
         let (n, digest) = text.trim().split_once(':').ok_or_else(wrong)?;
         let is_digest = (16..=64).contains(&digest.len()) && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
         let n = n.parse().ok().filter(|_| is_digest).ok_or_else(wrong)?;
-        Ok(Expected { n, digest: digest.to_ascii_lowercase() })
+        Ok(ExpectedRecord { n, digest: digest.to_ascii_lowercase() })
     }
 }
 
@@ -60,7 +60,7 @@ pub struct Verification {
     /// Number of the first record.
     pub first: u64,
     /// The last record.
-    pub last: Option<Expected>,
+    pub last: Option<ExpectedRecord>,
     /// Number of the last record that the head names.
     pub head: Option<u64>,
     /// The last record that was removed because of its age.
@@ -85,9 +85,13 @@ impl Verification {
 ///
 /// # Errors
 /// Files that can't be read. What is wrong with them is in the answer.
-pub fn verify(storage: &dyn Storage, key: Option<&AuditKey>, expected: Option<&Expected>) -> Result<Verification> {
+pub fn verify(
+    storage: &dyn Storage,
+    key: Option<&AuditKey>,
+    expected: Option<&ExpectedRecord>,
+) -> Result<Verification> {
     // Before the records: what is written meanwhile is behind it.
-    let head = Head::read(storage)?;
+    let head = LogHead::read(storage)?;
     let numbers = files::numbers(storage)?;
     let mut check = Check::new(key, expected);
     check.take_head(head, numbers.is_empty());
@@ -100,15 +104,15 @@ pub fn verify(storage: &dyn Storage, key: Option<&AuditKey>, expected: Option<&E
 
 struct Check<'a> {
     key: Option<&'a AuditKey>,
-    expected: Option<&'a Expected>,
-    head: Option<Head>,
+    expected: Option<&'a ExpectedRecord>,
+    head: Option<LogHead>,
     found: Verification,
     /// The last record that was read.
-    position: Option<Position>,
-    opening: Option<Opening>,
+    position: Option<ChainPosition>,
+    opening: Option<FileOpening>,
     /// Digest of the one before the first record, if that doesn't begin the chain.
     before_first: Option<String>,
-    removed: Vec<Removed>,
+    removed: Vec<RemovalRecord>,
     has_head: bool,
     has_expected: bool,
     /// Whether a file was sealed with the key.
@@ -118,7 +122,7 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn new(key: Option<&'a AuditKey>, expected: Option<&'a Expected>) -> Check<'a> {
+    fn new(key: Option<&'a AuditKey>, expected: Option<&'a ExpectedRecord>) -> Check<'a> {
         Check {
             key,
             expected,
@@ -170,7 +174,7 @@ impl<'a> Check<'a> {
     fn file(&mut self, storage: &dyn Storage, number: u64, is_last: bool) -> Result<()> {
         (self.path, self.line, self.opening) = (files::name(number), 0, None);
         self.found.files += 1;
-        let mut lines = Lines::of(storage, self.path.clone())?;
+        let mut lines = LogLines::of(storage, self.path.clone())?;
         while let Some(line) = lines.next()? {
             self.line += 1;
             self.line_of(&line, number, is_last);
@@ -181,7 +185,7 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    fn line_of(&mut self, line: &Line, number: u64, is_last: bool) {
+    fn line_of(&mut self, line: &LogLine, number: u64, is_last: bool) {
         if !line.is_whole && is_last {
             self.found.torn_bytes = line.end - line.offset;
             return;
@@ -308,7 +312,7 @@ impl<'a> Check<'a> {
         if self.key.is_some() && !self.was_keyed && self.found.records > 0 {
             self.problem("no file is sealed with this key");
         }
-        let found = |position: Position| Expected { n: position.n, digest: position.digest };
+        let found = |position: ChainPosition| ExpectedRecord { n: position.n, digest: position.digest };
         self.found.last = self.position.take().map(found);
         self.found
     }

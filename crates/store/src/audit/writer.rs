@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::append::ChainWriter;
 use super::event::AuditEvent;
-use super::queue::{Queue, Waiting};
+use super::queue::{Queue, QueuedEvent};
 use super::seal::AuditKey;
-use super::{AuditClock, AuditSettings, AuditStatus, Lost};
+use super::{AuditClock, AuditSettings, AuditStatus, RecordFailure};
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 
@@ -19,22 +19,22 @@ const WRITE_BYTES: usize = 1 << 20;
 const HEAD_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Told the number of a record that is durable, or why there is none. Called by the log's thread, or by the one that records.
-pub type Done = Box<dyn FnOnce(Result<u64, Lost>) + Send>;
+pub type RecordCallback = Box<dyn FnOnce(Result<u64, RecordFailure>) + Send>;
 
 /// A log that is written.
 #[derive(Debug)]
 pub struct AuditLog {
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct LogState {
     queue: Queue,
     status: Mutex<AuditStatus>,
 }
 
-impl Shared {
+impl LogState {
     fn status(&self) -> MutexGuard<'_, AuditStatus> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -52,7 +52,7 @@ impl AuditLog {
         clock: AuditClock,
     ) -> Result<AuditLog> {
         let chain = ChainWriter::open(storage, settings, key, clock())?;
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<LogState>::default();
         shared.status().last = chain.last();
         let mut thread = LogThread { chain, shared: Arc::clone(&shared), clock, lost: 0, failed: None };
         thread.tell();
@@ -62,13 +62,13 @@ impl AuditLog {
     }
 
     /// Hands an event over, and doesn't wait: an event for which there is no room is lost, and counted.
-    pub fn record(&self, event: AuditEvent, done: Option<Done>) {
+    pub fn record(&self, event: AuditEvent, done: Option<RecordCallback>) {
         self.record_within(event, done, Duration::ZERO);
     }
 
     /// As `record`, waiting for room in the queue for at most `patience`.
-    pub fn record_within(&self, event: AuditEvent, done: Option<Done>, patience: Duration) {
-        let waiting = Waiting { event: event.bounded(), done };
+    pub fn record_within(&self, event: AuditEvent, done: Option<RecordCallback>, patience: Duration) {
+        let waiting = QueuedEvent { event: event.bounded(), done };
         if let Err((lost, done)) = self.shared.queue.push(waiting, patience) {
             self.shared.status().lost += 1;
             if let Some(done) = done {
@@ -104,7 +104,7 @@ impl Drop for AuditLog {
 
 struct LogThread {
     chain: ChainWriter,
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
     clock: AuditClock,
     /// Records that were lost and that no record tells of.
     lost: u64,
@@ -139,7 +139,7 @@ impl LogThread {
         }
     }
 
-    fn write(&mut self, waiting: Vec<Waiting>) {
+    fn write(&mut self, waiting: Vec<QueuedEvent>) {
         let now = (self.clock)();
         let count = waiting.len() as u64;
         let (mut events, mut dones) = (Vec::with_capacity(waiting.len() + 1), Vec::with_capacity(waiting.len()));
@@ -167,7 +167,9 @@ impl LogThread {
         self.tell();
         for (number, done) in dones.into_iter().enumerate() {
             if let Some(done) = done {
-                done(written.clone().map(|()| first + number as u64).map_err(|reason| Lost::Failed { reason }));
+                done(
+                    written.clone().map(|()| first + number as u64).map_err(|reason| RecordFailure::Failed { reason }),
+                );
             }
         }
     }
@@ -221,9 +223,9 @@ impl LogThread {
 }
 
 /// How many of these are written at once.
-fn part(events: &[Waiting]) -> usize {
+fn part(events: &[QueuedEvent]) -> usize {
     let mut bytes = 0;
-    let fits = |waiting: &&Waiting| {
+    let fits = |waiting: &&QueuedEvent| {
         bytes += waiting.event.bytes();
         bytes <= WRITE_BYTES
     };

@@ -2,7 +2,7 @@
 
 use crate::database::{Database, TableSnapshot};
 use crate::error::{Error, Result};
-use crate::manifest::{self, Captured, FileEntry, HeadFile};
+use crate::manifest::{self, FileEntry, HeadFile, WriteDownPosition};
 
 /// Attempts to read a table while it changes.
 const TRIES: usize = 100;
@@ -14,7 +14,7 @@ pub struct TableCommit {
     pub name: String,
     pub(super) folder: String,
     /// Which of the captured rows are in its files.
-    pub captured: Captured,
+    pub captured: WriteDownPosition,
     pub(super) files: Vec<FileEntry>,
     /// HEAD, log and mark, by path.
     pub(super) manifest: Vec<(String, Vec<u8>)>,

@@ -71,21 +71,21 @@ impl Table {
 }
 
 /// The files that a Delta table shall have, and the partitions that it hasn't.
-struct Wanted<'a> {
+struct TargetFiles<'a> {
     files: BTreeMap<&'a str, &'a FileEntry>,
     dates: BTreeSet<i32>,
     left_out: Vec<i32>,
 }
 
-impl<'a> Wanted<'a> {
-    fn of(state: &'a TableState) -> Wanted<'a> {
+impl<'a> TargetFiles<'a> {
+    fn of(state: &'a TableState) -> TargetFiles<'a> {
         let is_shown = state.spec.publish.is_some() && !state.dropped;
         let left_out: BTreeSet<i32> =
             state.files.values().filter(|entry| is_shown && !is_publishable(entry)).map(|entry| entry.date).collect();
         let whole = state.files.values().filter(|entry| is_shown && !left_out.contains(&entry.date));
         let files: BTreeMap<&str, &FileEntry> = whole.map(|entry| (entry.path.as_str(), entry)).collect();
         let dates = files.values().map(|entry| entry.date).collect();
-        Wanted { files, dates, left_out: left_out.into_iter().collect() }
+        TargetFiles { files, dates, left_out: left_out.into_iter().collect() }
     }
 
     /// The partitions that are left out, in ranges between which there are others: `2024-03-06..2024-03-08,2024-03-11`.
@@ -121,7 +121,7 @@ fn publish(writer: &Writer) -> Result<PublishReport> {
         let way = format!("`splay alter DATABASE {} publish delta` says that it is to be", state.spec.name);
         return Err(state.spec.error(format!("it isn't published: {way}")));
     }
-    let wanted = Wanted::of(state);
+    let wanted = TargetFiles::of(state);
     let (actions, changed) = difference(writer, state, &log, &wanted)?;
     let is_new = !actions.is_empty();
     let mut version = log.version.unwrap_or(0);
@@ -146,7 +146,7 @@ fn difference(
     writer: &Writer,
     state: &TableState,
     log: &DeltaLog,
-    wanted: &Wanted<'_>,
+    wanted: &TargetFiles<'_>,
 ) -> Result<(Vec<Action>, (usize, usize))> {
     let (spec, mut actions) = (&state.spec, Vec::new());
     if log.version.is_none() {
@@ -183,7 +183,7 @@ fn difference(
 }
 
 /// What the Delta table says of itself. Its number stays what it was.
-fn metadata(spec: &TableSpec, schema: String, former: Option<&Metadata>, wanted: &Wanted<'_>) -> Result<Metadata> {
+fn metadata(spec: &TableSpec, schema: String, former: Option<&Metadata>, wanted: &TargetFiles<'_>) -> Result<Metadata> {
     let mut configuration = former.map(|former| former.configuration.clone()).unwrap_or_default();
     configuration.retain(|name, _| !name.starts_with("splay."));
     configuration.insert("splay.table".to_owned(), spec.name.clone());

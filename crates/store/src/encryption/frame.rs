@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::keys::{FileKey, Keys, NONCE_BYTES, TAG_BYTES};
 use crate::error::{Error, Result};
-use crate::words::u32_at;
+use crate::little_endian::u32_at;
 
 const MAGIC: &[u8; 8] = b"SPLAYENC";
 const VERSION: u32 = 1;

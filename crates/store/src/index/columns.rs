@@ -7,7 +7,7 @@ use arrow::buffer::ScalarBuffer;
 
 use super::builder::{COUNT_MASK, FIRST_NULL, LAST_NULL, SUM_UNKNOWN, words_of};
 use super::summary::{Summary, ValueKind};
-use crate::words::u32_at;
+use crate::little_endian::u32_at;
 
 /// Summaries of one column by block.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@
 //! table's checksum stands at the end of the table; each section's in the table.
 
 use crate::error::{Error, Result};
-use crate::words::{u32_at, u64_at};
+use crate::little_endian::{u32_at, u64_at};
 
 pub(crate) const MAGIC: &[u8; 8] = b"SPLAYIDX";
 pub(crate) const VERSION: u32 = 1;

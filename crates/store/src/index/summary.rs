@@ -115,8 +115,8 @@ where
         let rows = start..array.len().min(start + BLOCK_ROWS);
         background::did(rows.len());
         match array.nulls() {
-            None => Part::of(&array.values()[rows]),
-            Some(nulls) => Part::of_nullable(array.values(), nulls, rows),
+            None => RowsSummary::of(&array.values()[rows]),
+            Some(nulls) => RowsSummary::of_nullable(array.values(), nulls, rows),
         }
     };
     (0..array.len()).step_by(BLOCK_ROWS).map(|start| of_block(start).summary()).collect()
@@ -124,7 +124,7 @@ where
 
 /// Some rows, at least one of them. Without a value among them the extremes are of no meaning.
 #[derive(Debug, Clone, Copy)]
-struct Part<V: Value> {
+struct RowsSummary<V: Value> {
     count: u64,
     min: V,
     max: V,
@@ -133,18 +133,29 @@ struct Part<V: Value> {
     last: Option<V>,
 }
 
-impl<V: Value> Part<V> {
-    fn of(values: &[V]) -> Part<V> {
+impl<V: Value> RowsSummary<V> {
+    fn of(values: &[V]) -> RowsSummary<V> {
         let (min, max, sum) = V::extremes_and_sum(values);
-        Part { count: values.len() as u64, min, max, sum, first: values.first().copied(), last: values.last().copied() }
+        RowsSummary {
+            count: values.len() as u64,
+            min,
+            max,
+            sum,
+            first: values.first().copied(),
+            last: values.last().copied(),
+        }
     }
 
-    fn of_nullable(values: &[V], nulls: &NullBuffer, rows: Range<usize>) -> Part<V> {
+    fn of_nullable(values: &[V], nulls: &NullBuffer, rows: Range<usize>) -> RowsSummary<V> {
         let value = |row: usize| nulls.is_valid(row).then(|| values[row]);
         let present: Vec<V> = rows.clone().filter_map(value).collect();
         let ends = (value(rows.start), value(rows.end - 1));
-        let part = if present.is_empty() { Part { count: 0, ..Part::of(&[V::default()]) } } else { Part::of(&present) };
-        Part { first: ends.0, last: ends.1, ..part }
+        let part = if present.is_empty() {
+            RowsSummary { count: 0, ..RowsSummary::of(&[V::default()]) }
+        } else {
+            RowsSummary::of(&present)
+        };
+        RowsSummary { first: ends.0, last: ends.1, ..part }
     }
 
     fn summary(self) -> Summary {

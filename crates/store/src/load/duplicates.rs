@@ -18,9 +18,9 @@ use arrow::util::display::array_value_to_string;
 
 use super::gather::gather;
 use super::merge::Source;
-use super::order::{Order, Stretch};
+use super::order::{BatchRange, Order};
 use super::spill::RunWriter;
-use super::{Incoming, Load, Replace, merge, stored_columns};
+use super::{IncomingRows, Load, Replace, merge, stored_columns};
 use crate::dates::Dates;
 use crate::error::{Error, Result};
 use crate::partition;
@@ -49,7 +49,7 @@ impl Load {
     pub(super) fn without_duplicates(
         &mut self,
         date: i32,
-        incoming: &mut Incoming,
+        incoming: &mut IncomingRows,
         order: Order,
         dedupe: &Dedupe,
     ) -> Result<(Order, u64)> {
@@ -62,7 +62,7 @@ impl Load {
         let segments: Vec<Segment> = files.iter().map(|entry| self.writer.segment(entry)).collect();
         let key = Key::of(&spec, dedupe)?;
         let columns = key.row.columns.clone();
-        let mut search = Search::new(&spec, date, key, &segments, self.options.memory_bytes, dedupe.refuse)?;
+        let mut search = DuplicateSearch::new(&spec, date, key, &segments, self.options.memory_bytes, dedupe.refuse)?;
         let chunk_rows = RunWriter::chunk_rows(incoming.row_bytes);
         if incoming.runs.is_empty() {
             let schema = Arc::new(self.schema.project(&columns)?);
@@ -72,7 +72,7 @@ impl Load {
             for chunk in order.chunks(chunk_rows) {
                 let is_new = search.new_rows(&gather(&schema, &projected, &chunk)?)?;
                 let rows = chunk.stretches().iter().flat_map(|stretch| stretch.single());
-                rows.zip(is_new).filter(|(_, is_new)| *is_new).for_each(|(row, _): (Stretch, _)| kept.push(row));
+                rows.zip(is_new).filter(|(_, is_new)| *is_new).for_each(|(row, _): (BatchRange, _)| kept.push(row));
             }
             if kept.rows() == 0 {
                 incoming.batches.clear();
@@ -202,26 +202,26 @@ fn bytes(keys: Option<&Rows>, row: usize) -> Box<[u8]> {
 }
 
 /// Looks for duplicates among the new rows of a date, which are given in order.
-struct Search<'a> {
+struct DuplicateSearch<'a> {
     spec: &'a TableSpec,
     date: i32,
     key: Key,
     keys: Keys,
-    stored: Vec<Stored<'a>>,
+    stored: Vec<StoredRows<'a>>,
     /// The group that the last row had.
     open: Option<(Option<String>, i64)>,
-    seen: Seen,
+    seen: KeyGroup,
     refuse: bool,
 }
 
 /// The keys of a group, each with whether it is that of a stored row.
-struct Seen {
+struct KeyGroup {
     keys: HashMap<Box<[u8]>, bool>,
     bytes: usize,
     bytes_max: usize,
 }
 
-impl Seen {
+impl KeyGroup {
     fn clear(&mut self) {
         self.keys.clear();
         self.bytes = 0;
@@ -242,7 +242,7 @@ impl Seen {
     }
 }
 
-impl<'a> Search<'a> {
+impl<'a> DuplicateSearch<'a> {
     fn new(
         spec: &'a TableSpec,
         date: i32,
@@ -250,12 +250,12 @@ impl<'a> Search<'a> {
         segments: &'a [Segment],
         bytes_max: usize,
         refuse: bool,
-    ) -> Result<Search<'a>> {
+    ) -> Result<DuplicateSearch<'a>> {
         let stored = stored_columns(spec, key.row.columns.clone(), segments, STORED_ROWS);
-        let stored = stored.into_iter().map(Stored::new).collect::<Result<Vec<_>>>()?;
+        let stored = stored.into_iter().map(StoredRows::new).collect::<Result<Vec<_>>>()?;
         let keys = Keys::of(spec, &key)?;
-        let seen = Seen { keys: HashMap::new(), bytes: 0, bytes_max };
-        Ok(Search { spec, date, key, keys, stored, open: None, seen, refuse })
+        let seen = KeyGroup { keys: HashMap::new(), bytes: 0, bytes_max };
+        Ok(DuplicateSearch { spec, date, key, keys, stored, open: None, seen, refuse })
     }
 
     /// For each row, whether it is new. `rows` has the key's columns.
@@ -316,16 +316,16 @@ impl<'a> Search<'a> {
 }
 
 /// Stored rows of a date, in order.
-struct Stored<'a> {
+struct StoredRows<'a> {
     source: Source<'a>,
     batch: Option<RecordBatch>,
     row: usize,
     keys: Option<Option<Rows>>,
 }
 
-impl<'a> Stored<'a> {
-    fn new(source: Source<'a>) -> Result<Stored<'a>> {
-        let mut stored = Stored { source, batch: None, row: 0, keys: None };
+impl<'a> StoredRows<'a> {
+    fn new(source: Source<'a>) -> Result<StoredRows<'a>> {
+        let mut stored = StoredRows { source, batch: None, row: 0, keys: None };
         stored.advance()?;
         Ok(stored)
     }

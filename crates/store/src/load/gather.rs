@@ -13,7 +13,7 @@ use arrow::compute::interleave;
 use arrow::datatypes::{DataType, Int32Type, SchemaRef};
 use hashbrown::HashMap;
 
-use super::order::{Order, Stretch};
+use super::order::{BatchRange, Order};
 use crate::background;
 use crate::error::Result;
 
@@ -45,7 +45,7 @@ fn gather_column(data_type: &DataType, parts: &[&dyn Array], order: &Order) -> R
     }
     let stretches = order.stretches();
     if order.rows() < stretches.len() * STRETCH_ROWS_MIN {
-        let single = |stretch: &Stretch| {
+        let single = |stretch: &BatchRange| {
             let batch = stretch.batch();
             stretch.range().map(move |row| (batch, row))
         };
@@ -63,7 +63,7 @@ fn gather_column(data_type: &DataType, parts: &[&dyn Array], order: &Order) -> R
 }
 
 /// The stretches of an order; each counts as work that is done.
-fn stretches(order: &Order) -> impl Iterator<Item = &Stretch> {
+fn stretches(order: &Order) -> impl Iterator<Item = &BatchRange> {
     order.stretches().iter().inspect(|stretch| background::did(stretch.range().len()))
 }
 

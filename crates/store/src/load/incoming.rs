@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
-use super::spill::{Run, RunWriter};
+use super::spill::{RunWriter, SpilledRun};
 use super::{merge, removal};
 use crate::error::Result;
 use crate::schema::TableSpec;
@@ -16,9 +16,9 @@ const RUNS_MAX: usize = 64;
 
 /// Rows of one partition that came in so far.
 #[derive(Debug, Default)]
-pub(super) struct Incoming {
+pub(super) struct IncomingRows {
     /// Sorted, older ones first.
-    pub runs: Vec<Run>,
+    pub runs: Vec<SpilledRun>,
     pub batches: Vec<RecordBatch>,
     /// How many they are.
     pub rows: u64,
@@ -28,7 +28,7 @@ pub(super) struct Incoming {
     pub replaced: BTreeMap<i32, HashSet<Option<String>>>,
 }
 
-impl Incoming {
+impl IncomingRows {
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty() && self.batches.is_empty()
     }
@@ -36,8 +36,8 @@ impl Incoming {
     /// Merges the oldest runs while there are too many. `number` is that of the next run.
     pub fn merge_runs(&mut self, spec: &TableSpec, storage: &Arc<dyn Storage>, number: &mut usize) -> Result<()> {
         while self.runs.len() >= RUNS_MAX {
-            let runs: Vec<Run> = self.runs.drain(..RUNS_MAX).collect();
-            let read = |run: &Run| -> merge::Source<'_> { Box::new(run.clone().read(Arc::clone(storage))) };
+            let runs: Vec<SpilledRun> = self.runs.drain(..RUNS_MAX).collect();
+            let read = |run: &SpilledRun| -> merge::Source<'_> { Box::new(run.clone().read(Arc::clone(storage))) };
             let mut merged = RunWriter::create(storage.as_ref(), *number)?;
             *number += 1;
             let chunk_rows = RunWriter::chunk_rows(self.row_bytes);
@@ -51,7 +51,7 @@ impl Incoming {
     }
 
     /// Takes the rows of another date in.
-    pub fn add(&mut self, other: Incoming) {
+    pub fn add(&mut self, other: IncomingRows) {
         self.runs.extend(other.runs);
         self.batches.extend(other.batches);
         self.rows += other.rows;
@@ -61,7 +61,7 @@ impl Incoming {
 
     /// How many symbols the rows have that are in memory; 1 without a symbol column.
     pub fn symbols(&self, spec: &TableSpec) -> Result<u64> {
-        let mut seen = removal::Replaced::new();
+        let mut seen = removal::ReplacedSymbols::new();
         self.batches.iter().try_for_each(|batch| removal::add_symbols(spec, batch, &mut seen))?;
         Ok(seen.values().map(|symbols| symbols.len() as u64).max().unwrap_or(1).max(1))
     }

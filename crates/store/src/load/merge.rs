@@ -26,7 +26,7 @@ pub(crate) fn merge(
     let schema = spec.arrow();
     let mut heads = Vec::new();
     for source in sources {
-        if let Some(head) = Head::first(spec, source)? {
+        if let Some(head) = MergeCursor::first(spec, source)? {
             heads.push(head);
         }
     }
@@ -62,7 +62,7 @@ pub(crate) fn merge(
 }
 
 /// Where a source stands.
-struct Head<'a> {
+struct MergeCursor<'a> {
     source: Source<'a>,
     batch: RecordBatch,
     row: usize,
@@ -75,12 +75,12 @@ struct Head<'a> {
 /// What rows are ordered by.
 type Key<'a> = (Option<&'a str>, i64);
 
-impl<'a> Head<'a> {
+impl<'a> MergeCursor<'a> {
     /// The first row of a source, or `None` if it has none.
-    fn first(spec: &TableSpec, source: Source<'a>) -> Result<Option<Head<'a>>> {
+    fn first(spec: &TableSpec, source: Source<'a>) -> Result<Option<MergeCursor<'a>>> {
         let batch = RecordBatch::new_empty(spec.arrow());
         let (symbols, times) = key_columns(spec, &batch);
-        let mut head = Head { source, batch, row: 0, number: None, symbols, times };
+        let mut head = MergeCursor { source, batch, row: 0, number: None, symbols, times };
         Ok(head.advance(spec)?.then_some(head))
     }
 
@@ -107,7 +107,7 @@ impl<'a> Head<'a> {
 
     /// The row behind those that come before every other source's head, by galloping: runs are long where sources hold
     /// different symbols or times.
-    fn run_end(&self, heads: &[Head<'_>], own: usize) -> usize {
+    fn run_end(&self, heads: &[MergeCursor<'_>], own: usize) -> usize {
         let limit = heads.iter().enumerate().filter(|(other, _)| *other != own);
         let Some((other, key)) = limit.map(|(other, head)| (other, head.key(head.row))).min_by_key(|(_, key)| *key)
         else {
@@ -136,7 +136,7 @@ impl<'a> Head<'a> {
 }
 
 /// The source whose head comes first.
-fn least(heads: &[Head<'_>]) -> Option<usize> {
+fn least(heads: &[MergeCursor<'_>]) -> Option<usize> {
     (0..heads.len()).min_by_key(|number| heads[*number].key(heads[*number].row))
 }
 

@@ -9,11 +9,11 @@
 mod duplicates;
 mod gather;
 mod incoming;
-mod keyed;
 mod merge;
 mod order;
 mod partition;
 mod periods;
+mod reference_merge;
 mod removal;
 mod sort;
 mod spill;
@@ -38,10 +38,10 @@ use crate::schema::TableSpec;
 use crate::segment::Segment;
 use crate::write::{Change, Writer};
 use gather::gather;
-use incoming::Incoming;
-pub(crate) use keyed::KeySet;
-pub use keyed::{OnConflict, ResolveConflicts};
+use incoming::IncomingRows;
 pub(crate) use merge::{Source as RowSource, merge};
+pub(crate) use reference_merge::KeySet;
+pub use reference_merge::{OnConflict, ResolveConflicts};
 use removal::Counts;
 pub use removal::Removal;
 pub(crate) use spill::FOLDER as SPILL_FOLDER;
@@ -131,7 +131,7 @@ pub struct Load {
     /// Finds the partition of a row.
     dates: Dates,
     /// By their first dates.
-    partitions: BTreeMap<i32, Incoming>,
+    partitions: BTreeMap<i32, IncomingRows>,
     held_bytes: usize,
     runs: usize,
     rows: u64,
@@ -503,7 +503,7 @@ impl Load {
     }
 
     /// The rows whose place a partition's new ones take.
-    fn removal_of_replaced(&self, first: i32, incoming: &Incoming) -> Result<(Removal, Counts)> {
+    fn removal_of_replaced(&self, first: i32, incoming: &IncomingRows) -> Result<(Removal, Counts)> {
         let by_symbol = self.options.replace == Replace::Symbols;
         let removal = Removal::replaced(&self.spec, first, incoming.replaced.clone(), by_symbol)?;
         let counts = self.snapshot()?.map(|snapshot| removal.count(&snapshot)).transpose()?;
@@ -649,7 +649,7 @@ fn fit_spec(existing: &TableSpec, incoming: &TableSpec) -> Result<TableSpec> {
         }
     }
     let differs = |a: &str, b: &str| !a.eq_ignore_ascii_case(b);
-    keyed::fit_reference(existing, incoming)?;
+    reference_merge::fit_reference(existing, incoming)?;
     if differs(&existing.time, &incoming.time) {
         return Err(existing.error(format!("its time column is {:?}, not {:?}", existing.time, incoming.time)));
     }

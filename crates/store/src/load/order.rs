@@ -7,17 +7,17 @@ use std::ops::Range;
 
 /// Rows of one batch that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct BatchRange {
     batch: u32,
     rows: u32,
     start: usize,
 }
 
-impl Stretch {
+impl BatchRange {
     /// A stretch of one row.
-    pub(crate) fn row(batch: usize, row: usize) -> Stretch {
+    pub(crate) fn row(batch: usize, row: usize) -> BatchRange {
         // There are never as many batches as that: each takes memory of its own.
-        Stretch { batch: u32::try_from(batch).unwrap_or(u32::MAX), rows: 1, start: row }
+        BatchRange { batch: u32::try_from(batch).unwrap_or(u32::MAX), rows: 1, start: row }
     }
 
     /// Number of the batch.
@@ -31,19 +31,19 @@ impl Stretch {
     }
 
     /// Each of its rows.
-    pub(crate) fn single(self) -> impl Iterator<Item = Stretch> {
-        self.range().map(move |row| Stretch { batch: self.batch, rows: 1, start: row })
+    pub(crate) fn single(self) -> impl Iterator<Item = BatchRange> {
+        self.range().map(move |row| BatchRange { batch: self.batch, rows: 1, start: row })
     }
 
     /// The first `rows` of its rows, and the others; all of them if it has no more.
-    pub(crate) fn split(&self, rows: usize) -> (Stretch, Stretch) {
+    pub(crate) fn split(&self, rows: usize) -> (BatchRange, BatchRange) {
         let first = u32::try_from(rows).unwrap_or(u32::MAX).min(self.rows);
-        let others = Stretch { rows: self.rows - first, start: self.start + first as usize, ..*self };
-        (Stretch { rows: first, ..*self }, others)
+        let others = BatchRange { rows: self.rows - first, start: self.start + first as usize, ..*self };
+        (BatchRange { rows: first, ..*self }, others)
     }
 
     /// Takes in the next one if it goes on where this one ends.
-    pub(crate) fn joined(&mut self, next: Stretch) -> bool {
+    pub(crate) fn joined(&mut self, next: BatchRange) -> bool {
         let follows = self.batch == next.batch && self.range().end == next.start;
         let rows = self.rows.checked_add(next.rows).filter(|_| follows);
         self.rows = rows.unwrap_or(self.rows);
@@ -54,13 +54,13 @@ impl Stretch {
 /// Rows in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Order {
-    stretches: Vec<Stretch>,
+    stretches: Vec<BatchRange>,
     rows: usize,
 }
 
 /// A part of an order: where it begins, and how many rows it has.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Part {
+pub(crate) struct OrderPart {
     first: usize,
     skipped: usize,
     rows: usize,
@@ -71,15 +71,15 @@ impl Order {
     pub(crate) fn push_range(&mut self, batch: usize, rows: Range<usize>) {
         let mut start = rows.start;
         while start < rows.end {
-            let one = Stretch::row(batch, start);
+            let one = BatchRange::row(batch, start);
             let taken = u32::try_from(rows.end - start).unwrap_or(u32::MAX);
-            self.push(Stretch { rows: taken, ..one });
+            self.push(BatchRange { rows: taken, ..one });
             start += taken as usize;
         }
     }
 
     /// Adds a stretch at the end.
-    pub(crate) fn push(&mut self, stretch: Stretch) {
+    pub(crate) fn push(&mut self, stretch: BatchRange) {
         self.rows += stretch.range().len();
         if !self.stretches.last_mut().is_some_and(|last| last.joined(stretch)) {
             self.stretches.push(stretch);
@@ -92,7 +92,7 @@ impl Order {
     }
 
     /// The stretches, in order.
-    pub(crate) fn stretches(&self) -> &[Stretch] {
+    pub(crate) fn stretches(&self) -> &[BatchRange] {
         &self.stretches
     }
 
@@ -105,18 +105,18 @@ impl Order {
     /// The first row.
     pub(crate) fn first(&self) -> Option<Order> {
         let first = self.stretches.first()?;
-        Some(Order { stretches: vec![Stretch { rows: 1, ..*first }], rows: 1 })
+        Some(Order { stretches: vec![BatchRange { rows: 1, ..*first }], rows: 1 })
     }
 
     /// Where parts of `rows_max` rows begin; the last part may have fewer.
-    pub(crate) fn parts(&self, rows_max: usize) -> Vec<Part> {
-        let mut parts: Vec<Part> = Vec::with_capacity(self.rows.div_ceil(rows_max));
-        let mut open: Option<Part> = None;
+    pub(crate) fn parts(&self, rows_max: usize) -> Vec<OrderPart> {
+        let mut parts: Vec<OrderPart> = Vec::with_capacity(self.rows.div_ceil(rows_max));
+        let mut open: Option<OrderPart> = None;
         for (first, stretch) in self.stretches.iter().enumerate() {
             let length = stretch.range().len();
             let mut skipped = 0;
             while skipped < length {
-                let part = open.get_or_insert(Part { first, skipped, rows: 0 });
+                let part = open.get_or_insert(OrderPart { first, skipped, rows: 0 });
                 let taken = (length - skipped).min(rows_max - part.rows);
                 part.rows += taken;
                 skipped += taken;
@@ -130,7 +130,7 @@ impl Order {
     }
 
     /// The rows of a part.
-    pub(crate) fn part(&self, part: &Part) -> Order {
+    pub(crate) fn part(&self, part: &OrderPart) -> Order {
         let mut order = Order::default();
         let mut skipped = part.skipped;
         for stretch in &self.stretches[part.first..] {
@@ -164,7 +164,7 @@ mod tests {
         order.push_range(0, 3..7);
         order.push_range(0, 7..9);
         order.push_range(1, 9..10);
-        order.push(Stretch::row(1, 0));
+        order.push(BatchRange::row(1, 0));
         order.push_range(2, 0..0);
         order.push_range(0, 0..3);
         order

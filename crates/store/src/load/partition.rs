@@ -7,9 +7,9 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::TimestampNanosecondType;
 
 use super::gather::gather;
-use super::incoming::Incoming;
+use super::incoming::IncomingRows;
 use super::merge;
-use super::order::{Order, Part};
+use super::order::{Order, OrderPart};
 use super::removal::{Counts, Removal, counted};
 use super::spill::RunWriter;
 use super::{Load, Replace, follow_each_other, row_bytes, segment_rows, stored};
@@ -30,8 +30,13 @@ const APPENDED_SEGMENTS_MAX: usize = 32;
 
 impl Load {
     /// What remains of a date's files. Those that go as a whole are named in the change.
-    pub(super) fn take_out(&self, date: i32, removal: Option<&(Removal, Counts)>, change: &mut Change) -> Remaining {
-        let mut remaining = Remaining { files: self.writer.partition(date), first: None, removal: None };
+    pub(super) fn take_out(
+        &self,
+        date: i32,
+        removal: Option<&(Removal, Counts)>,
+        change: &mut Change,
+    ) -> RemainingFiles {
+        let mut remaining = RemainingFiles { files: self.writer.partition(date), first: None, removal: None };
         let counts = removal.and_then(|(_, counts)| counts.get(&date));
         let goes = |entry: &FileEntry| match self.options.replace {
             Replace::Table => entry.rows,
@@ -50,12 +55,12 @@ impl Load {
     pub(super) fn write_partition(
         &self,
         date: i32,
-        mut incoming: Incoming,
+        mut incoming: IncomingRows,
         order: Order,
-        remaining: Remaining,
+        remaining: RemainingFiles,
         change: &mut Change,
     ) -> Result<()> {
-        let Remaining { files: mut existing, first, removal } = remaining;
+        let RemainingFiles { files: mut existing, first, removal } = remaining;
         if incoming.is_empty() {
             // Segments in front of the first that loses rows stay as they are.
             let Some(first) = first else { return Ok(()) };
@@ -146,7 +151,7 @@ impl Load {
         order: &Order,
         segment_rows: usize,
     ) -> Result<Vec<FileEntry>> {
-        let parts: Vec<Part> = order.parts(segment_rows);
+        let parts: Vec<OrderPart> = order.parts(segment_rows);
         let targets = parts.iter().map(|_| self.writer.next_path(date, tier)).collect::<Result<Vec<_>>>()?;
         let (next, writer, spec, schema) = (AtomicUsize::new(0), &self.writer, &self.spec, &self.schema);
         let work = || {
@@ -190,7 +195,7 @@ fn is_later(spec: &TableSpec, existing: &[FileEntry], batches: &[RecordBatch]) -
 }
 
 /// What remains of a date's files.
-pub(super) struct Remaining {
+pub(super) struct RemainingFiles {
     /// Files that keep all their rows.
     files: Vec<FileEntry>,
     /// The first that loses some.

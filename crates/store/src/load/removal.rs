@@ -15,7 +15,7 @@ use crate::database::TableSnapshot;
 use crate::error::{Error, Result};
 use crate::manifest::FileEntry;
 use crate::schema::TableSpec;
-use crate::select::{Piece, Selection};
+use crate::select::{SegmentRows, Selection};
 
 /// Says of rows which of them match. Null is no.
 type Matches = Arc<dyn Fn(&RecordBatch) -> Result<BooleanArray> + Send + Sync>;
@@ -96,7 +96,12 @@ impl Removal {
     }
 
     /// The rows of a partition whose date is one of these, and with `by_symbol` whose symbol is one of those of the date.
-    pub(super) fn replaced(spec: &TableSpec, first: i32, replaced: Replaced, by_symbol: bool) -> Result<Removal> {
+    pub(super) fn replaced(
+        spec: &TableSpec,
+        first: i32,
+        replaced: ReplacedSymbols,
+        by_symbol: bool,
+    ) -> Result<Removal> {
         let mut selection = Selection::default();
         (selection.date.min, selection.date.max) = (first, spec.partition.last(first));
         let symbol = spec.symbol_position().filter(|_| by_symbol);
@@ -164,7 +169,7 @@ impl Removal {
     fn each_match(
         &self,
         spec: &TableSpec,
-        piece: &Piece,
+        piece: &SegmentRows,
         read: &[usize],
         matches: &Matches,
         mut sink: Option<&mut dyn FnMut(RecordBatch) -> Result<()>>,
@@ -214,10 +219,10 @@ pub(super) fn counted(counts: Option<&HashMap<String, u64>>, entry: &FileEntry) 
 }
 
 /// The symbols whose rows go, by date.
-pub(super) type Replaced = std::collections::BTreeMap<i32, HashSet<Option<String>>>;
+pub(super) type ReplacedSymbols = std::collections::BTreeMap<i32, HashSet<Option<String>>>;
 
 /// Adds the dates that rows have, without symbols.
-pub(super) fn add_dates(spec: &TableSpec, rows: &RecordBatch, replaced: &mut Replaced) -> Result<()> {
+pub(super) fn add_dates(spec: &TableSpec, rows: &RecordBatch, replaced: &mut ReplacedSymbols) -> Result<()> {
     let mut dates = spec.dates()?;
     for time in rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>().values() {
         replaced.entry(dates.of(*time)).or_default();
@@ -226,7 +231,7 @@ pub(super) fn add_dates(spec: &TableSpec, rows: &RecordBatch, replaced: &mut Rep
 }
 
 /// Adds the symbols that rows have, by date.
-pub(super) fn add_symbols(spec: &TableSpec, rows: &RecordBatch, replaced: &mut Replaced) -> Result<()> {
+pub(super) fn add_symbols(spec: &TableSpec, rows: &RecordBatch, replaced: &mut ReplacedSymbols) -> Result<()> {
     let Some(position) = spec.symbol_position() else { return Ok(()) };
     let column = rows.column(position).as_dictionary::<Int32Type>();
     let values = column.values().as_string::<i32>();

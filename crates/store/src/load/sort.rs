@@ -10,7 +10,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int32Type, TimestampNanosecondType};
 
 use super::gather::unify;
-use super::order::{Order, Stretch};
+use super::order::{BatchRange, Order};
 use crate::background;
 use crate::schema::TableSpec;
 
@@ -85,7 +85,7 @@ impl Keys {
             starts[symbol] += starts[symbol - 1];
         }
         let mut next = starts.clone();
-        let mut by_symbol = vec![Stretch::row(0, 0); starts[self.symbols + 1]];
+        let mut by_symbol = vec![BatchRange::row(0, 0); starts[self.symbols + 1]];
         self.each_stretch(batches, |rank, stretch| {
             by_symbol[next[rank]] = stretch;
             next[rank] += 1;
@@ -104,7 +104,7 @@ impl Keys {
     }
 
     /// Puts stretches of one symbol in the order of time, which keeps arrival. Only those that overlap are looked into.
-    fn sort_by_time(&self, run: &[Stretch], order: &mut Order, scratch: &mut Vec<(i64, Stretch)>) {
+    fn sort_by_time(&self, run: &[BatchRange], order: &mut Order, scratch: &mut Vec<(i64, BatchRange)>) {
         // For each stretch, the earliest time behind it.
         let mut least_behind = vec![i64::MAX; run.len()];
         for place in (1..run.len()).rev() {
@@ -121,7 +121,7 @@ impl Keys {
     }
 
     /// Merges stretches that overlap.
-    fn merge(&self, stretches: &[Stretch], order: &mut Order, scratch: &mut Vec<(i64, Stretch)>) {
+    fn merge(&self, stretches: &[BatchRange], order: &mut Order, scratch: &mut Vec<(i64, BatchRange)>) {
         if let [one] = stretches {
             order.push(*one);
             return;
@@ -156,14 +156,14 @@ impl Keys {
     }
 
     /// Each stretch in order of arrival, with the rank of its symbol.
-    fn each_stretch(&self, batches: &[RecordBatch], mut take: impl FnMut(usize, Stretch)) {
+    fn each_stretch(&self, batches: &[RecordBatch], mut take: impl FnMut(usize, BatchRange)) {
         for (number, batch) in batches.iter().enumerate() {
             let rows = self.starts[number]..self.starts[number] + batch.num_rows();
             let (ranks, times) = (&self.ranks[rows.clone()], &self.times[rows]);
-            let mut open: Option<Stretch> = None;
+            let mut open: Option<BatchRange> = None;
             for piece in background::pieces(ranks.len()) {
                 for row in piece {
-                    let one = Stretch::row(number, row);
+                    let one = BatchRange::row(number, row);
                     let goes_on = row > 0 && ranks[row - 1] == ranks[row] && times[row - 1] <= times[row];
                     if goes_on && open.as_mut().is_some_and(|open| open.joined(one)) {
                         continue;
@@ -179,11 +179,11 @@ impl Keys {
         }
     }
 
-    fn first_time(&self, stretch: &Stretch) -> i64 {
+    fn first_time(&self, stretch: &BatchRange) -> i64 {
         self.times[self.starts[stretch.batch()] + stretch.range().start]
     }
 
-    fn last_time(&self, stretch: &Stretch) -> i64 {
+    fn last_time(&self, stretch: &BatchRange) -> i64 {
         self.times[self.starts[stretch.batch()] + stretch.range().end - 1]
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct RunWriter {
 
 /// A written run.
 #[derive(Debug, Clone)]
-pub(crate) struct Run {
+pub(crate) struct SpilledRun {
     path: String,
     chunks: Vec<(u64, usize)>,
 }
@@ -56,12 +56,12 @@ impl RunWriter {
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> Run {
-        Run { path: self.path, chunks: self.chunks }
+    pub(crate) fn finish(self) -> SpilledRun {
+        SpilledRun { path: self.path, chunks: self.chunks }
     }
 }
 
-impl Run {
+impl SpilledRun {
     /// Its chunks, read one at a time.
     pub(crate) fn read(self, storage: Arc<dyn Storage>) -> impl Iterator<Item = Result<RecordBatch>> {
         let path = self.path;

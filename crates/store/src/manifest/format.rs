@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::history::History;
 use crate::error::{Error, Result};
+use crate::little_endian::{u32_at, u64_at};
 use crate::schema::{NAME_BYTES_MAX, TableSpec, validate_name};
-use crate::words::{u32_at, u64_at};
 
 /// Newest version of HEAD and log. 1: symbols of a partition were never spread over its segments, and nothing was captured. 2: removed
 /// files weren't kept, and no commit could be undone. 3: there was no tier `fast`. 4: dates began at midnight, each had a partition, and
@@ -356,24 +356,24 @@ pub struct Source {
 /// Which of a table's captured rows are in its files: those that came up to a sequence number and whose time is not behind a
 /// cut. Neither ever falls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Captured {
+pub struct WriteDownPosition {
     /// Sequence number of the last batch that was considered.
     pub sequence: u64,
     /// Latest time, in nanoseconds since the epoch, of rows of these batches that were written.
     pub cut: i64,
 }
 
-impl Default for Captured {
+impl Default for WriteDownPosition {
     /// Nothing.
-    fn default() -> Captured {
-        Captured { sequence: 0, cut: i64::MIN }
+    fn default() -> WriteDownPosition {
+        WriteDownPosition { sequence: 0, cut: i64::MIN }
     }
 }
 
-impl Captured {
+impl WriteDownPosition {
     /// All rows that one of two says.
-    pub(crate) fn max(self, other: Captured) -> Captured {
-        Captured { sequence: self.sequence.max(other.sequence), cut: self.cut.max(other.cut) }
+    pub(crate) fn max(self, other: WriteDownPosition) -> WriteDownPosition {
+        WriteDownPosition { sequence: self.sequence.max(other.sequence), cut: self.cut.max(other.cut) }
     }
 }
 
@@ -395,7 +395,7 @@ pub(crate) struct Commit {
     pub(crate) sources: Vec<(Source, u64)>,
     /// Captured rows that are in the files from now on, if this commit says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) captured: Option<Captured>,
+    pub(crate) captured: Option<WriteDownPosition>,
     /// Whether the removed files stay on disk, so that the commit can be undone.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) keep: bool,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::format::{Captured, Commit, FileEntry, Operation};
+use super::format::{Commit, FileEntry, Operation, WriteDownPosition};
 use crate::error::{Error, Result};
 use crate::schema::TableSpec;
 
@@ -24,7 +24,7 @@ pub(crate) struct History {
     /// First commit from which on there is a note of each.
     since: u64,
     commits: BTreeMap<u64, CommitNote>,
-    retired: BTreeMap<String, Retired>,
+    retired: BTreeMap<String, RetiredFile>,
     /// By date: the last commit that removed files which are gone.
     gone: BTreeMap<i32, u64>,
     /// Schemas, with the commit that set each one.
@@ -37,7 +37,7 @@ pub(crate) struct History {
     made: u64,
     /// Names that the table had, with the captured rows that its files had when it lost them: those that the journal has under the name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    formerly: BTreeMap<String, Captured>,
+    formerly: BTreeMap<String, WriteDownPosition>,
 }
 
 /// What a commit did.
@@ -61,7 +61,7 @@ pub(crate) struct CommitNote {
 
 /// A file that the table no longer has, and that is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Retired {
+pub(crate) struct RetiredFile {
     pub(crate) entry: FileEntry,
     /// The commit that removed it.
     pub(crate) removed: u64,
@@ -83,7 +83,7 @@ impl History {
         for entry in removed {
             dates.entry(entry.date).or_default().1 += 1;
             if commit.keep {
-                let retired = Retired { removed: commit.epoch, at: commit.at, entry };
+                let retired = RetiredFile { removed: commit.epoch, at: commit.at, entry };
                 self.retired.insert(retired.entry.path.clone(), retired);
             } else {
                 self.gone.insert(entry.date, commit.epoch);
@@ -119,7 +119,7 @@ impl History {
     }
 
     /// Notes a name that the table has no longer.
-    pub(crate) fn note_name(&mut self, name: String, captured: Captured) {
+    pub(crate) fn note_name(&mut self, name: String, captured: WriteDownPosition) {
         self.formerly.insert(name, captured);
     }
 
@@ -129,9 +129,9 @@ impl History {
     }
 
     /// The captured rows that the files had when the table lost a name, if it had it.
-    pub(crate) fn former(&self, name: &str) -> Option<Captured> {
+    pub(crate) fn former(&self, name: &str) -> Option<WriteDownPosition> {
         let same = self.formerly.iter().filter(|(former, _)| former.eq_ignore_ascii_case(name));
-        same.map(|(_, captured)| *captured).reduce(Captured::max)
+        same.map(|(_, captured)| *captured).reduce(WriteDownPosition::max)
     }
 
     /// The newest partition that went by the table's retention, by the notes since the table was made and as far as nothing has undone them.
@@ -173,7 +173,7 @@ impl History {
         &self.commits
     }
 
-    pub(crate) fn retired(&self) -> &BTreeMap<String, Retired> {
+    pub(crate) fn retired(&self) -> &BTreeMap<String, RetiredFile> {
         &self.retired
     }
 

@@ -16,8 +16,8 @@ mod reader;
 mod state;
 mod writer;
 
-pub use format::{Captured, FileEntry, Source, Tier};
 pub(crate) use format::{Commit, Head, Operation};
+pub use format::{FileEntry, Source, Tier, WriteDownPosition};
 pub(crate) use history::{CommitNote, added_by};
 pub(crate) use reader::{HeadFile, refresh, state_of};
 pub(crate) use state::TableState;

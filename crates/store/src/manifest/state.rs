@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::format::{Captured, Commit, FileEntry, Head, Operation, Source, Tier};
+use super::format::{Commit, FileEntry, Head, Operation, Source, Tier, WriteDownPosition};
 use super::history::{History, added_by};
 use crate::error::{Error, Result};
 use crate::schema::TableSpec;
@@ -16,7 +16,7 @@ pub(crate) struct TableState {
     pub(crate) files: BTreeMap<String, FileEntry>,
     /// Sources by digest, with the epoch that loaded them.
     pub(crate) sources: HashMap<String, (Source, u64)>,
-    pub(crate) captured: Captured,
+    pub(crate) captured: WriteDownPosition,
     pub(crate) history: History,
     pub(crate) dropped: bool,
 }
@@ -27,7 +27,7 @@ impl TableState {
         let Some(spec) = commit.spec.clone() else {
             return Err(Error::corrupt(path, 0, "a first record with a schema", "one without"));
         };
-        let (captured, history) = (Captured::default(), History::since(&commit));
+        let (captured, history) = (WriteDownPosition::default(), History::since(&commit));
         let mut state = TableState {
             epoch: 0,
             spec,
@@ -126,10 +126,10 @@ impl TableState {
     }
 
     /// Which rows that were captured under a name are in the files, if the table had the name and hasn't any more.
-    pub(crate) fn former(&self, name: &str) -> Option<Captured> {
+    pub(crate) fn former(&self, name: &str) -> Option<WriteDownPosition> {
         let before = self.history.former(name);
         let at_drop = (self.dropped && self.spec.name.eq_ignore_ascii_case(name)).then_some(self.captured);
-        before.into_iter().chain(at_drop).reduce(Captured::max)
+        before.into_iter().chain(at_drop).reduce(WriteDownPosition::max)
     }
 
     /// The state as the first record of a new log.
@@ -142,7 +142,7 @@ impl TableState {
             add: self.files.values().cloned().collect(),
             remove: Vec::new(),
             sources: self.sources.values().cloned().collect(),
-            captured: Some(self.captured).filter(|captured| *captured != Captured::default()),
+            captured: Some(self.captured).filter(|captured| *captured != WriteDownPosition::default()),
             keep: false,
             forget: Vec::new(),
             unload: Vec::new(),

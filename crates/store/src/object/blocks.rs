@@ -14,19 +14,19 @@ type BlockKey = (Arc<str>, usize);
 /// The least recently used blocks go first.
 #[derive(Debug)]
 pub(crate) struct BlockCache {
-    held: Mutex<Held>,
+    held: Mutex<BlockLru>,
     bytes_max: usize,
 }
 
 #[derive(Debug)]
-struct Held {
+struct BlockLru {
     blocks: LruCache<BlockKey, Bytes>,
     bytes: usize,
 }
 
 impl BlockCache {
     pub(crate) fn new(bytes_max: usize) -> BlockCache {
-        BlockCache { held: Mutex::new(Held { blocks: LruCache::unbounded(), bytes: 0 }), bytes_max }
+        BlockCache { held: Mutex::new(BlockLru { blocks: LruCache::unbounded(), bytes: 0 }), bytes_max }
     }
 
     pub(crate) fn bytes_max(&self) -> usize {

@@ -9,11 +9,11 @@
 //!
 //! Reasons: docs/adr/0072-cold-dates-are-objects.md. Names of objects: docs/format/objects.md.
 
-mod ahead;
 mod blocks;
 pub mod fault;
 mod folder;
 mod owner;
+mod prefetch;
 mod registry;
 mod remote;
 mod retry;
@@ -25,9 +25,9 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-pub(crate) use ahead::later;
 pub use folder::FolderStore;
 pub(crate) use owner::FILE as OWNER_FILE;
+pub(crate) use prefetch::later;
 pub use registry::{OpenStore, register};
 pub(crate) use registry::{open, shown, validate_url};
 pub(crate) use remote::RemoteFile;

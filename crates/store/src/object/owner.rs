@@ -26,7 +26,7 @@ const MARK_BYTES_MAX: u64 = 4096;
 
 /// What a database knows of its mark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Own {
+struct OwnerFile {
     owner: String,
     /// Whether the mark was put, or seen to be there.
     #[serde(default)]
@@ -35,7 +35,7 @@ struct Own {
 
 /// The mark's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Mark {
+struct OwnerMark {
     owner: String,
 }
 
@@ -46,12 +46,12 @@ impl ObjectTier {
             Some(own) if own.claimed => return self.check_owner(storage),
             Some(own) => own,
             None => {
-                let own = Own { owner: random()?, claimed: false };
+                let own = OwnerFile { owner: random()?, claimed: false };
                 put_own(storage, &own)?;
                 own
             }
         };
-        let mark = Bytes::from(serde_json::to_vec(&Mark { owner: own.owner.clone() }).unwrap_or_default());
+        let mark = Bytes::from(serde_json::to_vec(&OwnerMark { owner: own.owner.clone() }).unwrap_or_default());
         self.put(MARK, &mark)?;
         // The answer may have been lost, or another database was first.
         self.length_of_new(MARK)?;
@@ -62,7 +62,7 @@ impl ObjectTier {
                 "it puts objects over those that are there, though it was told not to: no two databases are safe there",
             ));
         }
-        put_own(storage, &Own { claimed: true, ..own })
+        put_own(storage, &OwnerFile { claimed: true, ..own })
     }
 
     /// Refuses a database that hasn't the mark.
@@ -81,11 +81,11 @@ impl ObjectTier {
     /// Takes the mark from whoever has it, who is refused from then on.
     pub(crate) fn take_over(&self, storage: &dyn Storage) -> Result<()> {
         self.delete(MARK)?;
-        put_own(storage, &Own { owner: random()?, claimed: false })?;
+        put_own(storage, &OwnerFile { owner: random()?, claimed: false })?;
         self.claim(storage)
     }
 
-    fn refuse_other(&self, own: &Own) -> Result<()> {
+    fn refuse_other(&self, own: &OwnerFile) -> Result<()> {
         match self.mark()? {
             Some(mark) if mark.owner == own.owner => Ok(()),
             Some(_) => Err(self.refused(
@@ -95,7 +95,7 @@ impl ObjectTier {
         }
     }
 
-    fn mark(&self) -> Result<Option<Mark>> {
+    fn mark(&self) -> Result<Option<OwnerMark>> {
         let Some(length) = self.length(MARK)? else { return Ok(None) };
         let told = |found: String| Error::corrupt(self.shown(MARK), 0, "the mark of a database", found);
         if length > MARK_BYTES_MAX {
@@ -105,7 +105,7 @@ impl ObjectTier {
         serde_json::from_slice(&bytes).map(Some).map_err(|error| told(error.to_string()))
     }
 
-    fn own(&self, storage: &dyn Storage) -> Result<Option<Own>> {
+    fn own(&self, storage: &dyn Storage) -> Result<Option<OwnerFile>> {
         match storage.read(FILE) {
             Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
                 Error::corrupt(storage.display_path(FILE), 0, "who writes objects", error.to_string())
@@ -120,7 +120,7 @@ impl ObjectTier {
     }
 }
 
-fn put_own(storage: &dyn Storage, own: &Own) -> Result<()> {
+fn put_own(storage: &dyn Storage, own: &OwnerFile) -> Result<()> {
     storage::replace(storage, FILE, &serde_json::to_vec(own).unwrap_or_default())
 }
 

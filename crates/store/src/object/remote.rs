@@ -35,27 +35,27 @@ pub(crate) struct RemoteFile {
     key: Arc<str>,
     length: usize,
     /// Until the file's layout is known, its end is one stretch.
-    end: Stretch,
-    stretches: OnceLock<Vec<Stretch>>,
+    end: FileRange,
+    stretches: OnceLock<Vec<FileRange>>,
 }
 
 /// Bytes that are mostly read together.
 #[derive(Debug)]
-struct Stretch {
+struct FileRange {
     bytes: Range<usize>,
     /// Requests so far. Held while one is made.
     requests: Mutex<usize>,
 }
 
-impl Stretch {
-    fn new(bytes: Range<usize>) -> Stretch {
-        Stretch { bytes, requests: Mutex::new(0) }
+impl FileRange {
+    fn new(bytes: Range<usize>) -> FileRange {
+        FileRange { bytes, requests: Mutex::new(0) }
     }
 }
 
 impl RemoteFile {
     pub(crate) fn new(tier: Arc<ObjectTier>, key: &str, length: usize) -> RemoteFile {
-        let end = Stretch::new(length.saturating_sub(END_BYTES)..length);
+        let end = FileRange::new(length.saturating_sub(END_BYTES)..length);
         RemoteFile { tier, key: key.into(), length, end, stretches: OnceLock::new() }
     }
 
@@ -71,10 +71,10 @@ impl RemoteFile {
         all.sort_by_key(|bytes| bytes.start);
         let behind = all.iter().map(|bytes| bytes.end).max().unwrap_or(0);
         all.push(behind..self.length);
-        let _ = self.stretches.set(all.into_iter().map(Stretch::new).collect());
+        let _ = self.stretches.set(all.into_iter().map(FileRange::new).collect());
     }
 
-    fn stretch(&self, at: usize) -> &Stretch {
+    fn stretch(&self, at: usize) -> &FileRange {
         let stretch_list = self.stretches.get().map_or(&[][..], Vec::as_slice);
         let found = stretch_list[..stretch_list.partition_point(|stretch| stretch.bytes.start <= at)].last();
         found.unwrap_or(&self.end)
@@ -119,7 +119,7 @@ impl RemoteFile {
     }
 
     /// The bytes to ask for, where blocks are missing.
-    fn widened(&self, missing: Range<usize>, stretch: &Stretch, requests: usize) -> Range<usize> {
+    fn widened(&self, missing: Range<usize>, stretch: &FileRange, requests: usize) -> Range<usize> {
         let (mut start, mut end) = (missing.start * CRC_BLOCK_BYTES, missing.end * CRC_BLOCK_BYTES);
         let most = if requests == 0 { FIRST_BYTES } else { NEXT_BYTES }.min(self.tier.cache.bytes_max() / CACHE_SHARE);
         // Part of a block can't be checked.

@@ -15,7 +15,7 @@ use arrow::ipc::{self, Block, RecordBatch as BatchHeader};
 use super::checksum::{CheckedFile, OnceBits};
 use super::{guarded, prefetch};
 use crate::error::{Error, Result};
-use crate::storage::Mapped;
+use crate::storage::MappedBytes;
 
 /// Rows that are checked together.
 const CHUNK_ROWS: usize = 8192;
@@ -29,7 +29,7 @@ const MAGIC: &[u8; 6] = b"ARROW1";
 #[derive(Debug)]
 pub(crate) struct ArrowFile {
     file: Arc<CheckedFile>,
-    bytes: Mapped,
+    bytes: MappedBytes,
     schema: SchemaRef,
     rows: usize,
     columns: Vec<Column>,
@@ -93,7 +93,7 @@ impl ArrowFile {
         &self.schema
     }
 
-    pub(crate) fn mapped(&self) -> &Mapped {
+    pub(crate) fn mapped(&self) -> &MappedBytes {
         &self.bytes
     }
 
@@ -282,7 +282,7 @@ fn chunks(rows: &Range<usize>) -> Range<usize> {
 /// Reads the file's messages.
 struct Opener<'a> {
     file: &'a CheckedFile,
-    bytes: &'a Mapped,
+    bytes: &'a MappedBytes,
 }
 
 impl Opener<'_> {

@@ -12,7 +12,7 @@ use crate::encryption::{Keys, Sealed};
 use crate::error::{Error, Result};
 use crate::index::CRC_BLOCK_BYTES;
 use crate::object::{self, RemoteFile};
-use crate::storage::{ByteObserver, Mapped};
+use crate::storage::{ByteObserver, MappedBytes};
 
 /// Collects the checksum of each block of a file as it is written.
 #[derive(Debug, Default)]
@@ -91,7 +91,7 @@ impl OnceBits {
 /// Where a file's bytes are.
 #[derive(Debug)]
 enum Source {
-    Mapped(Mapped),
+    Mapped(MappedBytes),
     Remote(RemoteFile),
     /// A file that is encrypted as a whole. Offsets are those of its bytes before that.
     Sealed(Arc<CheckedFile>, Sealed),
@@ -110,7 +110,7 @@ pub(crate) struct CheckedFile {
 impl CheckedFile {
     /// `checksums` as the index has them. Without `checks_data` only what describes the data is checked, not the data itself.
     pub(crate) fn new(
-        bytes: Mapped,
+        bytes: MappedBytes,
         path: PathBuf,
         checksums: ScalarBuffer<u32>,
         checks_data: bool,
@@ -156,7 +156,7 @@ impl CheckedFile {
     }
 
     /// The mapped bytes, unless the file is in the object store.
-    pub(crate) fn mapped(&self) -> Option<&Mapped> {
+    pub(crate) fn mapped(&self) -> Option<&MappedBytes> {
         match &self.source {
             Source::Mapped(bytes) => Some(bytes),
             Source::Remote(_) => None,
@@ -204,7 +204,7 @@ impl CheckedFile {
         }
     }
 
-    fn check_mapped(&self, mapped: &Mapped, range: Range<usize>) -> Result<()> {
+    fn check_mapped(&self, mapped: &MappedBytes, range: Range<usize>) -> Result<()> {
         if range.is_empty() {
             return Ok(());
         }

@@ -12,7 +12,7 @@ use arrow::error::ArrowError;
 use super::arrow_file::ArrowFile;
 use super::dense::DenseFile;
 use super::parquet::ParquetFile;
-use super::row_list::{Neighbourhood, RowList};
+use super::row_list::{NearbyRows, RowList};
 use crate::error::Result;
 
 /// Rows of a batch of the `parquet` crate. Ranges are put together from such batches.
@@ -175,7 +175,7 @@ impl<'a> ColumnReader<'a> {
             return Ok(values);
         }
         let mut parts = Vec::new();
-        for Neighbourhood { between, rows } in rows.neighbourhoods() {
+        for NearbyRows { between, rows } in rows.neighbourhoods() {
             let Some((least, greatest)) = between.map(|(least, greatest)| (least as usize, greatest as usize)) else {
                 parts.push(new_null_array(&self.data_type, rows.len()));
                 continue;

@@ -18,7 +18,7 @@ use crate::encryption::{self, Keys};
 use crate::error::{Error, Result};
 use crate::manifest::Tier;
 use crate::schema::{ColumnSpec, ColumnType, TableSpec};
-use crate::storage::Mapped;
+use crate::storage::MappedBytes;
 
 const ROWS: usize = 9000;
 
@@ -62,7 +62,7 @@ fn written(tier: Tier, first: i64, keys: &Keys) -> Vec<u8> {
 /// All columns of a file, whose checksums are those of its bytes whatever they are.
 fn read(tier: Tier, bytes: &[u8], keys: &Keys) -> Result<Vec<ArrayRef>> {
     let sums = checksum::of(bytes);
-    let mapped = Mapped::from(bytes::Bytes::copy_from_slice(bytes));
+    let mapped = MappedBytes::from(bytes::Bytes::copy_from_slice(bytes));
     let file = Arc::new(CheckedFile::new(mapped, PathBuf::from("t"), sums.into(), true)?);
     let rows = 0..ROWS;
     if tier == Tier::Dense {
@@ -165,7 +165,7 @@ fn parts_of_other_files_and_places_are_refused() {
 
 /// Where the pages of each column are that is decoded here.
 fn pages_of(bytes: &[u8], keys: &Keys) -> Vec<Vec<std::ops::Range<usize>>> {
-    let mapped = Mapped::from(bytes::Bytes::copy_from_slice(bytes));
+    let mapped = MappedBytes::from(bytes::Bytes::copy_from_slice(bytes));
     let file = CheckedFile::new(mapped, PathBuf::from("t"), checksum::of(bytes).into(), true).unwrap();
     let file = ParquetFile::open(Arc::new(file), ROWS as u64, keys).unwrap();
     (0..4).map(|column| file.page_places(column).unwrap()).collect()

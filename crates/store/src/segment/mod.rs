@@ -13,10 +13,10 @@ mod column;
 mod dense;
 #[cfg(test)]
 mod encrypted_tests;
+mod page_memory;
 mod parquet;
 mod prefetch;
 mod reader;
-mod recent;
 mod row_list;
 mod writer;
 

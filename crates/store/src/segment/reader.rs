@@ -3,8 +3,8 @@
 //! A segment is a file, an object (`object.rs`), or rows in memory that aren't in a file yet; readers treat all three
 //! alike.
 
-mod encoded;
 mod object;
+mod tier_encoding;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -29,7 +29,7 @@ use crate::load::in_order;
 use crate::manifest::{FileEntry, Tier};
 use crate::object::ObjectPlace;
 use crate::schema::{ColumnSpec, TableSpec};
-use crate::storage::{Mapped, Storage, unreadable};
+use crate::storage::{MappedBytes, Storage, unreadable};
 
 pub(crate) use object::checksums_of_object;
 
@@ -80,25 +80,25 @@ struct Open {
     index: SegmentIndex,
     file: Arc<DataFile>,
     /// The index's file, as far as it is used.
-    index_bytes: Option<Mapped>,
+    index_bytes: Option<MappedBytes>,
 }
 
 /// The rows' file. One in the object store is opened when a column is first asked for, which is behind all that its index rules out.
 #[derive(Debug)]
 struct DataFile {
-    opened: OnceLock<Opened>,
+    opened: OnceLock<OpenSegment>,
     /// What is to be opened.
     remote: Option<Arc<CheckedFile>>,
 }
 
-impl From<Opened> for DataFile {
-    fn from(opened: Opened) -> DataFile {
+impl From<OpenSegment> for DataFile {
+    fn from(opened: OpenSegment) -> DataFile {
         DataFile { opened: OnceLock::from(opened), remote: None }
     }
 }
 
 #[derive(Debug)]
-enum Opened {
+enum OpenSegment {
     Arrow(ArrowFile),
     Parquet(ParquetFile),
     Dense(DenseFile),
@@ -144,7 +144,8 @@ impl Segment {
             object: None,
             key: None,
         };
-        let opened = OnceLock::from(Open { index, file: Arc::new(Opened::Memory(rows).into()), index_bytes: None });
+        let opened =
+            OnceLock::from(Open { index, file: Arc::new(OpenSegment::Memory(rows).into()), index_bytes: None });
         let table = spec.name.clone();
         let (objects, keys) = (None, Arc::default());
         Ok(Some(Segment { storage: None, table, entry, objects, keys, checks_data: false, hidden: 0, opened }))
@@ -267,13 +268,13 @@ impl Segment {
             columns.iter().map(|column| spec.columns[*column].position_in(stored)).collect();
         let batch_rows = batch_rows.max(1);
         let source = match opened {
-            Opened::Arrow(file) => Source::Arrow { file, next: rows.start },
-            Opened::Memory(held) => Source::Memory { held, next: rows.start },
-            Opened::Dense(file) => Source::Dense { file, next: rows.start },
-            Opened::Parquet(_) if rows.is_empty() || positions.iter().all(Option::is_none) => {
+            OpenSegment::Arrow(file) => Source::Arrow { file, next: rows.start },
+            OpenSegment::Memory(held) => Source::Memory { held, next: rows.start },
+            OpenSegment::Dense(file) => Source::Dense { file, next: rows.start },
+            OpenSegment::Parquet(_) if rows.is_empty() || positions.iter().all(Option::is_none) => {
                 Source::Nothing { next: rows.start }
             }
-            Opened::Parquet(file) => {
+            OpenSegment::Parquet(file) => {
                 let mut others = Vec::new();
                 for position in positions.iter().flatten() {
                     if !file.decodes(*position)? {
@@ -304,8 +305,8 @@ impl Segment {
     /// The Parquet file's footer; `None` for a segment that is no such file.
     pub(crate) fn footer(&self) -> Result<Option<&ParquetMetaData>> {
         Ok(match self.file()? {
-            Opened::Parquet(file) => Some(file.footer()),
-            Opened::Arrow(_) | Opened::Dense(_) | Opened::Memory(_) => None,
+            OpenSegment::Parquet(file) => Some(file.footer()),
+            OpenSegment::Arrow(_) | OpenSegment::Dense(_) | OpenSegment::Memory(_) => None,
         })
     }
 
@@ -316,8 +317,8 @@ impl Segment {
     /// As [`Segment::batches`].
     pub fn reads_by_range(&self, spec: &TableSpec, column: usize) -> Result<bool> {
         match self.file()? {
-            Opened::Arrow(_) | Opened::Dense(_) | Opened::Memory(_) => Ok(true),
-            Opened::Parquet(file) => match spec.columns[column].position_in(file.schema()) {
+            OpenSegment::Arrow(_) | OpenSegment::Dense(_) | OpenSegment::Memory(_) => Ok(true),
+            OpenSegment::Parquet(file) => match spec.columns[column].position_in(file.schema()) {
                 Some(position) => file.decodes(position),
                 None => Ok(true),
             },
@@ -370,12 +371,12 @@ impl Segment {
         let of = |column: &ColumnSpec| {
             let position = column.position_in(file.schema())?;
             let (bytes, dictionary_bytes, kept) = match file {
-                Opened::Arrow(file) => (file.column_bytes(position), 0, "as in memory".to_owned()),
-                Opened::Memory(held) => {
+                OpenSegment::Arrow(file) => (file.column_bytes(position), 0, "as in memory".to_owned()),
+                OpenSegment::Memory(held) => {
                     (held.column(position).get_array_memory_size() as u64, 0, "in memory".to_owned())
                 }
-                Opened::Parquet(file) => file.column_storage(position),
-                Opened::Dense(file) => file.column_storage(position),
+                OpenSegment::Parquet(file) => file.column_storage(position),
+                OpenSegment::Dense(file) => file.column_storage(position),
             };
             let kept = match &self.entry.key {
                 Some(key) => format!("{kept}, encrypted under {key}"),
@@ -480,10 +481,12 @@ impl Segment {
     fn refuse_unreadable(&self, opened: &Open) -> Result<()> {
         let Some(storage) = &self.storage else { return Ok(()) };
         let refuse = |path: &str, offset| Err(unreadable(&storage.display_path(path), offset));
-        if let Some(offset) = opened.file.opened.get().and_then(Opened::mapped).and_then(Mapped::unreadable_at) {
+        if let Some(offset) =
+            opened.file.opened.get().and_then(OpenSegment::mapped).and_then(MappedBytes::unreadable_at)
+        {
             return refuse(&self.path(), offset);
         }
-        match opened.index_bytes.as_ref().and_then(Mapped::unreadable_at) {
+        match opened.index_bytes.as_ref().and_then(MappedBytes::unreadable_at) {
             Some(offset) => refuse(&self.index_path(), offset),
             None => Ok(()),
         }
@@ -522,8 +525,8 @@ impl Segment {
     fn sound_index(
         &self,
         storage: &dyn Storage,
-        bytes: &dyn Fn() -> Result<Mapped>,
-    ) -> Result<(SegmentIndex, ScalarBuffer<u32>, Option<Mapped>)> {
+        bytes: &dyn Fn() -> Result<MappedBytes>,
+    ) -> Result<(SegmentIndex, ScalarBuffer<u32>, Option<MappedBytes>)> {
         let found = self.open_index(storage).and_then(|(index, mapped)| {
             // The sections that aren't verified here are summaries, which a statement can do without.
             index.verify_directory()?;
@@ -544,22 +547,22 @@ impl Segment {
         }
     }
 
-    fn open_file(&self, file: CheckedFile) -> Result<Opened> {
+    fn open_file(&self, file: CheckedFile) -> Result<OpenSegment> {
         let file = Arc::new(file);
         Ok(match self.entry.tier {
-            Tier::Mapped => Opened::Arrow(ArrowFile::open(file, self.entry.rows)?),
+            Tier::Mapped => OpenSegment::Arrow(ArrowFile::open(file, self.entry.rows)?),
             Tier::Fast | Tier::Small | Tier::Object => {
-                Opened::Parquet(ParquetFile::open(file, self.entry.rows, &self.keys)?)
+                OpenSegment::Parquet(ParquetFile::open(file, self.entry.rows, &self.keys)?)
             }
             Tier::Dense if self.entry.key.is_some() => {
                 let file = Arc::new(CheckedFile::sealed(file, &self.keys)?);
-                Opened::Dense(DenseFile::open(file, self.entry.rows)?)
+                OpenSegment::Dense(DenseFile::open(file, self.entry.rows)?)
             }
-            Tier::Dense => Opened::Dense(DenseFile::open(file, self.entry.rows)?),
+            Tier::Dense => OpenSegment::Dense(DenseFile::open(file, self.entry.rows)?),
         })
     }
 
-    fn open_index(&self, storage: &dyn Storage) -> Result<(SegmentIndex, Mapped)> {
+    fn open_index(&self, storage: &dyn Storage) -> Result<(SegmentIndex, MappedBytes)> {
         let path = self.index_path();
         let shown = storage.display_path(&path);
         let index = storage.map(&path)?;
@@ -581,7 +584,7 @@ impl Segment {
     }
 
     /// Makes the index from the segment, after checking the segment against the manifest's digest.
-    fn rebuild_index(&self, storage: &dyn Storage, bytes: &Mapped) -> Result<SegmentIndex> {
+    fn rebuild_index(&self, storage: &dyn Storage, bytes: &MappedBytes) -> Result<SegmentIndex> {
         let checksums = checksum::of(bytes);
         let shown = storage.display_path(&self.path());
         if checksum::digest(&checksums) != self.entry.digest {
@@ -612,23 +615,23 @@ fn aligned(bytes: &[u8]) -> Buffer {
     aligned.into()
 }
 
-impl Opened {
+impl OpenSegment {
     /// The file's bytes, where there is a file.
-    fn mapped(&self) -> Option<&Mapped> {
+    fn mapped(&self) -> Option<&MappedBytes> {
         match self {
-            Opened::Arrow(file) => Some(file.mapped()),
-            Opened::Parquet(file) => file.mapped(),
-            Opened::Dense(file) => file.mapped(),
-            Opened::Memory(_) => None,
+            OpenSegment::Arrow(file) => Some(file.mapped()),
+            OpenSegment::Parquet(file) => file.mapped(),
+            OpenSegment::Dense(file) => file.mapped(),
+            OpenSegment::Memory(_) => None,
         }
     }
 
     fn schema(&self) -> &SchemaRef {
         match self {
-            Opened::Arrow(file) => file.schema(),
-            Opened::Parquet(file) => file.schema(),
-            Opened::Dense(file) => file.schema(),
-            Opened::Memory(held) => held.schema_ref(),
+            OpenSegment::Arrow(file) => file.schema(),
+            OpenSegment::Parquet(file) => file.schema(),
+            OpenSegment::Dense(file) => file.schema(),
+            OpenSegment::Memory(held) => held.schema_ref(),
         }
     }
 
@@ -646,10 +649,10 @@ impl Opened {
         let position = column_spec.position_in(self.schema());
         match (self, position) {
             (_, None) => ColumnReader::absent(data_type, rows),
-            (Opened::Arrow(file), Some(position)) => ColumnReader::of_arrow(file, position, data_type, rows),
-            (Opened::Parquet(file), Some(position)) => ColumnReader::of_pages(file, position, data_type, rows),
-            (Opened::Dense(file), Some(position)) => ColumnReader::of_pages(file, position, data_type, rows),
-            (Opened::Memory(held), Some(position)) => ColumnReader::of_memory(held.column(position), data_type),
+            (OpenSegment::Arrow(file), Some(position)) => ColumnReader::of_arrow(file, position, data_type, rows),
+            (OpenSegment::Parquet(file), Some(position)) => ColumnReader::of_pages(file, position, data_type, rows),
+            (OpenSegment::Dense(file), Some(position)) => ColumnReader::of_pages(file, position, data_type, rows),
+            (OpenSegment::Memory(held), Some(position)) => ColumnReader::of_memory(held.column(position), data_type),
         }
     }
 }

@@ -18,12 +18,12 @@ const LOOK_ROWS: usize = 64;
 #[derive(Debug, Clone)]
 pub struct RowList {
     rows: UInt32Array,
-    neighbourhoods: OnceCell<Vec<Neighbourhood>>,
+    neighbourhoods: OnceCell<Vec<NearbyRows>>,
 }
 
 /// Rows that are near each other.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Neighbourhood {
+pub(super) struct NearbyRows {
     /// The least and the greatest of them; `None` if all are null.
     pub between: Option<(u32, u32)>,
     /// The rows, counted from the least one.
@@ -44,29 +44,29 @@ impl RowList {
     }
 
     /// The rows in stretches whose rows are near each other; the last one holds the rest if there would be too many.
-    pub(super) fn neighbourhoods(&self) -> &[Neighbourhood] {
+    pub(super) fn neighbourhoods(&self) -> &[NearbyRows] {
         self.neighbourhoods.get_or_init(|| {
             let stretches = stretches(&self.rows);
             stretches.into_iter().map(|(places, between)| self.neighbourhood(places, between)).collect()
         })
     }
 
-    fn neighbourhood(&self, places: Range<usize>, between: Option<(u32, u32)>) -> Neighbourhood {
+    fn neighbourhood(&self, places: Range<usize>, between: Option<(u32, u32)>) -> NearbyRows {
         let rows = self.rows.slice(places.start, places.len());
         let rows = match between {
             // Where there is no row, any number may stand.
             Some((least, _)) if least > 0 => rows.unary(|row| row.wrapping_sub(least)),
             _ => rows,
         };
-        Neighbourhood { between, rows }
+        NearbyRows { between, rows }
     }
 }
 
 /// Where a stretch stands, and its least and its greatest row.
-type Stretch = (Range<usize>, Option<(u32, u32)>);
+type RowStretch = (Range<usize>, Option<(u32, u32)>);
 
-fn stretches(rows: &UInt32Array) -> Vec<Stretch> {
-    let mut looked = Looked { found: Vec::new(), start: 0, last: None, between: None };
+fn stretches(rows: &UInt32Array) -> Vec<RowStretch> {
+    let mut looked = StretchSearch { found: Vec::new(), start: 0, last: None, between: None };
     match rows.nulls().filter(|nulls| nulls.null_count() > 0) {
         None => looked.look(rows.values(), 0),
         Some(nulls) => {
@@ -80,15 +80,15 @@ fn stretches(rows: &UInt32Array) -> Vec<Stretch> {
 }
 
 /// What was seen so far.
-struct Looked {
-    found: Vec<Stretch>,
+struct StretchSearch {
+    found: Vec<RowStretch>,
     /// Where the stretch that goes on begins, its last row, its least and its greatest.
     start: usize,
     last: Option<u32>,
     between: Option<(u32, u32)>,
 }
 
-impl Looked {
+impl StretchSearch {
     /// Looks at rows of which the first one stands at `place`.
     fn look(&mut self, rows: &[u32], mut place: usize) {
         for together in rows.chunks(LOOK_ROWS) {
@@ -128,8 +128,8 @@ mod tests {
     use super::*;
 
     /// Finds the stretches row by row.
-    fn one_by_one(rows: &UInt32Array) -> Vec<Stretch> {
-        let mut looked = Looked { found: Vec::new(), start: 0, last: None, between: None };
+    fn one_by_one(rows: &UInt32Array) -> Vec<RowStretch> {
+        let mut looked = StretchSearch { found: Vec::new(), start: 0, last: None, between: None };
         for (place, row) in rows.iter().enumerate() {
             if let Some(row) = row {
                 looked.row(row, place);

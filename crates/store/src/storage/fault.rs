@@ -20,7 +20,7 @@ use arrow::buffer::MutableBuffer;
 use bytes::Bytes;
 
 use super::{
-    DiskSpace, FileIdentity, IdentifiedFile, LockMode, Mapped, Storage, StorageEntry, StorageFile, join, parent,
+    DiskSpace, FileIdentity, IdentifiedFile, LockMode, MappedBytes, Storage, StorageEntry, StorageFile, join, parent,
 };
 use crate::error::{Error, Result};
 
@@ -395,9 +395,9 @@ impl Drop for FaultLock {
 }
 
 /// Bytes with the alignment of a mapping.
-struct Aligned(MutableBuffer);
+struct AlignedBytes(MutableBuffer);
 
-impl AsRef<[u8]> for Aligned {
+impl AsRef<[u8]> for AlignedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
@@ -445,12 +445,12 @@ impl Storage for FaultStorage {
         part.map(<[u8]>::to_vec).ok_or_else(|| Error::io("read", path)(std::io::ErrorKind::UnexpectedEof.into()))
     }
 
-    fn map(&self, path: &str) -> Result<Mapped> {
+    fn map(&self, path: &str) -> Result<MappedBytes> {
         // Copied into memory with the alignment that a mapping has.
         let bytes = self.read(path)?;
         let mut aligned = MutableBuffer::new(bytes.len());
         aligned.extend_from_slice(&bytes);
-        Ok(Bytes::from_owner(Aligned(aligned)).into())
+        Ok(Bytes::from_owner(AlignedBytes(aligned)).into())
     }
 
     fn read_identified(&self, path: &str) -> Result<IdentifiedFile> {

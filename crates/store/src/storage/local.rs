@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::{DiskSpace, FileIdentity, IdentifiedFile, LockMode, Mapped, Storage, StorageEntry, StorageFile};
+use super::{DiskSpace, FileIdentity, IdentifiedFile, LockMode, MappedBytes, Storage, StorageEntry, StorageFile};
 use crate::error::{Error, Result};
 
 /// Who may do what with a new file: its owner read and write it, its group read it.
@@ -141,7 +141,7 @@ impl Storage for LocalStorage {
         Ok(bytes)
     }
 
-    fn map(&self, path: &str) -> Result<Mapped> {
+    fn map(&self, path: &str) -> Result<MappedBytes> {
         let path = self.at(path);
         let file = File::open(&path).map_err(Error::io("open", &path))?;
         if file.metadata().map_err(Error::io("open", &path))?.len() == 0 {
@@ -151,7 +151,7 @@ impl Storage for LocalStorage {
         // renamed and never changed or cut again; removal leaves the mapping intact. Where a foreign process cuts one, or the disk
         // fails, there are zeros in the place of what can't be read, and who reads them is told (`unreadable`).
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(Error::io("map", &path))?;
-        Mapped::of_file(map, &path)
+        MappedBytes::of_file(map, &path)
     }
 
     fn read_identified(&self, path: &str) -> Result<IdentifiedFile> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use memmap2::{Advice, Mmap};
 
-use super::unreadable::Watched;
+use super::unreadable::WatchedMapping;
 use crate::error::Result;
 
 /// Most bytes that one hint asks for.
@@ -15,7 +15,7 @@ const HINT_BYTES_MAX: usize = 16 << 20;
 
 /// A mapped file. Clones share the mapping.
 #[derive(Debug, Clone)]
-pub struct Mapped {
+pub struct MappedBytes {
     bytes: Bytes,
     /// `None` for bytes that are in memory.
     map: Option<Arc<Region>>,
@@ -24,24 +24,24 @@ pub struct Mapped {
 /// A mapping that is watched for pages that can't be read. It is unmapped behind its watch.
 #[derive(Debug)]
 struct Region {
-    watched: Watched,
+    watched: WatchedMapping,
     map: Mmap,
 }
 
 /// What keeps the mapping for slices of its bytes.
-struct Shared(Arc<Region>);
+struct MappingOwner(Arc<Region>);
 
-impl AsRef<[u8]> for Shared {
+impl AsRef<[u8]> for MappingOwner {
     fn as_ref(&self) -> &[u8] {
         &self.0.map
     }
 }
 
-impl Mapped {
+impl MappedBytes {
     /// A mapping of a file on disk.
-    pub(crate) fn of_file(map: Mmap, path: &Path) -> Result<Mapped> {
-        let map = Arc::new(Region { watched: Watched::new(&map, path)?, map });
-        Ok(Mapped { bytes: Bytes::from_owner(Shared(Arc::clone(&map))), map: Some(map) })
+    pub(crate) fn of_file(map: Mmap, path: &Path) -> Result<MappedBytes> {
+        let map = Arc::new(Region { watched: WatchedMapping::new(&map, path)?, map });
+        Ok(MappedBytes { bytes: Bytes::from_owner(MappingOwner(Arc::clone(&map))), map: Some(map) })
     }
 
     /// Offset of the first page that couldn't be read, if there is one: there are zeros now from there on. Look when the bytes have been
@@ -71,13 +71,13 @@ impl Mapped {
     }
 }
 
-impl From<Bytes> for Mapped {
-    fn from(bytes: Bytes) -> Mapped {
-        Mapped { bytes, map: None }
+impl From<Bytes> for MappedBytes {
+    fn from(bytes: Bytes) -> MappedBytes {
+        MappedBytes { bytes, map: None }
     }
 }
 
-impl Deref for Mapped {
+impl Deref for MappedBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {

@@ -19,7 +19,7 @@ use crate::error::Result;
 
 pub use local::LocalStorage;
 pub(crate) use local::create_folder;
-pub use mapped::Mapped;
+pub use mapped::MappedBytes;
 pub(crate) use unreadable::unreadable;
 pub use unreadable::{ReadWatch, hand_out_mapped, mapped_ranges};
 
@@ -98,7 +98,7 @@ pub trait Storage: Debug + Send + Sync {
     ///
     /// # Errors
     /// If the file is absent or can't be mapped.
-    fn map(&self, path: &str) -> Result<Mapped>;
+    fn map(&self, path: &str) -> Result<MappedBytes>;
 
     /// The whole file, copied to memory, with its identity. For small files that are replaced by renaming.
     ///

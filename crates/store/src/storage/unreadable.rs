@@ -30,7 +30,7 @@ const CHUNK_SLOTS: usize = 1024;
 const CHUNKS: usize = 4096;
 
 /// A mapping, as the signal handler reads it.
-struct Slot {
+struct MappingSlot {
     /// Odd while the others change.
     version: AtomicUsize,
     start: AtomicUsize,
@@ -41,9 +41,9 @@ struct Slot {
     at: AtomicU64,
 }
 
-impl Slot {
-    const fn new() -> Slot {
-        Slot {
+impl MappingSlot {
+    const fn new() -> MappingSlot {
+        MappingSlot {
             version: AtomicUsize::new(0),
             start: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
@@ -71,7 +71,8 @@ impl Slot {
     }
 }
 
-static SLOTS: [AtomicPtr<[Slot; CHUNK_SLOTS]>; CHUNKS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS];
+static SLOTS: [AtomicPtr<[MappingSlot; CHUNK_SLOTS]>; CHUNKS] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS];
 /// Slots that were ever in use.
 static USED: AtomicUsize = AtomicUsize::new(0);
 /// Pages that couldn't be read.
@@ -98,7 +99,7 @@ fn with_book<T>(act: impl FnOnce(&mut Book) -> T) -> T {
     act(book.get_or_insert_default())
 }
 
-fn slot(number: usize) -> Option<&'static Slot> {
+fn slot(number: usize) -> Option<&'static MappingSlot> {
     let chunk = SLOTS.get(number / CHUNK_SLOTS)?.load(Ordering::SeqCst);
     // SAFETY: a chunk is published whole and never freed.
     unsafe { chunk.as_ref() }.map(|chunk| &chunk[number % CHUNK_SLOTS])
@@ -106,16 +107,16 @@ fn slot(number: usize) -> Option<&'static Slot> {
 
 /// A mapping that the handler knows; it is taken out when this is dropped, which has to be before it is unmapped.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct WatchedMapping {
     number: usize,
 }
 
-impl Watched {
+impl WatchedMapping {
     /// Notes a mapping of a file, before any byte of it is touched.
     ///
     /// # Errors
     /// [`Error::Io`] where there are too many.
-    pub(super) fn new(bytes: &[u8], path: &Path) -> Result<Watched> {
+    pub(super) fn new(bytes: &[u8], path: &Path) -> Result<WatchedMapping> {
         INSTALLED.call_once(install);
         let start = bytes.as_ptr() as usize;
         let end = (start + bytes.len()).next_multiple_of(PAGE_BYTES.load(Ordering::SeqCst).max(1));
@@ -129,7 +130,7 @@ impl Watched {
             return Err(Error::io("map", path)(std::io::ErrorKind::OutOfMemory.into()));
         };
         slot.set(start, end);
-        Ok(Watched { number })
+        Ok(WatchedMapping { number })
     }
 
     /// Offset of the first page that couldn't be read.
@@ -141,7 +142,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedMapping {
     fn drop(&mut self) {
         let Some(slot) = slot(self.number) else { return };
         with_book(|book| {
@@ -160,7 +161,7 @@ fn next_slot() -> Option<usize> {
     let number = USED.load(Ordering::SeqCst);
     let chunk = SLOTS.get(number / CHUNK_SLOTS)?;
     if chunk.load(Ordering::SeqCst).is_null() {
-        let new: Box<[Slot; CHUNK_SLOTS]> = Box::new([const { Slot::new() }; CHUNK_SLOTS]);
+        let new: Box<[MappingSlot; CHUNK_SLOTS]> = Box::new([const { MappingSlot::new() }; CHUNK_SLOTS]);
         chunk.store(Box::into_raw(new), Ordering::SeqCst);
     }
     USED.store(number + 1, Ordering::SeqCst);

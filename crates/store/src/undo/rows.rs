@@ -25,7 +25,7 @@ const RESULT_ROWS: usize = 8_192;
 const BATCHES_AHEAD: usize = 2;
 
 /// The rows of one symbol and time in a state.
-struct Group {
+struct RowsAtTime {
     rows: RecordBatch,
     bytes: Vec<OwnedRow>,
 }
@@ -38,7 +38,7 @@ struct State<'a> {
 }
 
 /// What comes of the three states.
-pub(super) struct Undoing<'a> {
+pub(super) struct UndoRows<'a> {
     spec: &'a TableSpec,
     before: State<'a>,
     after: State<'a>,
@@ -70,17 +70,17 @@ pub(super) fn joined<'scope, 'a: 'scope>(
     Box::new(receiver.into_iter())
 }
 
-impl<'a> Undoing<'a> {
+impl<'a> UndoRows<'a> {
     pub(super) fn new(
         spec: &'a TableSpec,
         before: Source<'a>,
         after: Source<'a>,
         now: Source<'a>,
-    ) -> Result<Undoing<'a>> {
+    ) -> Result<UndoRows<'a>> {
         let state = |source| State { source, batch: RecordBatch::new_empty(spec.arrow()), at: 0 };
         let fields = spec.arrow().fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();
         let converter = RowConverter::new(fields)?;
-        Ok(Undoing { spec, before: state(before), after: state(after), now: state(now), converter, missing: 0 })
+        Ok(UndoRows { spec, before: state(before), after: state(after), now: state(now), converter, missing: 0 })
     }
 
     /// Gives the rows of the result, in order.
@@ -109,7 +109,7 @@ impl<'a> Undoing<'a> {
     }
 
     /// The rows of one symbol and time: those that were there before in their old order, then those that came later.
-    fn of_group(&mut self, before: &Group, after: &Group, now: &Group) -> Result<Vec<RecordBatch>> {
+    fn of_group(&mut self, before: &RowsAtTime, after: &RowsAtTime, now: &RowsAtTime) -> Result<Vec<RecordBatch>> {
         if before.bytes == after.bytes {
             return Ok(vec![now.rows.clone()]);
         }
@@ -179,7 +179,7 @@ impl State<'_> {
     }
 
     /// The rows of a symbol and time, if they come next.
-    fn group(&mut self, spec: &TableSpec, key: &Key, converter: &RowConverter) -> Result<Group> {
+    fn group(&mut self, spec: &TableSpec, key: &Key, converter: &RowConverter) -> Result<RowsAtTime> {
         let mut parts = Vec::new();
         while self.key(spec)?.is_some_and(|next| next == *key) {
             let begin = self.at;
@@ -195,7 +195,7 @@ impl State<'_> {
         };
         let columns: Vec<ArrayRef> = rows.columns().to_vec();
         let bytes = converter.convert_columns(&columns)?.iter().map(|row| row.owned()).collect();
-        Ok(Group { rows, bytes })
+        Ok(RowsAtTime { rows, bytes })
     }
 }
 

@@ -9,8 +9,8 @@ use serde_json::Value;
 use splay_store::storage::Storage;
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{
-    Captured, ColumnSpec, ColumnType, CompactOptions, Database, Error, FileEntry, LoadOptions, Publish, PublishReport,
-    Removal, Replace, Result, Retention, Segment, Table, TableSnapshot, Tier, of_dates,
+    ColumnSpec, ColumnType, CompactOptions, Database, Error, FileEntry, LoadOptions, Publish, PublishReport, Removal,
+    Replace, Result, Retention, Segment, Table, TableSnapshot, Tier, WriteDownPosition, of_dates,
 };
 
 use crate::crash::image;
@@ -474,7 +474,7 @@ fn files_that_captured_rows_replace_stay_for_others() {
             let segment = Segment::in_memory(&spec, day, format!("late {day}"), &[rows]).unwrap().unwrap();
             (day, vec![Arc::new(segment)])
         };
-        let captured = Captured { sequence: 1, cut: i64::MAX - 1 };
+        let captured = WriteDownPosition { sequence: 1, cut: i64::MAX - 1 };
         database.write_down("trade", captured, &(0..3).map(late).collect::<Vec<_>>()).unwrap();
         let there = before.files.keys().filter(|path| storage.read(&format!("trade/{path}")).is_ok()).count();
         assert_eq!(there, if is_published { 3 } else { 0 });

@@ -15,8 +15,8 @@ use arrow::datatypes::{DataType, Field, Float64Type};
 use splay_store::object::{FolderStore, ObjectTier, Retry};
 use splay_store::storage::LocalStorage;
 use splay_store::{
-    Captured, ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, OnConflict, Period, Reference, Replace,
-    Retention, Selection, Settings, Source, TableSpec, Tier,
+    ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, OnConflict, Period, Reference, Replace, Retention,
+    Selection, Settings, Source, TableSpec, Tier, WriteDownPosition,
 };
 
 use crate::encryption;
@@ -345,7 +345,7 @@ fn write_renamed(folder: &Path) {
 }
 
 /// Captured rows of the table under its old name.
-const CAPTURED: Captured = Captured { sequence: 7, cut: 1_000 };
+const CAPTURED: WriteDownPosition = WriteDownPosition { sequence: 7, cut: 1_000 };
 
 fn assert_reads_renamed(folder: &Path) {
     let database = Database::open(folder).unwrap();

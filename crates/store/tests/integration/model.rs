@@ -177,7 +177,7 @@ impl Model {
 pub(crate) fn read_snapshot(snapshot: &splay_store::TableSnapshot, selection: &Selection) -> Result<RecordBatch> {
     let all: Vec<usize> = (0..snapshot.spec().columns.len()).collect();
     let (pieces, stats) = snapshot.select(selection)?;
-    let read = |piece: &splay_store::Piece| piece.segment.read(snapshot.spec(), &all, piece.rows.clone());
+    let read = |piece: &splay_store::SegmentRows| piece.segment.read(snapshot.spec(), &all, piece.rows.clone());
     let parts = pieces.iter().map(read).collect::<Result<Vec<_>>>()?;
     let rows = concat_batches(&snapshot.spec().arrow(), &parts).unwrap();
     assert_eq!(rows.num_rows() as u64, stats.rows.kept);

@@ -6,8 +6,8 @@ use arrow::array::RecordBatch;
 use splay_store::storage::Storage;
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{
-    Backup, BackupWriter, Captured, ColumnSpec, ColumnType, CompactOptions, Database, Error, LoadOptions, Result,
-    Selection, Table, TableSpec, View,
+    Backup, BackupWriter, ColumnSpec, ColumnType, CompactOptions, Database, Error, LoadOptions, Result, Selection,
+    Table, TableSpec, View, WriteDownPosition,
 };
 
 use crate::crash::image;
@@ -283,7 +283,7 @@ fn a_renamed_table_is_dropped_and_made_anew_by_its_name() {
 fn captured_rows_stay_with_the_table_that_took_them() {
     let storage = loaded(&model::rows(15, 20, 0..1, 4));
     let database = database(&storage);
-    let captured = |sequence, cut| Captured { sequence, cut };
+    let captured = |sequence, cut| WriteDownPosition { sequence, cut };
     let of = |table: &str| database.table(table).unwrap().stored().unwrap().captured();
     database.write_down("trade", captured(7, 1_000), &[]).unwrap();
     assert_eq!(database.former("trade").unwrap(), None);
@@ -298,7 +298,7 @@ fn captured_rows_stay_with_the_table_that_took_them() {
     database.write_down("trade", captured(12, 1_500), &[]).unwrap();
     rename(&database, "trade", "old").unwrap();
     load_as(&database, "new", &model::rows(17, 20, 0..1, 4));
-    assert_eq!(of("new"), Captured::default());
+    assert_eq!(of("new"), WriteDownPosition::default());
     rename(&database, "new", "TRADE").unwrap();
     assert_eq!(of("trade"), captured(12, 1_500), "renamed");
     let dropped = database.table("trade").unwrap().drop_table().unwrap();

@@ -9,8 +9,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema};
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{
-    Captured, ColumnBounds, ColumnSpec, ColumnType, Database, Error, LoadOptions, Selection, Settings, Source,
-    TableSpec, Tier, ValueKind, sortable,
+    ColumnBounds, ColumnSpec, ColumnType, Database, Error, LoadOptions, Selection, Settings, Source, TableSpec, Tier,
+    ValueKind, WriteDownPosition, sortable,
 };
 
 use crate::model::{self, Model, batch, load, open, read_table, trade};
@@ -352,14 +352,18 @@ fn a_write_down_that_says_less_than_the_table_is_refused_before_anything_is_writ
     let storage = Arc::new(FaultStorage::new());
     let database = Database::create_on(storage.clone(), &Settings::default()).unwrap();
     three_rows(&database, &table_of(&ColumnType::Bool), Arc::new(BooleanArray::from(vec![true; 3])), Tier::Mapped);
-    let said = Captured { sequence: 7, cut: 1_000 };
+    let said = WriteDownPosition { sequence: 7, cut: 1_000 };
     database.write_down("t", said, &[]).unwrap();
-    for less in [Captured { sequence: 6, ..said }, Captured { cut: 999, ..said }, Captured::default()] {
+    for less in [
+        WriteDownPosition { sequence: 6, ..said },
+        WriteDownPosition { cut: 999, ..said },
+        WriteDownPosition::default(),
+    ] {
         let refused = database.write_down("t", less, &[]);
         assert!(matches!(&refused, Err(Error::FellBack { has, said: is, .. }) if *has == said && *is == less));
         let now = Database::open_on(storage.clone()).unwrap().table("t").unwrap().snapshot().unwrap();
         assert_eq!((now.captured(), now.epoch(), now.rows()), (said, 2, 3));
     }
-    database.write_down("t", Captured { sequence: 8, ..said }, &[]).unwrap();
+    database.write_down("t", WriteDownPosition { sequence: 8, ..said }, &[]).unwrap();
     assert_eq!(database.table("t").unwrap().snapshot().unwrap().captured().sequence, 8);
 }

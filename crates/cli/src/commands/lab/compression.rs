@@ -20,7 +20,7 @@ use crate::lab_args::{ChoiceArguments, CompressionArguments, SchemesArgument};
 use crate::output::columns;
 use crate::print::say;
 use crate::progress;
-use crate::size::{Human, Thousands};
+use crate::size::{HumanBytes, Thousands};
 
 pub fn run(arguments: &CompressionArguments) -> Result<()> {
     let data = data(arguments)?;
@@ -139,9 +139,9 @@ fn show_columns(rows: &[Measurement], arguments: &CompressionArguments) -> Resul
         return Ok(());
     }
     let bytes: i64 = smallest.iter().map(|row| row.bytes).sum();
-    say!("smallest of each column, {} together", Human(bytes.unsigned_abs()))?;
+    say!("smallest of each column, {} together", HumanBytes(bytes.unsigned_abs()))?;
     let line = |row: &&Measurement| {
-        let bytes = Human(row.bytes.unsigned_abs()).to_string();
+        let bytes = HumanBytes(row.bytes.unsigned_abs()).to_string();
         vec![
             row.data.clone(),
             bytes,
@@ -163,7 +163,7 @@ fn show(rows: &[Measurement], arguments: &CompressionArguments) -> Result<()> {
     let Some(first) = rows.first() else { bail!("there are no results that all columns have") };
     let cold = if first.is_cold { "read from the device" } else { "read from the page cache" };
     let (count, bytes) = (first.data_count.unsigned_abs(), first.plain_bytes.unsigned_abs());
-    say!("{}: {} values, {}, {cold}\n", first.data, Thousands(count), Human(bytes))?;
+    say!("{}: {} values, {}, {cold}\n", first.data, Thousands(count), HumanBytes(bytes))?;
     let lines: Vec<Vec<String>> = extremes(rows)
         .iter()
         .map(|e| vec![e.metric.column().to_owned(), number(e.maximum), number(e.minimum), number(e.average)])
@@ -206,7 +206,7 @@ fn table(rows: &[&Measurement], most: usize) -> String {
             number(row.write_time),
             number(row.read_time),
             shown(row.block_time),
-            row.memory.map(|bytes| Human(bytes.unsigned_abs()).to_string()).unwrap_or_default(),
+            row.memory.map(|bytes| HumanBytes(bytes.unsigned_abs()).to_string()).unwrap_or_default(),
             shown(row.query_time),
             row.scheme.clone(),
         ]

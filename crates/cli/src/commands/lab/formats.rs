@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use arrow::array::RecordBatch;
 use splay_lab::compression::{BufferCodec, Column};
 use splay_lab::formats::{
-    Columns, FileFormat, FormatResult, Place, Role, Settings, Statement, Table, Target, compare, files,
+    Columns, FileFormat, FormatResult, Role, Settings, Statement, Table, TableLocation, Target, compare, files,
     seed_statements, to_batch,
 };
 use splay_sql::{Parameters, Session, SessionSettings};
@@ -17,7 +17,7 @@ use splay_store::Database;
 use super::compression::session;
 use super::{inputs, tiers};
 use crate::lab_args::FormatsArguments;
-use crate::output::{self, Shown};
+use crate::output::{self, DisplayOptions};
 use crate::print::say;
 use crate::progress;
 use crate::rows::Rows;
@@ -41,7 +41,8 @@ pub fn run(arguments: &FormatsArguments) -> Result<()> {
     let statements = statements(arguments, &tables)?;
     let mut sessions = Sessions { files: session(&folder.path().join("database"))?, databases: HashMap::new() };
     let bar = progress::tests(targets.len());
-    let mut runner = |place: &Place, text: &str| sessions.run(place, text).map_err(|error| format!("{error:#}"));
+    let mut runner =
+        |place: &TableLocation, text: &str| sessions.run(place, text).map_err(|error| format!("{error:#}"));
     let mut observer = |number: usize, name: &str| {
         bar.set_position(number as u64);
         bar.set_message(name.to_owned());
@@ -101,10 +102,10 @@ struct Sessions {
 }
 
 impl Sessions {
-    fn run(&mut self, place: &Place, text: &str) -> Result<(Duration, Vec<RecordBatch>)> {
+    fn run(&mut self, place: &TableLocation, text: &str) -> Result<(Duration, Vec<RecordBatch>)> {
         let session = match place {
-            Place::Files(_) => &self.files,
-            Place::Database(folder) => {
+            TableLocation::Files(_) => &self.files,
+            TableLocation::Database(folder) => {
                 if !self.databases.contains_key(folder) {
                     let session = Session::new(Database::open(folder)?, SessionSettings::default())?;
                     self.databases.insert(folder.clone(), session);
@@ -124,7 +125,7 @@ fn show(tables: &[Table], results: &[FormatResult], arguments: &FormatsArguments
     }
     let batch = to_batch(results)?;
     let rows = || Rows { schema: batch.schema(), batches: Box::new(std::iter::once(Ok(batch.clone()))) };
-    output::write(rows(), crate::args::OutputFormat::Table, None, Shown::ALL)?;
+    output::write(rows(), crate::args::OutputFormat::Table, None, DisplayOptions::ALL)?;
     for result in results {
         if let Some(reason) = &result.reason {
             say!("{}: {reason}", result.format)?;
@@ -132,7 +133,7 @@ fn show(tables: &[Table], results: &[FormatResult], arguments: &FormatsArguments
     }
     if let Some(path) = &arguments.output {
         let Some(format) = output::format_of(path) else { bail!("{} is neither CSV nor Parquet", path.display()) };
-        output::write(rows(), format, Some(path), Shown::ALL)?;
+        output::write(rows(), format, Some(path), DisplayOptions::ALL)?;
     }
     Ok(())
 }

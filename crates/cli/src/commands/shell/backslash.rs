@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use super::settings::Mode;
-use super::{Next, Shell};
+use super::{Shell, ShellStep};
 use crate::output::{self, columns};
 use crate::print::say;
 
@@ -27,12 +27,12 @@ const COMMANDS: [(&str, &str); 14] = [
     ("\\q", "leave, as Ctrl-D does"),
 ];
 
-pub fn run(shell: &mut Shell, command: &str) -> Result<Next> {
+pub fn run(shell: &mut Shell, command: &str) -> Result<ShellStep> {
     let (name, argument) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
     let argument = argument.trim().trim_end_matches(';');
     let settings = &mut shell.settings;
     match (name.trim_end_matches(';'), argument) {
-        ("\\q" | "\\quit", _) => return Ok(Next::Quit),
+        ("\\q" | "\\quit", _) => return Ok(ShellStep::Quit),
         ("\\?" | "\\h" | "\\help", _) => {
             let rows: Vec<Vec<String>> =
                 COMMANDS.iter().map(|(name, what)| vec![(*name).to_owned(), (*what).to_owned()]).collect();
@@ -82,7 +82,7 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<Next> {
         ("\\tz", zone) => settings.set_zone(zone.trim_matches('\''))?,
         (other, _) => bail!("there is no command {other}; \\? lists them"),
     }
-    Ok(Next::GoOn)
+    Ok(ShellStep::GoOn)
 }
 
 fn toggle(what: &str, setting: &mut bool) -> Result<()> {

@@ -27,13 +27,13 @@ use self::settings::{Mode, ShellSettings};
 use super::place::{runtime, source};
 use crate::args::{OutputFormat, ShellArguments};
 use crate::copy::copied;
-use crate::output::{self, Shown};
+use crate::output::{self, DisplayOptions};
 use crate::print::{self, note, say};
 use crate::progress::StatementLine;
 use crate::rows::Source;
 use crate::size::Thousands;
 use splay_sql::statements::{is_blank, split};
-use splay_sql::{NamedStatements, Resolved, copy_to, is_change};
+use splay_sql::{NamedStatements, ResolvedStatement, copy_to, is_change};
 
 const PROMPT: &str = "splay> ";
 
@@ -42,7 +42,7 @@ const HISTORY_LENGTH: usize = 10_000;
 
 /// Whether to go on behind a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum ShellStep {
     GoOn,
     Quit,
 }
@@ -112,8 +112,8 @@ impl Shell {
                         editor.add_history_entry(line.trim())?;
                     }
                     match self.run_text(&line) {
-                        Ok(Next::Quit) => break,
-                        Ok(Next::GoOn) => {}
+                        Ok(ShellStep::Quit) => break,
+                        Ok(ShellStep::GoOn) => {}
                         Err(error) => note!("{}", crate::reasons(&error)),
                     }
                 }
@@ -143,14 +143,14 @@ impl Shell {
     }
 
     /// Runs what a line, or a file of lines, says: a command that begins with a backslash takes its line, all else are statements.
-    fn run_text(&mut self, text: &str) -> Result<Next> {
+    fn run_text(&mut self, text: &str) -> Result<ShellStep> {
         let mut rest = text;
         loop {
             rest = rest.trim_start();
             if rest.starts_with('\\') {
                 let (command, behind) = rest.split_once('\n').unwrap_or((rest, ""));
-                if backslash::run(self, command.trim())? == Next::Quit {
-                    return Ok(Next::Quit);
+                if backslash::run(self, command.trim())? == ShellStep::Quit {
+                    return Ok(ShellStep::Quit);
                 }
                 rest = behind;
                 continue;
@@ -166,7 +166,7 @@ impl Shell {
                 self.run_statement(last.trim())?;
             }
             if behind.is_empty() {
-                return Ok(Next::GoOn);
+                return Ok(ShellStep::GoOn);
             }
             rest = behind;
         }
@@ -180,8 +180,8 @@ impl Shell {
         }
         self.interrupted.store(false, Ordering::Relaxed);
         match self.source.resolve(&mut self.named, text, &self.interrupted)? {
-            Resolved::Statement(text) => self.run_as(&text, self.settings.mode),
-            Resolved::Done => Ok(()),
+            ResolvedStatement::Statement(text) => self.run_as(&text, self.settings.mode),
+            ResolvedStatement::Done => Ok(()),
         }
     }
 
@@ -219,7 +219,7 @@ impl Shell {
         let rows = line.over(rows, output::line_end(format, path));
         let size = output::terminal_size();
         let (is_vertical, is_ascii) = (mode == Mode::Vertical, self.settings.is_ascii);
-        let shown = Shown { rows: self.settings.rows, size, is_vertical, is_ascii };
+        let shown = DisplayOptions { rows: self.settings.rows, size, is_vertical, is_ascii };
         match (path, mode) {
             (Some(path), _) => output::write(rows, format, Some(path), shown)?,
             (None, Mode::Table | Mode::Vertical) if size.is_some() && self.settings.pager => {

@@ -81,18 +81,18 @@ const KEYWORDS: [&str; 63] = [
 /// Tables, columns and functions, as far as they were asked for.
 #[derive(Debug, Default)]
 pub struct Names {
-    known: Mutex<Known>,
+    known: Mutex<CompletionNames>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct CompletionNames {
     tables: BTreeSet<String>,
     columns: BTreeSet<String>,
     functions: Option<BTreeSet<String>>,
 }
 
 impl Names {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, CompletionNames> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn names_complete_a_word_and_keywords_keep_its_case() {
         let names = Names::default();
-        *names.known() = Known {
+        *names.known() = CompletionNames {
             tables: ["trade".to_owned()].into(),
             columns: ["Trade_Price".to_owned(), "odd name".to_owned()].into(),
             functions: Some(["twap".to_owned()].into()),

@@ -32,7 +32,7 @@ impl Block {
 
 /// Lines that wait.
 #[derive(Debug, Default)]
-pub struct Lines {
+pub struct PendingLines {
     whole: VecDeque<u8>,
     /// Lengths of the whole lines.
     lengths: VecDeque<usize>,
@@ -42,7 +42,7 @@ pub struct Lines {
     taken: u64,
 }
 
-impl Lines {
+impl PendingLines {
     pub fn push(&mut self, mut bytes: &[u8]) {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             self.begin(&bytes[..end]);
@@ -103,7 +103,7 @@ mod tests {
     fn lines_are_whole_and_numbered_however_they_come() {
         let text = b"one\n\nthree\r\nfour";
         for size in 1..=text.len() {
-            let mut lines = Lines::default();
+            let mut lines = PendingLines::default();
             text.chunks(size).for_each(|chunk| lines.push(chunk));
             lines.end();
             assert_eq!((lines.count(), lines.bytes()), (4, text.len() + 1));
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_line_without_end_takes_bounded_memory() {
-        let mut lines = Lines::default();
+        let mut lines = PendingLines::default();
         for _ in 0..100 {
             lines.push(&[b'x'; 10_000]);
         }

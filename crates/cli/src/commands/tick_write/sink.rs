@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use splay_capture::text::{TextDecoder, TextSettings};
-use splay_capture::{Append, Capture, CaptureSettings, Producer, TableWishes};
-use splay_server::client::{Answer, Client};
+use splay_capture::{Append, Capture, CaptureSettings, Producer, TableOptions};
+use splay_server::client::{Client, HttpAnswer};
 use splay_store::{Database, TableSpec};
 use tokio::runtime::Runtime;
 
@@ -20,7 +20,7 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// What became of a block.
 #[derive(Debug, Default)]
-pub struct Stored {
+pub struct BlockOutcome {
     pub rows: u64,
     pub quarantined: u64,
     /// Left out as duplicates of others.
@@ -83,7 +83,7 @@ impl Sink {
         }
     }
 
-    pub fn store(&self, block: &Block) -> Result<Stored> {
+    pub fn store(&self, block: &Block) -> Result<BlockOutcome> {
         match &self.target {
             Target::Server(server) => server.store(&self.producer, block),
             Target::Local(local) => local.store(&self.producer, block),
@@ -133,7 +133,7 @@ impl Server {
         Ok(told["sequence"].as_u64().unwrap_or(0))
     }
 
-    fn store(&self, producer: &str, block: &Block) -> Result<Stored> {
+    fn store(&self, producer: &str, block: &Block) -> Result<BlockOutcome> {
         let path = format!("/api/v1/write?{}line={}&producer={}", self.query, block.first_line, encoded(producer));
         let told = self.post_until_answered(&path, &block.bytes)?;
         let number = |name: &str| told[name].as_u64().unwrap_or(0);
@@ -141,7 +141,7 @@ impl Server {
         let error = |error: &Value| {
             (error["line"].as_u64().unwrap_or(0), error["reason"].as_str().unwrap_or_default().to_owned())
         };
-        Ok(Stored {
+        Ok(BlockOutcome {
             rows: number("rows"),
             quarantined: number("quarantined"),
             duplicates: number("duplicate_rows"),
@@ -169,7 +169,7 @@ impl Server {
     }
 }
 
-fn is_retryable(answer: &Answer) -> bool {
+fn is_retryable(answer: &HttpAnswer) -> bool {
     answer.status >= 300 && serde_json::from_slice::<Value>(&answer.body).is_ok_and(|told| told["retryable"] == true)
 }
 
@@ -182,7 +182,7 @@ fn encoded(value: &str) -> String {
 impl Local {
     fn open(arguments: &TickWriteArguments, columns: Vec<String>) -> Result<Local> {
         let database = Database::open_or_create(&arguments.place.place)?;
-        let wishes = TableWishes {
+        let table_options = TableOptions {
             time: arguments.shape.time.clone(),
             symbol: arguments.shape.symbol.clone(),
             time_zone: arguments.shape.time_zone.clone(),
@@ -194,22 +194,22 @@ impl Local {
             .context("where a server captures into the database, give its address instead of the folder")?;
         let spec = match capture.spec(&arguments.table)? {
             Some(spec) => {
-                wishes.check(&spec)?;
+                table_options.check(&spec)?;
                 TableSpec::clone(&spec)
             }
-            None if wishes.types.is_empty() => {
+            None if table_options.types.is_empty() => {
                 bail!("there is no table {:?}; to make it, name its columns with --type COLUMN=TYPE", arguments.table)
             }
-            None => wishes.table(&arguments.table)?,
+            None => table_options.table(&arguments.table)?,
         };
         let settings = TextSettings { columns, time_unit: arguments.unit, ..TextSettings::new(arguments.format) };
-        let decoder = TextDecoder::new(&spec, &wishes.more(&spec), settings)?;
+        let decoder = TextDecoder::new(&spec, &table_options.more(&spec), settings)?;
         Ok(Local { capture, spec, decoder, ack: arguments.ack })
     }
 
-    fn store(&self, producer: &str, block: &Block) -> Result<Stored> {
+    fn store(&self, producer: &str, block: &Block) -> Result<BlockOutcome> {
         let decoded = self.decoder.decode(&block.bytes, block.first_line)?;
-        let mut stored = Stored { refused: decoded.refused, ..Stored::default() };
+        let mut stored = BlockOutcome { refused: decoded.refused, ..BlockOutcome::default() };
         for error in decoded.errors {
             self.capture.reject("text", format!("table {:?}: {error}", self.spec.name), &error.sample);
             stored.errors.push((error.line, error.reason));

@@ -45,7 +45,7 @@ pub struct Labels {
 
 /// The distance between labels.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Step {
+enum LabelStep {
     Nanoseconds(i64),
     Days(i64),
     Months(i64),
@@ -54,7 +54,7 @@ enum Step {
 
 /// How a time is written.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Form {
+enum TimeForm {
     Clock { with_seconds: bool, decimals: usize },
     Day,
     Month,
@@ -97,13 +97,13 @@ impl Axis {
 
     /// Steps that may do, the smallest first.
     #[expect(clippy::cast_precision_loss, reason = "a width in characters")]
-    fn steps(&self, low: f64, high: f64, width: usize) -> Vec<Step> {
+    fn steps(&self, low: f64, high: f64, width: usize) -> Vec<LabelStep> {
         if matches!(self.kind, AxisKind::Numbers) {
             let least = round_step((high / 2.0 - low / 2.0) / width.max(1) as f64 * 2.0);
             let least = if least.is_finite() && least > 0.0 { least } else { 1.0 };
             return std::iter::successors(Some(least), |step| Some(round_step(step * 2.0)))
                 .take(12)
-                .map(Step::Number)
+                .map(LabelStep::Number)
                 .collect();
         }
         let decimal = (0..9).flat_map(|power| [1, 2, 5].map(|times| times * 10_i64.pow(power)));
@@ -112,10 +112,10 @@ impl Axis {
             .chain(sixties.map(|times| times * SECOND))
             .chain(sixties.map(|times| times * MINUTE))
             .chain([1, 2, 3, 6, 12].map(|times| times * HOUR));
-        let years = [1, 2, 5, 10, 20, 50, 100, 200, 500].map(|times| Step::Months(12 * times));
-        let days = [1, 2, 7].map(Step::Days).into_iter().chain([1, 3, 6].map(Step::Months)).chain(years);
+        let years = [1, 2, 5, 10, 20, 50, 100, 200, 500].map(|times| LabelStep::Months(12 * times));
+        let days = [1, 2, 7].map(LabelStep::Days).into_iter().chain([1, 3, 6].map(LabelStep::Months)).chain(years);
         let days = days.filter(|_| !matches!(self.kind, AxisKind::TimesOfDay));
-        clock.map(Step::Nanoseconds).chain(days).collect()
+        clock.map(LabelStep::Nanoseconds).chain(days).collect()
     }
 
     /// The nanoseconds of a place.
@@ -134,21 +134,21 @@ impl Axis {
     }
 
     /// The number of the stretch between two round values in which a place lies.
-    fn bucket(&self, step: Step, x: f64) -> i128 {
+    fn bucket(&self, step: LabelStep, x: f64) -> i128 {
         if x == f64::NEG_INFINITY {
             return i128::MIN;
         }
         match step {
-            Step::Nanoseconds(length) => wall_nanoseconds(self.clock(x)).div_euclid(i128::from(length)),
+            LabelStep::Nanoseconds(length) => wall_nanoseconds(self.clock(x)).div_euclid(i128::from(length)),
             // Weeks begin on Monday, as day 1 of the calendar did.
-            Step::Days(count) => i128::from(i64::from(self.clock(x).num_days_from_ce() - 1).div_euclid(count)),
-            Step::Months(count) => i128::from(months(self.clock(x)).div_euclid(count)),
-            Step::Number(length) => number(x / length),
+            LabelStep::Days(count) => i128::from(i64::from(self.clock(x).num_days_from_ce() - 1).div_euclid(count)),
+            LabelStep::Months(count) => i128::from(months(self.clock(x)).div_euclid(count)),
+            LabelStep::Number(length) => number(x / length),
         }
     }
 
-    fn written(&self, step: Step, at: &[(usize, f64)], columns: &[(usize, f64, f64)], is_round: bool) -> Labels {
-        if let Step::Number(length) = step {
+    fn written(&self, step: LabelStep, at: &[(usize, f64)], columns: &[(usize, f64, f64)], is_round: bool) -> Labels {
+        if let LabelStep::Number(length) = step {
             let value = |x: f64| if is_round { (x / length).floor() * length } else { x };
             let upper = at.iter().map(|(column, x)| (*column, written(value(*x), length))).collect();
             return Labels { upper, lower: Vec::new() };
@@ -158,9 +158,9 @@ impl Axis {
         let form = form_of(step, &clocks);
         let lower = match form {
             _ if matches!(self.kind, AxisKind::TimesOfDay) => None,
-            Form::Clock { .. } => Some("%Y-%m-%d"),
-            Form::Day => Some("%Y"),
-            Form::Month | Form::Year => None,
+            TimeForm::Clock { .. } => Some("%Y-%m-%d"),
+            TimeForm::Day => Some("%Y"),
+            TimeForm::Month | TimeForm::Year => None,
         };
         let mut changes: Vec<(usize, String)> = Vec::new();
         if let Some(pattern) = lower {
@@ -183,22 +183,22 @@ fn wall_nanoseconds(clock: NaiveDateTime) -> i128 {
 
 /// The round time on the wall below one.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of a day, a year, a month")]
-fn floor(step: Step, clock: NaiveDateTime) -> NaiveDateTime {
+fn floor(step: LabelStep, clock: NaiveDateTime) -> NaiveDateTime {
     let midnight = |date: NaiveDate| date.and_time(NaiveTime::MIN);
     match step {
-        Step::Nanoseconds(length) => {
+        LabelStep::Nanoseconds(length) => {
             clock - TimeDelta::nanoseconds(wall_nanoseconds(clock).rem_euclid(i128::from(length)) as i64)
         }
-        Step::Days(count) => {
+        LabelStep::Days(count) => {
             let above = (i64::from(clock.num_days_from_ce()) - 1).rem_euclid(count);
             midnight(clock.date() - TimeDelta::days(above))
         }
-        Step::Months(count) => {
+        LabelStep::Months(count) => {
             let months = months(clock).div_euclid(count) * count;
             let (year, month) = (months.div_euclid(12) as i32, months.rem_euclid(12) as u32 + 1);
             NaiveDate::from_ymd_opt(year, month, 1).map_or(clock, midnight)
         }
-        Step::Number(_) => clock,
+        LabelStep::Number(_) => clock,
     }
 }
 
@@ -212,32 +212,32 @@ fn number(x: f64) -> i128 {
 }
 
 /// The shortest form in which times at such a distance are told apart.
-fn form_of(step: Step, clocks: &[(usize, NaiveDateTime)]) -> Form {
+fn form_of(step: LabelStep, clocks: &[(usize, NaiveDateTime)]) -> TimeForm {
     match step {
-        Step::Days(_) => Form::Day,
-        Step::Months(count) if count < 12 => Form::Month,
-        Step::Months(_) => Form::Year,
-        Step::Nanoseconds(_) | Step::Number(_) => {
+        LabelStep::Days(_) => TimeForm::Day,
+        LabelStep::Months(count) if count < 12 => TimeForm::Month,
+        LabelStep::Months(_) => TimeForm::Year,
+        LabelStep::Nanoseconds(_) | LabelStep::Number(_) => {
             let divides = |unit: u32| clocks.iter().all(|(_, clock)| clock.nanosecond() % unit == 0);
             let decimals =
                 [(1_000_000_000, 0), (1_000_000, 3), (1_000, 6)].into_iter().find(|(unit, _)| divides(*unit));
             let decimals = decimals.map_or(9, |(_, decimals)| decimals);
             let with_seconds = decimals > 0 || clocks.iter().any(|(_, clock)| clock.second() != 0);
-            Form::Clock { with_seconds, decimals }
+            TimeForm::Clock { with_seconds, decimals }
         }
     }
 }
 
-fn shown(clock: NaiveDateTime, form: Form) -> String {
+fn shown(clock: NaiveDateTime, form: TimeForm) -> String {
     let pattern = match form {
-        Form::Clock { with_seconds: false, .. } => "%H:%M",
-        Form::Clock { decimals: 0, .. } => "%H:%M:%S",
-        Form::Clock { decimals: 3, .. } => "%H:%M:%S%.3f",
-        Form::Clock { decimals: 6, .. } => "%H:%M:%S%.6f",
-        Form::Clock { .. } => "%H:%M:%S%.9f",
-        Form::Day => "%m-%d",
-        Form::Month => "%Y-%m",
-        Form::Year => "%Y",
+        TimeForm::Clock { with_seconds: false, .. } => "%H:%M",
+        TimeForm::Clock { decimals: 0, .. } => "%H:%M:%S",
+        TimeForm::Clock { decimals: 3, .. } => "%H:%M:%S%.3f",
+        TimeForm::Clock { decimals: 6, .. } => "%H:%M:%S%.6f",
+        TimeForm::Clock { .. } => "%H:%M:%S%.9f",
+        TimeForm::Day => "%m-%d",
+        TimeForm::Month => "%Y-%m",
+        TimeForm::Year => "%Y",
     };
     clock.format(pattern).to_string()
 }

@@ -1,6 +1,6 @@
 //! Horizontal bars: a line for each text, with the number behind it.
 
-use super::canvas::{Canvas, Look, shortened};
+use super::canvas::{Canvas, CharacterStyle, shortened};
 use super::scale::Scale;
 
 /// Bars end at an eighth of a character.
@@ -19,7 +19,7 @@ pub struct Bar {
 
 /// Draws bars in at most `width` characters. Those of numbers below zero go to the left of it.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a width")]
-pub fn draw(bars: &[Bar], width: usize, look: Look) -> String {
+pub fn draw(bars: &[Bar], width: usize, look: CharacterStyle) -> String {
     let longest = |of: fn(&Bar) -> &str| bars.iter().map(|bar| of(bar).chars().count()).max().unwrap_or(0);
     let keys = longest(|bar| &bar.key).min(width / KEY_SHARE).max(1);
     let room = width.saturating_sub(keys + 3 + longest(|bar| &bar.written)).max(1);
@@ -50,7 +50,7 @@ pub fn draw(bars: &[Bar], width: usize, look: Look) -> String {
 mod tests {
     use super::*;
 
-    const PLAIN: Look = Look { is_ascii: false, has_colors: false };
+    const PLAIN: CharacterStyle = CharacterStyle { is_ascii: false, has_colors: false };
 
     fn bars(values: &[(&str, Option<f64>)]) -> Vec<Bar> {
         let written = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
@@ -70,7 +70,10 @@ mod tests {
             ("X", Some(f64::INFINITY)),
         ]);
         assert_eq!(draw(&some, 20, PLAIN), "AAPL │██████████ 8\nIBM  │█▉ 1.5\n     │\nMSFT │ 0\nX    │ inf\n");
-        assert_eq!(draw(&some[..2], 18, Look { is_ascii: true, ..PLAIN }), "AAPL |######## 8\nIBM  |## 1.5\n");
+        assert_eq!(
+            draw(&some[..2], 18, CharacterStyle { is_ascii: true, ..PLAIN }),
+            "AAPL |######## 8\nIBM  |## 1.5\n"
+        );
     }
 
     #[test]

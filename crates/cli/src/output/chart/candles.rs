@@ -1,7 +1,7 @@
 //! Candles: a body from open to close, a wick from low to high, at half a character's height.
 
-use super::canvas::{Canvas, Color, GREEN, Look, RED};
-use super::points::Series;
+use super::canvas::{Canvas, CharacterStyle, Color, GREEN, RED};
+use super::points::ChartSeries;
 use super::scale::Scale;
 
 /// Widest candle with the blank beside it.
@@ -12,7 +12,7 @@ const RISING: char = '█';
 const FALLING: char = '▒';
 
 /// Candles that are so few that each has a column.
-pub fn fitting(mut candles: Series, width: usize) -> Series {
+pub fn fitting(mut candles: ChartSeries, width: usize) -> ChartSeries {
     let count = candles.points.len();
     if count > width.max(1) {
         candles.fold(count.div_ceil(width.max(1)));
@@ -41,7 +41,7 @@ fn halves((from, to): (usize, usize), row: usize) -> (bool, bool) {
 }
 
 /// Draws candles over all of a canvas of `size` characters.
-pub fn draw(candles: &Series, y: Scale, (width, height): (usize, usize), look: Look) -> Canvas {
+pub fn draw(candles: &ChartSeries, y: Scale, (width, height): (usize, usize), look: CharacterStyle) -> Canvas {
     let mut canvas = Canvas::new(width, height);
     let level = |value: f64| y.step(value, 2 * height);
     let (_, body_width) = widths(candles.points.len(), width);
@@ -67,7 +67,7 @@ pub fn draw(candles: &Series, y: Scale, (width, height): (usize, usize), look: L
     canvas
 }
 
-fn body_glyph(halves: (bool, bool), rises: bool, look: Look) -> Option<char> {
+fn body_glyph(halves: (bool, bool), rises: bool, look: CharacterStyle) -> Option<char> {
     let is_told_by_color = look.has_colors && !look.is_ascii;
     match halves {
         (false, false) => None,
@@ -88,27 +88,27 @@ fn wick_glyph(halves: (bool, bool)) -> Option<char> {
 }
 
 /// What stands for candles that rise, and for those that fall, in the legend.
-pub fn legend(look: Look) -> [(Color, char, String); 2] {
+pub fn legend(look: CharacterStyle) -> [(Color, char, String); 2] {
     let falling = if look.has_colors && !look.is_ascii { RISING } else { FALLING };
     [(GREEN, RISING, "up".to_owned()), (RED, falling, "down".to_owned())]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::points::Span;
+    use super::super::points::ValueSpan;
     use super::*;
 
-    const PLAIN: Look = Look { is_ascii: false, has_colors: false };
+    const PLAIN: CharacterStyle = CharacterStyle { is_ascii: false, has_colors: false };
 
-    fn series(candles: &[[f64; 4]]) -> Series {
-        let mut series = Series::new();
+    fn series(candles: &[[f64; 4]]) -> ChartSeries {
+        let mut series = ChartSeries::new();
         for (x, prices) in (0_u32..).zip(candles) {
-            series.push(f64::from(x), Span::of_prices(*prices));
+            series.push(f64::from(x), ValueSpan::of_prices(*prices));
         }
         series
     }
 
-    fn drawn(candles: &[[f64; 4]], size: (usize, usize), look: Look) -> String {
+    fn drawn(candles: &[[f64; 4]], size: (usize, usize), look: CharacterStyle) -> String {
         let series = fitting(series(candles), size.0);
         let values = series.points.iter().filter(|point| !point.span.is_gap());
         let y = Scale::of(values.flat_map(|point| [point.span.low, point.span.high])).unwrap();
@@ -134,15 +134,15 @@ mod tests {
             (0..100).map(|n| [f64::from(n), f64::from(n) + 1.0, f64::from(n), f64::from(n) + 1.0]).collect();
         let folded = fitting(series(&many), 30);
         assert_eq!((folded.points.len(), folded.rows_of_point), (25, 4));
-        assert_eq!(folded.points[1].span, Span { first: 4.0, high: 8.0, low: 4.0, last: 8.0 });
+        assert_eq!(folded.points[1].span, ValueSpan { first: 4.0, high: 8.0, low: 4.0, last: 8.0 });
     }
 
     #[test]
     fn colors_take_the_place_of_shades() {
-        let colored = drawn(&[[2.0, 2.0, 1.0, 1.0]], (1, 1), Look { is_ascii: false, has_colors: true });
+        let colored = drawn(&[[2.0, 2.0, 1.0, 1.0]], (1, 1), CharacterStyle { is_ascii: false, has_colors: true });
         assert_eq!(colored, "\x1b[31m█\x1b[0m\n");
         assert_eq!(
-            drawn(&[[2.0, 2.0, 1.0, 1.0]], (1, 1), Look { is_ascii: true, has_colors: true }),
+            drawn(&[[2.0, 2.0, 1.0, 1.0]], (1, 1), CharacterStyle { is_ascii: true, has_colors: true }),
             "\x1b[31m=\x1b[0m\n"
         );
     }

@@ -13,7 +13,7 @@ const DOTS: [[u8; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
 
 /// How characters look.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub struct CharacterStyle {
     /// Whether ASCII has to do.
     pub is_ascii: bool,
     pub has_colors: bool,
@@ -81,7 +81,7 @@ impl Canvas {
     }
 
     /// The rows as lines, without blanks at their ends.
-    pub fn lines(&self, look: Look) -> String {
+    pub fn lines(&self, look: CharacterStyle) -> String {
         let mut text = String::new();
         for row in self.cells.chunks(self.width.max(1)) {
             let end = row.iter().rposition(|cell| cell.glyph != ' ').map_or(0, |last| last + 1);
@@ -134,7 +134,7 @@ pub fn shortened(text: &str, width: usize) -> String {
 mod tests {
     use super::*;
 
-    const PLAIN: Look = Look { is_ascii: false, has_colors: false };
+    const PLAIN: CharacterStyle = CharacterStyle { is_ascii: false, has_colors: false };
 
     #[test]
     fn dots_of_a_character_add_up_and_ascii_stands_for_all() {
@@ -147,8 +147,8 @@ mod tests {
         canvas.dot(0, 8, None);
         canvas.text(1, 5, "text", None);
         assert_eq!(canvas.lines(PLAIN), "⢁\n  █\n");
-        assert_eq!(canvas.lines(Look { is_ascii: true, has_colors: false }), "*\n  #\n");
-        let colored = canvas.lines(Look { is_ascii: false, has_colors: true });
+        assert_eq!(canvas.lines(CharacterStyle { is_ascii: true, has_colors: false }), "*\n  #\n");
+        let colored = canvas.lines(CharacterStyle { is_ascii: false, has_colors: true });
         assert_eq!(colored, "\x1b[32m⢁\x1b[0m\n  \x1b[31m█\x1b[0m\n");
     }
 

@@ -22,16 +22,16 @@ const MILLISECOND_NANOSECONDS: i64 = 1_000_000;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Drawing {
     /// Open, high, low and close along an axis.
-    Candles { along: Along, key: Option<usize>, prices: [usize; 4] },
+    Candles { along: AxisColumn, key: Option<usize>, prices: [usize; 4] },
     /// A line for each number, and for each value of the key if there is one.
-    Lines { along: Along, key: Option<usize>, values: Vec<usize> },
+    Lines { along: AxisColumn, key: Option<usize>, values: Vec<usize> },
     /// A bar for each row, in a list for each number.
     Bars { key: usize, values: Vec<usize> },
 }
 
 /// What stands along the axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Along {
+pub enum AxisColumn {
     Column(usize),
     /// Rows in the order of the answer.
     RowNumbers,
@@ -47,12 +47,12 @@ impl Drawing {
         let (times, texts, numbers) = (places(is_time), places(is_text), places(DataType::is_numeric));
         let key = texts.first().copied();
         let along = match (times.first(), key) {
-            (Some(time), _) => Along::Column(*time),
+            (Some(time), _) => AxisColumn::Column(*time),
             (None, Some(key)) if !numbers.is_empty() => return Some(Drawing::Bars { key, values: numbers }),
-            (None, _) if numbers.len() > 1 && numbers[0] == 0 => Along::Column(0),
-            (None, _) => Along::RowNumbers,
+            (None, _) if numbers.len() > 1 && numbers[0] == 0 => AxisColumn::Column(0),
+            (None, _) => AxisColumn::RowNumbers,
         };
-        let values: Vec<usize> = numbers.into_iter().filter(|place| along != Along::Column(*place)).collect();
+        let values: Vec<usize> = numbers.into_iter().filter(|place| along != AxisColumn::Column(*place)).collect();
         let named =
             |name: &str| values.iter().copied().find(|place| schema.field(*place).name().eq_ignore_ascii_case(name));
         let prices = PRICES.map(named);
@@ -77,8 +77,8 @@ fn is_text(data_type: &DataType) -> bool {
 }
 
 /// The axis that a column makes.
-pub fn axis(schema: &Schema, along: Along) -> Axis {
-    let Along::Column(place) = along else {
+pub fn axis(schema: &Schema, along: AxisColumn) -> Axis {
+    let AxisColumn::Column(place) = along else {
         return Axis { kind: AxisKind::Numbers, base: 0, name: "row".to_owned() };
     };
     let field = schema.field(place);
@@ -156,7 +156,7 @@ mod tests {
         let mut candle = vec![("sym", symbol.clone()), ("bar", time.clone())];
         candle.extend(bars(["Open", "HIGH", "low", "close"]));
         candle.push(("volume", DataType::Int64));
-        let along = Along::Column(1);
+        let along = AxisColumn::Column(1);
         assert_eq!(drawing(&candle), Some(Drawing::Candles { along, key: Some(0), prices: [2, 3, 4, 5] }));
         // Without the close.
         candle.remove(5);
@@ -166,9 +166,9 @@ mod tests {
             Some(Drawing::Bars { key: 1, values: vec![0] })
         );
         let (strike, volatility) = (("strike", DataType::Decimal128(9, 2)), ("volatility", DataType::Float32));
-        let along = Along::Column(0);
+        let along = AxisColumn::Column(0);
         assert_eq!(drawing(&[strike, volatility]), Some(Drawing::Lines { along, key: None, values: vec![1] }));
-        let along = Along::RowNumbers;
+        let along = AxisColumn::RowNumbers;
         assert_eq!(drawing(&[("n", DataType::UInt8)]), Some(Drawing::Lines { along, key: None, values: vec![0] }));
         assert_eq!(drawing(&[("t", time), ("text", DataType::Utf8View), ("yes", DataType::Boolean)]), None);
         assert_eq!(drawing(&[]), None);

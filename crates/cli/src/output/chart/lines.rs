@@ -1,7 +1,7 @@
 //! Lines: dots of braille, or a sign of its own for each line where colors can't tell them apart.
 
 use super::canvas::{Canvas, Color};
-use super::points::Series;
+use super::points::ChartSeries;
 use super::scale::Scale;
 
 /// Lines that can be told apart.
@@ -26,7 +26,7 @@ pub fn look_of(number: usize, stroke: Stroke) -> (Color, char) {
 }
 
 /// Draws lines over all of a canvas of `size` characters.
-pub fn draw(lines: &[Series], (x, y): (Scale, Scale), (width, height): (usize, usize), stroke: Stroke) -> Canvas {
+pub fn draw(lines: &[ChartSeries], (x, y): (Scale, Scale), (width, height): (usize, usize), stroke: Stroke) -> Canvas {
     let mut canvas = Canvas::new(width, height);
     let (across, down) = if stroke == Stroke::Dots { (2, 4) } else { (1, 1) };
     let (columns, rows) = (width * across, height * down);
@@ -70,23 +70,23 @@ fn connect(from: (usize, usize), to: (usize, usize), set: &mut impl FnMut(usize,
 
 #[cfg(test)]
 mod tests {
-    use super::super::canvas::Look;
-    use super::super::points::Span;
+    use super::super::canvas::CharacterStyle;
+    use super::super::points::ValueSpan;
     use super::*;
 
     fn drawn(lines: &[&[(f64, f64)]], size: (usize, usize), stroke: Stroke) -> String {
-        let series: Vec<Series> = lines
+        let series: Vec<ChartSeries> = lines
             .iter()
             .map(|points| {
-                let mut series = Series::new();
-                points.iter().for_each(|(x, value)| series.push(*x, Span::of(*value)));
+                let mut series = ChartSeries::new();
+                points.iter().for_each(|(x, value)| series.push(*x, ValueSpan::of(*value)));
                 series
             })
             .collect();
         let points = || series.iter().flat_map(|series| &series.points).filter(|point| !point.span.is_gap());
         let x = Scale::of(points().map(|point| point.x)).unwrap();
         let y = Scale::of(points().map(|point| point.span.first)).unwrap();
-        draw(&series, (x, y), size, stroke).lines(Look { is_ascii: false, has_colors: false })
+        draw(&series, (x, y), size, stroke).lines(CharacterStyle { is_ascii: false, has_colors: false })
     }
 
     #[test]

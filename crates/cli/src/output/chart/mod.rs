@@ -15,11 +15,11 @@ mod axis;
 mod bars;
 mod candles;
 mod canvas;
+mod chart_frame;
 mod columns;
 mod lines;
 mod points;
 mod scale;
-mod sheet;
 
 use std::collections::HashSet;
 
@@ -30,14 +30,14 @@ use arrow::util::display::ArrayFormatter;
 
 use self::axis::{Axis, AxisKind};
 use self::bars::Bar;
-pub use self::canvas::Look;
+pub use self::canvas::CharacterStyle;
 use self::canvas::shortened;
+use self::chart_frame::{ChartFrame, LegendEntry};
 pub use self::columns::Drawing;
-use self::columns::{Along, axis, floats, places, texts};
+use self::columns::{AxisColumn, axis, floats, places, texts};
 use self::lines::{LINES_MAX, Stroke};
-use self::points::{Series, Span};
+use self::points::{ChartSeries, ValueSpan};
 use self::scale::Scale;
-use self::sheet::{LegendEntry, Sheet};
 use crate::size::Thousands;
 
 /// Characters and lines of a chart where there is no terminal.
@@ -57,10 +57,10 @@ const AROUND_NANOSECONDS: f64 = 30e9;
 
 /// How a chart is drawn.
 #[derive(Debug, Clone, Copy)]
-pub struct Frame {
+pub struct ChartOptions {
     /// Characters of a line, and lines.
     pub size: (usize, usize),
-    pub look: Look,
+    pub look: CharacterStyle,
     /// Most bars; 0 for all.
     pub bars_max: usize,
 }
@@ -73,10 +73,10 @@ pub fn draw(
     drawing: &Drawing,
     schema: &SchemaRef,
     batches: impl Iterator<Item = Result<RecordBatch>>,
-    frame: Frame,
+    frame: ChartOptions,
 ) -> Result<String> {
     let (width, height) = frame.size;
-    let frame = Frame { size: (width.max(SIZE_MIN.0), height.max(SIZE_MIN.1)), ..frame };
+    let frame = ChartOptions { size: (width.max(SIZE_MIN.0), height.max(SIZE_MIN.1)), ..frame };
     match drawing {
         Drawing::Bars { key, values } => draw_bars(schema, batches, (*key, values), frame),
         Drawing::Lines { along, key, values } => {
@@ -96,7 +96,7 @@ pub fn draw(
 struct Points {
     axis: Axis,
     /// By the value of the key and the number of the column.
-    series: Vec<((Option<String>, usize), Series)>,
+    series: Vec<((Option<String>, usize), ChartSeries)>,
     rows: u64,
     /// Rows that have no place on the axis.
     without_place: u64,
@@ -110,7 +110,7 @@ impl Points {
     fn read(
         schema: &SchemaRef,
         batches: impl Iterator<Item = Result<RecordBatch>>,
-        (along, key, columns): (Along, Option<usize>, Vec<Vec<usize>>),
+        (along, key, columns): (AxisColumn, Option<usize>, Vec<Vec<usize>>),
     ) -> Result<Points> {
         let (series, others) = (Vec::new(), HashSet::new());
         let mut points = Points { axis: axis(schema, along), series, rows: 0, without_place: 0, infinite: 0, others };
@@ -122,11 +122,15 @@ impl Points {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "numbers of rows")]
-    fn add(&mut self, batch: &RecordBatch, (along, key, columns): (Along, Option<usize>, &[Vec<usize>])) -> Result<()> {
+    fn add(
+        &mut self,
+        batch: &RecordBatch,
+        (along, key, columns): (AxisColumn, Option<usize>, &[Vec<usize>]),
+    ) -> Result<()> {
         let first_row = self.rows;
         let xs = match along {
-            Along::Column(place) => places(batch.column(place), &mut self.axis, first_row == 0)?,
-            Along::RowNumbers => (1..=batch.num_rows() as u64).map(|row| Some((first_row + row) as f64)).collect(),
+            AxisColumn::Column(place) => places(batch.column(place), &mut self.axis, first_row == 0)?,
+            AxisColumn::RowNumbers => (1..=batch.num_rows() as u64).map(|row| Some((first_row + row) as f64)).collect(),
         };
         self.rows += batch.num_rows() as u64;
         let keys = key.map(|key| texts(batch.column(key))).transpose()?;
@@ -146,9 +150,9 @@ impl Points {
                 let is_infinite = values.iter().any(|values| value(values).is_infinite());
                 self.infinite += u64::from(is_infinite);
                 let span = match values.as_slice() {
-                    _ if is_infinite => Span::GAP,
-                    [open, high, low, close] => Span::of_prices([open, high, low, close].map(value)),
-                    values => Span::of(value(&values[0])),
+                    _ if is_infinite => ValueSpan::GAP,
+                    [open, high, low, close] => ValueSpan::of_prices([open, high, low, close].map(value)),
+                    values => ValueSpan::of(value(&values[0])),
                 };
                 self.series[first + number].1.push(x, span);
             }
@@ -170,7 +174,7 @@ impl Points {
             }
             return None;
         }
-        self.series.extend((0..count).map(|number| ((text.map(str::to_owned), number), Series::new())));
+        self.series.extend((0..count).map(|number| ((text.map(str::to_owned), number), ChartSeries::new())));
         Some(first)
     }
 
@@ -210,7 +214,12 @@ impl Points {
     }
 }
 
-fn draw_lines(schema: &SchemaRef, points: Points, (columns, left_out): (&[usize], usize), frame: Frame) -> String {
+fn draw_lines(
+    schema: &SchemaRef,
+    points: Points,
+    (columns, left_out): (&[usize], usize),
+    frame: ChartOptions,
+) -> String {
     let mut notes = points.notes();
     if left_out > 0 {
         notes.push(format!("{left_out} of {} columns not drawn", columns.len() + left_out));
@@ -223,8 +232,8 @@ fn draw_lines(schema: &SchemaRef, points: Points, (columns, left_out): (&[usize]
     let names = line_names(schema, &points, columns);
     let are_told_by_color = frame.look.has_colors || names.len() == 1;
     let stroke = if are_told_by_color && !frame.look.is_ascii { Stroke::Dots } else { Stroke::Signs };
-    let mut sheet = Sheet::new(y, frame.size);
-    let series: Vec<Series> = points.series.into_iter().map(|(_, series)| series).collect();
+    let mut sheet = ChartFrame::new(y, frame.size);
+    let series: Vec<ChartSeries> = points.series.into_iter().map(|(_, series)| series).collect();
     sheet.draw(&lines::draw(&series, (x, y), sheet.plot(), stroke));
     sheet.label(&points.axis.labels(&bounds(x, sheet.plot().0)), &points.axis.name);
     let entry = |(number, name)| {
@@ -238,7 +247,7 @@ fn draw_lines(schema: &SchemaRef, points: Points, (columns, left_out): (&[usize]
 /// Names of lines: their columns, or what tells them apart.
 fn line_names(schema: &SchemaRef, points: &Points, columns: &[usize]) -> Vec<String> {
     let has_keys = points.series.iter().any(|((key, _), _)| *key != points.series[0].0.0);
-    let name = |((key, number), _): &((Option<String>, usize), Series)| {
+    let name = |((key, number), _): &((Option<String>, usize), ChartSeries)| {
         let (key, column) = (key.as_deref().unwrap_or("null"), schema.field(columns[*number]).name());
         match (has_keys, columns.len()) {
             (false, _) => column.clone(),
@@ -263,8 +272,8 @@ fn bounds(x: Scale, width: usize) -> Vec<f64> {
 fn draw_candles(
     schema: &SchemaRef,
     mut points: Points,
-    (along, key, prices): (Along, Option<usize>, &[usize; 4]),
-    frame: Frame,
+    (along, key, prices): (AxisColumn, Option<usize>, &[usize; 4]),
+    frame: ChartOptions,
 ) -> String {
     let mut notes = points.notes();
     if let [_, _, ..] = points.series.as_slice() {
@@ -277,13 +286,13 @@ fn draw_candles(
         );
     }
     let (Some(y), Some((key, candles))) = (points.values(), points.series.pop()) else { return points.nothing() };
-    let mut sheet = Sheet::new(y, frame.size);
+    let mut sheet = ChartFrame::new(y, frame.size);
     let (candles, width) = (candles::fitting(candles, sheet.plot().0), sheet.plot().0);
     if candles.rows_of_point > 1 {
         notes.push(format!("{} to a candle", candles.rows_of_point));
     }
     let others = schema.fields().iter().enumerate().filter(|(place, field)| {
-        field.data_type().is_numeric() && !prices.contains(place) && along != Along::Column(*place)
+        field.data_type().is_numeric() && !prices.contains(place) && along != AxisColumn::Column(*place)
     });
     let others: Vec<&str> = others.map(|(_, field)| field.name().as_str()).collect();
     if !others.is_empty() {
@@ -300,7 +309,7 @@ fn draw_bars(
     schema: &SchemaRef,
     batches: impl Iterator<Item = Result<RecordBatch>>,
     (key, columns): (usize, &[usize]),
-    frame: Frame,
+    frame: ChartOptions,
 ) -> Result<String> {
     let bars_max = if frame.bars_max == 0 { usize::MAX } else { frame.bars_max };
     let mut lists: Vec<Vec<Bar>> = vec![Vec::new(); columns.len()];

@@ -10,7 +10,7 @@ use arrow::datatypes::Schema;
 
 use super::*;
 
-const PLAIN: Look = Look { is_ascii: false, has_colors: false };
+const PLAIN: CharacterStyle = CharacterStyle { is_ascii: false, has_colors: false };
 
 /// 2019-10-07 09:30 in New York.
 const OPEN_SECONDS: i64 = 1_570_455_000;
@@ -19,10 +19,10 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true))).unwrap()
 }
 
-fn drawn_of(batches: &[RecordBatch], size: (usize, usize), look: Look) -> String {
+fn drawn_of(batches: &[RecordBatch], size: (usize, usize), look: CharacterStyle) -> String {
     let schema = batches[0].schema();
     let drawing = Drawing::of(&schema).unwrap();
-    let frame = Frame { size, look, bars_max: 40 };
+    let frame = ChartOptions { size, look, bars_max: 40 };
     draw(&drawing, &schema, batches.iter().cloned().map(Ok), frame).unwrap()
 }
 
@@ -135,7 +135,7 @@ fn a_text_tells_lines_apart_and_further_ones_are_counted() {
     ];
     let legend = drawn_of(&[batch(columns.clone())], (60, 12), PLAIN).lines().next().unwrap().trim().to_owned();
     assert_eq!(legend, "* A bid  + A ask  o null bid  x null ask");
-    let colored = drawn_of(&[batch(columns)], (60, 12), Look { is_ascii: false, has_colors: true });
+    let colored = drawn_of(&[batch(columns)], (60, 12), CharacterStyle { is_ascii: false, has_colors: true });
     assert!(colored.contains("\x1b[36m─ A bid") && colored.contains("\x1b[35m─ null ask"), "{colored:?}");
 }
 
@@ -231,7 +231,7 @@ fn a_chart_keeps_to_its_size_in_any_terminal() {
             let of_lines =
                 vec![columns[0].clone(), columns[1].clone(), ("a long name of a column", columns[2].1.clone())];
             for columns in [columns, of_lines] {
-                let text = drawn_of(&[batch(columns)], size, Look { is_ascii: true, has_colors: false });
+                let text = drawn_of(&[batch(columns)], size, CharacterStyle { is_ascii: true, has_colors: false });
                 let (width, height) = (size.0.max(SIZE_MIN.0), size.1.max(SIZE_MIN.1));
                 // The notes may be longer.
                 let lines: Vec<&str> = text.lines().collect();

@@ -8,18 +8,18 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::nullif;
 
 use super::columns::{BlockColumns, ends_of_runs, filtered};
-use super::cuts::Cut;
-use super::{Slot, State};
-use crate::aggregate::accumulate::{Assigned, NO_GROUP, update};
+use super::cuts::TimeCut;
+use super::{AggregateSlot, State};
+use crate::aggregate::accumulate::{NO_GROUP, RowGroups, update};
+use crate::aggregate::group_slots::{GroupSlots, RowSlots, RowsByGroup, runs_as_they_stand};
 use crate::aggregate::keys::ValueKey;
-use crate::aggregate::parted::{Ordered, Parted, Places, runs_as_they_stand};
 use crate::aggregate::picks::Positions;
 use crate::aggregate::pivot::Cells;
 use crate::aggregate::{AggregateFunction, Buckets, Key};
 use crate::codes::{self, TextResults};
 use crate::error::{Error, Result};
 use crate::expr::Columns;
-use crate::kept::Kept;
+use crate::filter_mask::FilterMask;
 use crate::table::{Block, Cover, CoverColumns, Span};
 
 /// Places of a stretch for each of its rows, on average, up to which groups are looked up by place.
@@ -34,11 +34,11 @@ const ROWS_OF_PLACE_MIN: usize = 8;
 const NULLS_OF_ROWS: usize = 3;
 
 /// Rows of a block that differ only in keys that are looked at row by row: of one symbol and stretch of time.
-struct Stretch<'a> {
+struct BlockSpan<'a> {
     /// Rows of those that are kept.
     rows: Range<usize>,
     span: &'a Span,
-    cut: Option<Cut>,
+    cut: Option<TimeCut>,
 }
 
 impl State<'_> {
@@ -46,25 +46,25 @@ impl State<'_> {
     pub(super) fn block(&mut self, columns: &CoverColumns<'_>, number: u32, block: &Block) -> Result<()> {
         let cover = columns.cover();
         let mut chunk = BlockColumns::new(columns, block);
-        if let Some(predicate) = self.asked.predicate {
-            let mask = self.conditions.hold(predicate, &chunk, self.asked.constants)?;
-            let kept = Kept::new(mask);
+        if let Some(predicate) = self.aggregation.predicate {
+            let mask = self.conditions.hold(predicate, &chunk, self.aggregation.constants)?;
+            let kept = FilterMask::new(mask);
             if kept.rows() == 0 {
                 return Ok(());
             }
-            if kept.rows() < chunk.wanted() {
+            if kept.rows() < chunk.selected_rows() {
                 chunk.kept = Some(kept);
             }
         }
         // Nothing else asks where rows stand.
-        let picks = self.slots.iter().any(|slot| matches!(slot, Slot::Picked(_)));
+        let picks = self.slots.iter().any(|slot| matches!(slot, AggregateSlot::Picked(_)));
         let positions = if picks { chunk.positions(number) } else { None };
         let positions = match &positions {
             Some(positions) => Positions::Listed(positions),
             None => Positions::From(chunk.first_position(number)),
         };
         let times = match self.needs_times() {
-            true => Some(chunk.column(self.asked.snapshot.spec().time_position())?.into_array(chunk.rows())?),
+            true => Some(chunk.column(self.aggregation.snapshot.spec().time_position())?.into_array(chunk.rows())?),
             false => None,
         };
         let times = times.as_ref().map(crate::table::times_of).transpose()?;
@@ -77,15 +77,15 @@ impl State<'_> {
             }
             self.grow()?;
             let runs = std::mem::take(&mut self.runs);
-            self.pick(&chunk, Assigned::Runs(&runs), positions, times)?;
-            self.keep(&chunk, Assigned::Runs(&runs), None)?;
+            self.pick(&chunk, RowGroups::Runs(&runs), positions, times)?;
+            self.keep(&chunk, RowGroups::Runs(&runs), None)?;
             self.runs = runs;
             return Ok(());
         }
         // Neither symbol nor time is a key, and no row is picked by its time, which rises within a symbol alone.
-        let all_by_value = values.len() == self.asked.keys.len() && times.is_none();
+        let all_by_value = values.len() == self.aggregation.keys.len() && times.is_none();
         let stretches = match all_by_value {
-            true => vec![Stretch { rows: 0..chunk.rows(), span: &block.spans[0], cut: None }],
+            true => vec![BlockSpan { rows: 0..chunk.rows(), span: &block.spans[0], cut: None }],
             false => self.stretches(block, &chunk, times)?,
         };
         let places_max = match all_by_value {
@@ -95,34 +95,34 @@ impl State<'_> {
         if let Some(places) = ValueKey::places(&values, chunk.rows(), places_max) {
             let parted = self.parted(cover, &stretches, &values, places)?;
             self.grow()?;
-            self.pick(&chunk, Assigned::Places(&parted), positions, times)?;
+            self.pick(&chunk, RowGroups::Places(&parted), positions, times)?;
             let ordered = if self.gains_by_order { parted.ordered() } else { None };
-            return self.keep(&chunk, Assigned::Places(&parted), ordered.as_ref());
+            return self.keep(&chunk, RowGroups::Places(&parted), ordered.as_ref());
         }
         let rows = self.rows(cover, &stretches, &values, chunk.rows())?;
         self.grow()?;
-        self.pick(&chunk, Assigned::Rows(&rows), positions, times)?;
+        self.pick(&chunk, RowGroups::Rows(&rows), positions, times)?;
         if self.gains_by_order {
             if let Some(runs) = runs_as_they_stand(&rows) {
-                return self.keep(&chunk, Assigned::Runs(&runs), None);
+                return self.keep(&chunk, RowGroups::Runs(&runs), None);
             }
-            if let Some(ordered) = Parted::of_groups(&rows, self.groups.len()).and_then(|parted| parted.ordered()) {
-                return self.keep(&chunk, Assigned::Rows(&rows), Some(&ordered));
+            if let Some(ordered) = GroupSlots::of_groups(&rows, self.groups.len()).and_then(|parted| parted.ordered()) {
+                return self.keep(&chunk, RowGroups::Rows(&rows), Some(&ordered));
             }
         }
-        self.keep(&chunk, Assigned::Rows(&rows), None)
+        self.keep(&chunk, RowGroups::Rows(&rows), None)
     }
 
     /// The group of each row.
     fn rows(
         &mut self,
         cover: &Cover,
-        stretches: &[Stretch<'_>],
+        stretches: &[BlockSpan<'_>],
         values: &[ValueKey],
         count: usize,
     ) -> Result<Vec<u32>> {
         let mut rows = Vec::with_capacity(count);
-        if values.len() == self.asked.keys.len() {
+        if values.len() == self.aggregation.keys.len() {
             let mut dense = std::mem::take(&mut self.dense);
             let is_dense = dense.rows(values, count, |row| self.find_row(values, row), |group| rows.push(group));
             self.dense = dense;
@@ -158,25 +158,25 @@ impl State<'_> {
         block: &'b Block,
         chunk: &BlockColumns<'_>,
         times: Option<&[i64]>,
-    ) -> Result<Vec<Stretch<'b>>> {
+    ) -> Result<Vec<BlockSpan<'b>>> {
         let mut stretches = Vec::with_capacity(block.spans.len());
         for (span, rows) in kept_spans(block, chunk) {
             match times.filter(|_| !self.cuts.is_empty()) {
                 Some(times) => self.cuts.each(rows, times, |rows, cut| {
-                    stretches.push(Stretch { rows, span, cut: Some(cut) });
+                    stretches.push(BlockSpan { rows, span, cut: Some(cut) });
                     Ok(())
                 })?,
                 None if rows.is_empty() => {}
-                None => stretches.push(Stretch { rows, span, cut: None }),
+                None => stretches.push(BlockSpan { rows, span, cut: None }),
             }
         }
         Ok(stretches)
     }
 
     /// Sets the words of a stretch's symbol and time, given the stretch that they are set to.
-    fn set_stretch(&mut self, cover: &Cover, last: Option<&Stretch<'_>>, stretch: &Stretch<'_>) -> Result<()> {
+    fn set_stretch(&mut self, cover: &Cover, last: Option<&BlockSpan<'_>>, stretch: &BlockSpan<'_>) -> Result<()> {
         if let Some(cut) = stretch.cut {
-            self.cuts.set(cut, &mut self.words, &mut self.texts, self.asked.constants)?;
+            self.cuts.set(cut, &mut self.words, &mut self.texts, self.aggregation.constants)?;
         }
         match last.is_some_and(|last| std::ptr::eq(last.span, stretch.span)) {
             true => Ok(()),
@@ -188,13 +188,13 @@ impl State<'_> {
     fn parted(
         &mut self,
         cover: &Cover,
-        stretches: &[Stretch<'_>],
+        stretches: &[BlockSpan<'_>],
         values: &[ValueKey],
-        places: Places,
-    ) -> Result<Parted> {
+        places: RowSlots,
+    ) -> Result<GroupSlots> {
         let mut last: Option<usize> = None;
         let rows = stretches.iter().map(|stretch| stretch.rows.clone()).collect();
-        Parted::new(places, rows, |stretch, row| {
+        GroupSlots::new(places, rows, |stretch, row| {
             if last != Some(stretch) {
                 self.set_stretch(cover, last.map(|last| &stretches[last]), &stretches[stretch])?;
                 last = Some(stretch);
@@ -207,30 +207,30 @@ impl State<'_> {
     fn pick(
         &mut self,
         chunk: &BlockColumns<'_>,
-        assigned: Assigned<'_>,
+        assigned: RowGroups<'_>,
         positions: Positions<'_>,
         times: Option<&[i64]>,
     ) -> Result<()> {
-        for (slot, aggregate) in self.slots.iter_mut().zip(self.asked.aggregates) {
-            if let Slot::Picked(picks) = slot {
+        for (slot, aggregate) in self.slots.iter_mut().zip(self.aggregation.aggregates) {
+            if let AggregateSlot::Picked(picks) = slot {
                 let only;
-                let constants = self.asked.constants;
+                let constants = self.aggregation.constants;
                 if let Some(places) = aggregate.pivot.as_ref().and(aggregate.arguments.last()) {
                     only = filtered(aggregate, chunk, assigned, constants, &mut self.conditions)?;
                     let places = places.evaluate(chunk, constants)?.into_array(chunk.rows())?;
-                    let assigned = only.as_deref().map_or(assigned, Assigned::Listed);
+                    let assigned = only.as_deref().map_or(assigned, RowGroups::Listed);
                     let cells = Cells::new(assigned, &places, aggregate.width())?;
                     picks.update(cells.assigned(), positions, times);
                     continue;
                 }
                 let assigned = match (assigned, aggregate.function.picks()) {
-                    (Assigned::Runs(runs), Some((last, _))) => {
+                    (RowGroups::Runs(runs), Some((last, _))) => {
                         only = ends_of_runs(aggregate, chunk, runs, last, constants, &mut self.conditions)?;
-                        only.as_deref().map_or(assigned, Assigned::Listed)
+                        only.as_deref().map_or(assigned, RowGroups::Listed)
                     }
                     _ => {
                         only = filtered(aggregate, chunk, assigned, constants, &mut self.conditions)?;
-                        only.as_deref().map_or(assigned, Assigned::Listed)
+                        only.as_deref().map_or(assigned, RowGroups::Listed)
                     }
                 };
                 picks.update(assigned, positions, times);
@@ -240,49 +240,49 @@ impl State<'_> {
     }
 
     /// Takes the rows of a block into the other slots: in the order of their groups, where there is one.
-    fn keep(&mut self, chunk: &dyn Columns, assigned: Assigned<'_>, order: Option<&Ordered>) -> Result<()> {
+    fn keep(&mut self, chunk: &dyn Columns, assigned: RowGroups<'_>, order: Option<&RowsByGroup>) -> Result<()> {
         let arguments = self.same.iter().map(Vec::len).sum();
         let (mut as_they_stand, mut in_order) = (vec![None; arguments], vec![None; arguments]);
         let mut masks: Vec<Option<BooleanArray>> = vec![None; self.same_filters.len()];
-        let slots = self.slots.iter_mut().zip(self.asked.aggregates).zip(&self.same).zip(&self.same_filters);
+        let slots = self.slots.iter_mut().zip(self.aggregation.aggregates).zip(&self.same).zip(&self.same_filters);
         for (((slot, aggregate), same), same_filter) in slots {
-            let Slot::Kept(accumulator) = slot else { continue };
+            let AggregateSlot::Kept(accumulator) = slot else { continue };
             let mask = match (&aggregate.filter, &mut masks[*same_filter]) {
                 (None, _) => None,
                 (Some(_), Some(cached)) => Some(&*cached),
                 (Some(filter), unknown) => {
-                    Some(&*unknown.insert(self.conditions.hold(filter, chunk, self.asked.constants)?))
+                    Some(&*unknown.insert(self.conditions.hold(filter, chunk, self.aggregation.constants)?))
                 }
             };
-            let only = Only::of(mask, &aggregate.function, assigned);
-            let order = order.filter(|_| !matches!(only, Only::Listed(_)));
+            let only = FilteredRows::of(mask, &aggregate.function, assigned);
+            let order = order.filter(|_| !matches!(only, FilteredRows::Listed(_)));
             let mut arguments = Vec::with_capacity(same.len());
             for (argument, number) in aggregate.arguments.iter().zip(same) {
                 let array = match &as_they_stand[*number] {
                     Some(cached) => cached,
                     None => {
-                        let value = argument.evaluate(chunk, self.asked.constants)?.into_array(chunk.rows())?;
+                        let value = argument.evaluate(chunk, self.aggregation.constants)?.into_array(chunk.rows())?;
                         as_they_stand[*number].insert(value)
                     }
                 };
                 let array = match (order, &in_order[*number]) {
                     // In the order of groups once the others are null.
-                    (Some(_), _) if matches!(only, Only::NotNull(_)) => array,
+                    (Some(_), _) if matches!(only, FilteredRows::NotNull(_)) => array,
                     (None, _) => array,
                     (Some(_), Some(cached)) => cached,
                     (Some(order), None) => in_order[*number].insert(order.put(array)?),
                 };
                 arguments.push(ArrayRef::clone(array));
             }
-            if let Only::NotNull(mask) = only {
+            if let FilteredRows::NotNull(mask) = only {
                 arguments = not_null(mask, arguments)?;
                 if let Some(order) = order {
                     arguments = arguments.iter().map(|array| order.put(array)).collect::<Result<_>>()?;
                 }
             }
             match (&only, order) {
-                (Only::Listed(rows), _) => accumulator.update(&arguments, Assigned::Listed(rows))?,
-                (_, Some(order)) => update(accumulator.as_mut(), aggregate, &arguments, Assigned::Runs(&order.runs))?,
+                (FilteredRows::Listed(rows), _) => accumulator.update(&arguments, RowGroups::Listed(rows))?,
+                (_, Some(order)) => update(accumulator.as_mut(), aggregate, &arguments, RowGroups::Runs(&order.runs))?,
                 (_, None) => update(accumulator.as_mut(), aggregate, &arguments, assigned)?,
             }
         }
@@ -291,12 +291,12 @@ impl State<'_> {
 
     /// The words of the keys that are values, row by row.
     fn value_keys(&mut self, chunk: &BlockColumns<'_>) -> Result<Vec<ValueKey>> {
-        let (asked, mut keys) = (self.asked, Vec::new());
-        for (position, key) in asked.keys.iter().enumerate() {
+        let (aggregation, mut keys) = (self.aggregation, Vec::new());
+        for (position, key) in aggregation.keys.iter().enumerate() {
             let expr = match key {
                 Key::Value(expr) if !self.cuts.is_step(position) && !self.symbol_keys.has(position) => expr,
-                Key::Bucket(buckets) if asked.by_rows => {
-                    let times = chunk.column(asked.snapshot.spec().time_position())?.into_array(chunk.rows())?;
+                Key::Bucket(buckets) if aggregation.by_rows => {
+                    let times = chunk.column(aggregation.snapshot.spec().time_position())?.into_array(chunk.rows())?;
                     let starts: ArrayRef = Arc::new(starts_of(buckets.as_ref(), crate::table::times_of(&times)?)?);
                     keys.push(ValueKey::new(
                         position,
@@ -310,10 +310,10 @@ impl State<'_> {
             };
             let (texts, cached) = (&mut self.texts[position], &mut self.text_words[position]);
             // As many rows of the cover as this block's filter lets one expect.
-            let blocks = TextResults::rows_in_all(chunk) / chunk.wanted().max(1);
+            let blocks = TextResults::rows_in_all(chunk) / chunk.selected_rows().max(1);
             let coded = codes::coded_column(expr, chunk, blocks.max(1).saturating_mul(chunk.rows()))?;
             if let Some((column, dictionary)) = coded.filter(|(_, coded)| !cached.has_refused(coded.values())) {
-                let values = || codes::over_texts(expr, column, &dictionary, asked.constants);
+                let values = || codes::over_texts(expr, column, &dictionary, aggregation.constants);
                 let key = ValueKey::of_codes(position, &dictionary, texts, cached, values);
                 if let Some(key) = codes::unless_refused(key)? {
                     keys.push(key);
@@ -321,14 +321,14 @@ impl State<'_> {
                 }
                 cached.refuse(dictionary.values());
             }
-            let array = expr.evaluate_key(chunk, asked.constants)?;
+            let array = expr.evaluate_key(chunk, aggregation.constants)?;
             keys.push(ValueKey::new(position, &array, texts, cached)?);
         }
         Ok(keys)
     }
 
     fn find_row(&mut self, values: &[ValueKey], row: usize) -> u32 {
-        let nulls = self.asked.keys.len();
+        let nulls = self.aggregation.keys.len();
         for value in values {
             let word = value.word(row);
             self.words[value.key] = word.unwrap_or(0);
@@ -354,7 +354,7 @@ pub(super) fn starts_of(buckets: &dyn Buckets, times: &[i64]) -> Result<Int64Arr
 }
 
 /// The rows of a block that an aggregate's filter keeps.
-enum Only<'m> {
+enum FilteredRows<'m> {
     All,
     /// With their groups.
     Listed(Vec<(u32, u32)>),
@@ -362,15 +362,15 @@ enum Only<'m> {
     NotNull(&'m BooleanArray),
 }
 
-impl<'m> Only<'m> {
-    fn of(mask: Option<&'m BooleanArray>, function: &AggregateFunction, assigned: Assigned<'_>) -> Only<'m> {
-        let Some(mask) = mask else { return Only::All };
+impl<'m> FilteredRows<'m> {
+    fn of(mask: Option<&'m BooleanArray>, function: &AggregateFunction, assigned: RowGroups<'_>) -> FilteredRows<'m> {
+        let Some(mask) = mask else { return FilteredRows::All };
         match mask.true_count() {
-            kept if kept == mask.len() => Only::All,
+            kept if kept == mask.len() => FilteredRows::All,
             kept if function.leaves_nulls_out() && kept * NULLS_OF_ROWS >= mask.len() * (NULLS_OF_ROWS - 1) => {
-                Only::NotNull(mask)
+                FilteredRows::NotNull(mask)
             }
-            _ => Only::Listed(assigned.of(mask.values().set_indices())),
+            _ => FilteredRows::Listed(assigned.of(mask.values().set_indices())),
         }
     }
 }

@@ -21,7 +21,7 @@ const SAMPLE: (usize, usize) = (1 << 10, 4);
 
 /// The keys, and the covers, of what is better grouped row by row; `None` where the order of the rows does.
 pub(super) fn by_rows(input: &TableAggregate<'_>, covers: &[Cover]) -> Result<Option<(Vec<Key>, Vec<Cover>)>> {
-    let rows: usize = covers.iter().map(Cover::wanted).sum();
+    let rows: usize = covers.iter().map(Cover::selected_rows).sum();
     if rows < SPANS_MIN {
         return Ok(None);
     }

@@ -8,19 +8,19 @@ use arrow::datatypes::DataType;
 use splay_store::TableSnapshot;
 
 use crate::aggregate::Aggregate;
-use crate::aggregate::accumulate::{Assigned, Run};
+use crate::aggregate::accumulate::{GroupRun, RowGroups};
 use crate::codes::{Conditions, TextResults};
 use crate::error::Result;
 use crate::expr::{Columns, Value};
+use crate::filter_mask::FilterMask;
 use crate::gather::position;
-use crate::kept::Kept;
 use crate::table::{Block, CoverColumns, date_position};
 
 /// The rows that an aggregate's filter keeps, with their groups; `None` without a filter.
 pub(super) fn filtered<'a>(
     aggregate: &'a Aggregate,
     chunk: &dyn Columns,
-    assigned: Assigned<'_>,
+    assigned: RowGroups<'_>,
     constants: &[ArrayRef],
     conditions: &mut Conditions<'a>,
 ) -> Result<Option<Vec<(u32, u32)>>> {
@@ -33,7 +33,7 @@ pub(super) fn filtered<'a>(
 pub(super) fn ends_of_runs<'a>(
     aggregate: &'a Aggregate,
     chunk: &dyn Columns,
-    runs: &[Run],
+    runs: &[GroupRun],
     last: bool,
     constants: &[ArrayRef],
     conditions: &mut Conditions<'a>,
@@ -41,7 +41,7 @@ pub(super) fn ends_of_runs<'a>(
     let Some(filter) = &aggregate.filter else { return Ok(None) };
     let mask = conditions.hold(filter, chunk, constants)?;
     let is_kept = |row: &usize| mask.value(*row);
-    let end = |run: &Run| {
+    let end = |run: &GroupRun| {
         let mut rows = run.start..run.end;
         let row = if last { rows.rfind(is_kept) } else { rows.find(is_kept) };
         Some((u32::try_from(row?).ok()?, run.group))
@@ -57,7 +57,7 @@ pub(super) struct BlockColumns<'a> {
     /// The wanted rows, counted from the first of the cover; `None` if all of `rows` are.
     picked: Option<UInt32Array>,
     /// Which of the wanted ones are kept; `None` if all are.
-    pub kept: Option<Kept>,
+    pub kept: Option<FilterMask>,
 }
 
 impl<'a> BlockColumns<'a> {
@@ -72,7 +72,7 @@ impl<'a> BlockColumns<'a> {
     }
 
     /// The wanted rows, whether they are kept or not.
-    pub fn wanted(&self) -> usize {
+    pub fn selected_rows(&self) -> usize {
         self.picked.as_ref().map_or(self.rows.len(), UInt32Array::len)
     }
 
@@ -105,7 +105,7 @@ impl<'a> BlockColumns<'a> {
 
 impl Columns for BlockColumns<'_> {
     fn rows(&self) -> usize {
-        self.kept.as_ref().map_or_else(|| self.wanted(), Kept::rows)
+        self.kept.as_ref().map_or_else(|| self.selected_rows(), FilterMask::rows)
     }
 
     fn column(&self, position: usize) -> Result<Value> {

@@ -16,7 +16,7 @@ use crate::aggregate::texts::Texts;
 use crate::aggregate::{Buckets, Key};
 use crate::codes::never_fails;
 use crate::error::{Error, Result};
-use crate::expr::{BinaryOp, Chosen, Expr, Value};
+use crate::expr::{BinaryOp, EvaluatedColumns, Expr, Value};
 use crate::per_stretch::grain_of;
 use crate::search::partition_from;
 
@@ -24,8 +24,8 @@ use crate::search::partition_from;
 pub(super) struct Cuts<'a> {
     /// Position of the bucket among the keys.
     bucket: Option<(usize, &'a dyn Buckets)>,
-    steps: Vec<Step<'a>>,
-    grains: Vec<Grain<'a>>,
+    steps: Vec<StepKey<'a>>,
+    grains: Vec<PeriodKey<'a>>,
     /// Nanoseconds in which no grain's key changes.
     grain: Option<i64>,
     /// Instants at which a step changes, ascending.
@@ -35,7 +35,7 @@ pub(super) struct Cuts<'a> {
 }
 
 /// A key that has one value between two instants.
-struct Step<'a> {
+struct StepKey<'a> {
     key: usize,
     expr: &'a Expr,
     /// Its word between two instants, `None` for null, once it was asked for.
@@ -43,7 +43,7 @@ struct Step<'a> {
 }
 
 /// A key that has one value in each hour, or day.
-struct Grain<'a> {
+struct PeriodKey<'a> {
     key: usize,
     expr: &'a Expr,
     /// Its words by the beginning of the stretch of time, `None` for null.
@@ -55,7 +55,7 @@ const GRAIN_MIN: i64 = 3_600_000_000_000;
 
 /// A stretch of time in which no such key changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(super) struct TimeCut {
     bucket: Option<i64>,
     /// How many of the instants have passed.
     passed: usize,
@@ -82,10 +82,10 @@ impl<'a> Cuts<'a> {
                 Key::Value(expr) => {
                     if let Some(instants) = steps(expr, time_position, aggregation.constants) {
                         cuts.instants.extend(instants);
-                        cuts.steps.push(Step { key, expr, words: RefCell::default() });
+                        cuts.steps.push(StepKey { key, expr, words: RefCell::default() });
                     } else if let Some(grain) = grain(expr, time_position, aggregation.constants) {
                         cuts.grain = Some(cuts.grain.map_or(grain, |known| known.min(grain)));
-                        cuts.grains.push(Grain { key, expr, words: RefCell::default() });
+                        cuts.grains.push(PeriodKey { key, expr, words: RefCell::default() });
                     }
                 }
                 Key::Symbol | Key::Date => {}
@@ -114,7 +114,7 @@ impl<'a> Cuts<'a> {
         &self,
         mut rows: Range<usize>,
         times: &[i64],
-        mut visit: impl FnMut(Range<usize>, Cut) -> Result<()>,
+        mut visit: impl FnMut(Range<usize>, TimeCut) -> Result<()>,
     ) -> Result<()> {
         // Buckets that follow each other have about as many rows.
         let mut guess = 0;
@@ -129,10 +129,10 @@ impl<'a> Cuts<'a> {
     }
 
     /// The stretch of an instant, and its end, which isn't part of it.
-    fn at(&self, instant: i64) -> Result<(Cut, i64)> {
+    fn at(&self, instant: i64) -> Result<(TimeCut, i64)> {
         let passed = self.instants.partition_point(|known| *known <= instant);
         let mut end = self.instants.get(passed).copied().unwrap_or(i64::MAX);
-        let mut cut = Cut { bucket: None, passed, grain: None };
+        let mut cut = TimeCut { bucket: None, passed, grain: None };
         if let Some((_, buckets)) = self.bucket {
             let Some((start, bucket_end)) = buckets.bucket(instant) else {
                 return Err(Error::Function(format!("the instant {instant} ns has no bucket")));
@@ -154,12 +154,12 @@ impl<'a> Cuts<'a> {
             .with_data_type(self.time_type.clone());
         let mut columns = vec![None; self.time_position + 1];
         columns[self.time_position] = Some(Value::Array(Arc::new(time)));
-        let value = expr.evaluate(&Chosen { columns, rows: 1 }, constants)?.into_array(1)?;
+        let value = expr.evaluate(&EvaluatedColumns { columns, rows: 1 }, constants)?.into_array(1)?;
         Ok(optional_words(&value, texts)?[0])
     }
 
     /// Sets the words of the keys in a stretch.
-    pub fn set(&self, cut: Cut, words: &mut [u64], texts: &mut [Texts], constants: &[ArrayRef]) -> Result<()> {
+    pub fn set(&self, cut: TimeCut, words: &mut [u64], texts: &mut [Texts], constants: &[ArrayRef]) -> Result<()> {
         if let (Some((key, _)), Some(bucket)) = (self.bucket, cut.bucket) {
             words[key] = bucket.cast_unsigned();
         }
@@ -271,9 +271,9 @@ mod tests {
 
     /// A function of the hour of its argument.
     #[derive(Debug)]
-    struct Hour;
+    struct HourFunction;
 
-    impl ScalarFunction for Hour {
+    impl ScalarFunction for HourFunction {
         fn name(&self) -> &str {
             "hour"
         }
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn a_function_of_hours_keeps_its_value_in_them() {
         let found = |expr: &Expr| grain(expr, 2, &[]);
-        let hour = |of: Expr| Expr::Call(Arc::new(Hour), vec![of]);
+        let hour = |of: Expr| Expr::Call(Arc::new(HourFunction), vec![of]);
         let sum = |one: Expr, other: Expr| Expr::Binary(BinaryOp::Add, Box::new(one), Box::new(other));
         let day = Expr::Cast(Box::new(Expr::Column(2)), DataType::Date32);
         assert_eq!(found(&hour(Expr::Column(2))), Some(GRAIN_MIN));

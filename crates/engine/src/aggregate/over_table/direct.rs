@@ -8,8 +8,8 @@ use arrow::datatypes::DataType;
 use splay_store::{BLOCK_ROWS, ColumnSummaries, TableSnapshot, ValueKind};
 
 use super::columns::BlockColumns;
-use super::{BLOCK_ROWS_MAX, Slot, State, TableAggregate};
-use crate::aggregate::accumulate::{Accumulator, Assigned, Run};
+use super::{AggregateSlot, BLOCK_ROWS_MAX, State, TableAggregate};
+use crate::aggregate::accumulate::{Accumulator, GroupRun, RowGroups};
 use crate::aggregate::picks::Positions;
 use crate::aggregate::{Aggregate, Key};
 use crate::error::Result;
@@ -26,9 +26,9 @@ const ROWS_BETWEEN_MIN: usize = 4;
 impl State<'_> {
     /// Whether nothing has to be evaluated for each row.
     pub(super) fn is_direct(&self) -> bool {
-        self.asked.predicate.is_none()
+        self.aggregation.predicate.is_none()
             && !self.looks_at_values()
-            && self.asked.aggregates.iter().zip(&self.only_symbols).all(|(aggregate, only)| {
+            && self.aggregation.aggregates.iter().zip(&self.only_symbols).all(|(aggregate, only)| {
                 let picks = aggregate.function.picks().is_some();
                 aggregate.pivot.is_none()
                     && (aggregate.filter.is_none() || only.is_some())
@@ -40,15 +40,15 @@ impl State<'_> {
     fn looks_at_values(&self) -> bool {
         let by_value = |(key, of_key): (usize, &Key)| match of_key {
             Key::Value(_) => !self.cuts.is_step(key) && !self.symbol_keys.has(key),
-            Key::Bucket(_) => self.asked.by_rows,
+            Key::Bucket(_) => self.aggregation.by_rows,
             Key::Symbol | Key::Date => false,
         };
-        self.asked.keys.iter().enumerate().any(by_value)
+        self.aggregation.keys.iter().enumerate().any(by_value)
     }
 
     /// The stored column that an argument is, maybe as a wider number.
     fn plain(&self, argument: &Expr) -> Option<usize> {
-        let spec = self.asked.snapshot.spec();
+        let spec = self.aggregation.snapshot.spec();
         match argument {
             Expr::Column(position) if *position < spec.columns.len() => Some(*position),
             Expr::Cast(inner, to) => {
@@ -84,7 +84,7 @@ impl State<'_> {
         self.grow()?;
         let all = std::mem::take(&mut self.runs);
         let all_cut = whole_blocks(&all, first);
-        let slots = self.slots.iter_mut().zip(self.asked.aggregates).zip(&self.only_symbols);
+        let slots = self.slots.iter_mut().zip(self.aggregation.aggregates).zip(&self.only_symbols);
         for ((slot, aggregate), only) in slots {
             let (of_symbols, of_symbols_cut);
             let (runs, (whole, edges)) = match only {
@@ -96,24 +96,26 @@ impl State<'_> {
                 }
             };
             match slot {
-                Slot::Picked(picks) => picks.update(Assigned::Runs(runs), Positions::From(position(number, 0)), times),
-                Slot::Kept(accumulator) if aggregate.arguments.is_empty() => {
-                    accumulator.update(&[], Assigned::Runs(runs))?;
+                AggregateSlot::Picked(picks) => {
+                    picks.update(RowGroups::Runs(runs), Positions::From(position(number, 0)), times)
                 }
-                Slot::Kept(accumulator) => {
-                    let plain = plain_of(self.asked.snapshot, &aggregate.arguments[0]);
+                AggregateSlot::Kept(accumulator) if aggregate.arguments.is_empty() => {
+                    accumulator.update(&[], RowGroups::Runs(runs))?;
+                }
+                AggregateSlot::Kept(accumulator) => {
+                    let plain = plain_of(self.aggregation.snapshot, &aggregate.arguments[0]);
                     let summaries = match plain {
                         Some(column) if !whole.is_empty() && accumulator.takes_summaries() => {
-                            summaries(self.asked.snapshot, cover, column)?
+                            summaries(self.aggregation.snapshot, cover, column)?
                         }
                         _ => None,
                     };
                     match summaries {
                         Some(summaries) => {
                             let edges = by_summaries(accumulator.as_mut(), summaries, whole, edges, first);
-                            over_runs(self.asked, columns, accumulator.as_mut(), aggregate, &edges)?;
+                            over_runs(self.aggregation, columns, accumulator.as_mut(), aggregate, &edges)?;
                         }
-                        None => over_runs(self.asked, columns, accumulator.as_mut(), aggregate, runs)?,
+                        None => over_runs(self.aggregation, columns, accumulator.as_mut(), aggregate, runs)?,
                     }
                 }
             }
@@ -127,14 +129,14 @@ impl State<'_> {
         let Some(times) = times.filter(|_| !self.cuts.is_empty()) else {
             if !rows.is_empty() {
                 let group = self.groups.find(&self.words);
-                self.runs.push(Run { group, start: rows.start, end: rows.end });
+                self.runs.push(GroupRun { group, start: rows.start, end: rows.end });
             }
             return Ok(());
         };
-        let State { cuts, groups, runs, words, texts, asked, .. } = self;
+        let State { cuts, groups, runs, words, texts, aggregation, .. } = self;
         cuts.each(rows, times, |rows, cut| {
-            cuts.set(cut, words, texts, asked.constants)?;
-            runs.push(Run { group: groups.find(words), start: rows.start, end: rows.end });
+            cuts.set(cut, words, texts, aggregation.constants)?;
+            runs.push(GroupRun { group: groups.find(words), start: rows.start, end: rows.end });
             Ok(())
         })
     }
@@ -157,7 +159,7 @@ fn summaries<'a>(snapshot: &TableSnapshot, cover: &'a Cover, column: usize) -> R
 }
 
 /// Blocks that lie whole in a run, by the run's group, and what is left of the runs.
-fn whole_blocks(runs: &[Run], first: usize) -> (Vec<(u32, Range<usize>)>, Vec<Run>) {
+fn whole_blocks(runs: &[GroupRun], first: usize) -> (Vec<(u32, Range<usize>)>, Vec<GroupRun>) {
     let (mut whole, mut edges) = (Vec::new(), Vec::with_capacity(runs.len()));
     for run in runs {
         let (start, end) = ((first + run.start).div_ceil(BLOCK_ROWS), (first + run.end) / BLOCK_ROWS);
@@ -166,8 +168,8 @@ fn whole_blocks(runs: &[Run], first: usize) -> (Vec<(u32, Range<usize>)>, Vec<Ru
             continue;
         }
         whole.push((run.group, start..end));
-        edges.push(Run { end: start * BLOCK_ROWS - first, ..*run });
-        edges.push(Run { start: end * BLOCK_ROWS - first, ..*run });
+        edges.push(GroupRun { end: start * BLOCK_ROWS - first, ..*run });
+        edges.push(GroupRun { start: end * BLOCK_ROWS - first, ..*run });
     }
     edges.retain(|run| run.start < run.end);
     (whole, edges)
@@ -178,16 +180,16 @@ fn by_summaries(
     accumulator: &mut dyn Accumulator,
     summaries: &ColumnSummaries,
     whole: &[(u32, Range<usize>)],
-    edges: &[Run],
+    edges: &[GroupRun],
     first: usize,
-) -> Vec<Run> {
+) -> Vec<GroupRun> {
     let mut left = edges.to_vec();
     for (group, blocks) in whole {
         for block in blocks.clone() {
             let summary = summaries.get(block);
             if !accumulator.update_summary(*group, summaries.kind(), &summary) {
                 let start = block * BLOCK_ROWS - first;
-                left.push(Run { group: *group, start, end: start + BLOCK_ROWS });
+                left.push(GroupRun { group: *group, start, end: start + BLOCK_ROWS });
             }
         }
     }
@@ -196,11 +198,11 @@ fn by_summaries(
 
 /// Takes in runs of plain columns.
 fn over_runs(
-    asked: &TableAggregate<'_>,
+    aggregation: &TableAggregate<'_>,
     columns: &CoverColumns<'_>,
     accumulator: &mut dyn Accumulator,
     aggregate: &Aggregate,
-    runs: &[Run],
+    runs: &[GroupRun],
 ) -> Result<()> {
     let first = columns.cover().rows.start;
     let wanted: usize = runs.iter().map(|run| run.end - run.start).sum();
@@ -209,10 +211,10 @@ fn over_runs(
         && wanted * ROWS_BETWEEN_MIN < columns.cover().rows.len()
         && !columns.has_read(*position)
     {
-        let reader = columns.cover().segment.column(asked.snapshot.spec(), *position)?;
+        let reader = columns.cover().segment.column(aggregation.snapshot.spec(), *position)?;
         for run in runs {
-            let rows = Run { group: run.group, start: 0, end: run.end - run.start };
-            accumulator.update(&[reader.read(first + run.start..first + run.end)?], Assigned::Runs(&[rows]))?;
+            let rows = GroupRun { group: run.group, start: 0, end: run.end - run.start };
+            accumulator.update(&[reader.read(first + run.start..first + run.end)?], RowGroups::Runs(&[rows]))?;
         }
         return Ok(());
     }
@@ -223,7 +225,7 @@ fn over_runs(
     let as_stored = as_stored.collect::<Result<Option<Vec<_>>>>()?;
     if let Some(stored) = as_stored {
         let arguments: Vec<ArrayRef> = stored.into_iter().cloned().collect();
-        return accumulator.update(&arguments, Assigned::Runs(runs));
+        return accumulator.update(&arguments, RowGroups::Runs(runs));
     }
     // A cast costs a copy, so it is made of the runs' rows alone.
     for run in runs {
@@ -234,9 +236,10 @@ fn over_runs(
             let arguments = aggregate
                 .arguments
                 .iter()
-                .map(|argument| argument.evaluate(&chunk, asked.constants)?.into_array(end - start))
+                .map(|argument| argument.evaluate(&chunk, aggregation.constants)?.into_array(end - start))
                 .collect::<Result<Vec<_>>>()?;
-            accumulator.update(&arguments, Assigned::Runs(&[Run { group: run.group, start: 0, end: end - start }]))?;
+            accumulator
+                .update(&arguments, RowGroups::Runs(&[GroupRun { group: run.group, start: 0, end: end - start }]))?;
             start = end;
         }
     }
@@ -244,11 +247,11 @@ fn over_runs(
 }
 
 /// The symbols that an aggregate's filter asks for, if it asks for nothing else.
-pub(super) fn only_symbols(asked: &TableAggregate<'_>, aggregate: &Aggregate) -> Option<Vec<String>> {
-    let spec = asked.snapshot.spec();
+pub(super) fn only_symbols(aggregation: &TableAggregate<'_>, aggregate: &Aggregate) -> Option<Vec<String>> {
+    let spec = aggregation.snapshot.spec();
     let position = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol))?;
     let mut symbols = Vec::new();
-    list_symbols(aggregate.filter.as_ref()?, position, asked.constants, &mut symbols).then_some(symbols)
+    list_symbols(aggregate.filter.as_ref()?, position, aggregation.constants, &mut symbols).then_some(symbols)
 }
 
 fn list_symbols(filter: &Expr, position: usize, constants: &[ArrayRef], symbols: &mut Vec<String>) -> bool {
@@ -274,7 +277,7 @@ fn list_symbols(filter: &Expr, position: usize, constants: &[ArrayRef], symbols:
 }
 
 /// The runs of those spans whose symbol is one of a few.
-fn runs_of(cover: &Cover, of_span: &[Range<usize>], runs: &[Run], symbols: &[String]) -> Result<Vec<Run>> {
+fn runs_of(cover: &Cover, of_span: &[Range<usize>], runs: &[GroupRun], symbols: &[String]) -> Result<Vec<GroupRun>> {
     let index = cover.segment.index()?;
     let mut chosen = Vec::new();
     for (span, range) in cover.spans.iter().zip(of_span) {
@@ -292,11 +295,11 @@ mod tests {
 
     #[test]
     fn whole_blocks_and_edges_make_up_the_runs() {
-        let runs = [Run { group: 0, start: 0, end: 100 }, Run { group: 1, start: 100, end: 5000 }];
+        let runs = [GroupRun { group: 0, start: 0, end: 100 }, GroupRun { group: 1, start: 100, end: 5000 }];
         let (whole, edges) = whole_blocks(&runs, 1000);
         assert_eq!(whole, [(1, 2..5)]);
         let rows: usize = edges.iter().map(|run| run.end - run.start).sum();
         assert_eq!(rows + 3 * BLOCK_ROWS, 5000);
-        assert_eq!(edges[1], Run { group: 1, start: 100, end: 2 * BLOCK_ROWS - 1000 });
+        assert_eq!(edges[1], GroupRun { group: 1, start: 100, end: 2 * BLOCK_ROWS - 1000 });
     }
 }

@@ -1,6 +1,6 @@
 //! Aggregation over a table, along the order of its rows.
 //!
-//! - The symbol, and what follows from it alone (`of_symbol.rs`), is constant in a span, and galloping finds the rows of a bucket: none of them hashes a
+//! - The symbol, and what follows from it alone (`keys_of_symbol.rs`), is constant in a span, and galloping finds the rows of a bucket: none of them hashes a
 //!   row.
 //! - If all arguments are plain columns, whole blocks of 1,024 rows are taken from their summaries, and only the rows
 //!   at the edges of a range are read (`direct.rs`). First and last read one row of each group.
@@ -16,9 +16,9 @@ mod by_symbol;
 mod columns;
 mod cuts;
 mod direct;
-mod of_symbol;
+mod keys_of_symbol;
 mod scatter;
-mod scattered;
+mod scattered_rows;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,9 +31,9 @@ use self::by_symbol::by_symbol;
 use self::columns::EmptyColumns;
 use self::cuts::{Cuts, is_step};
 use self::direct::only_symbols;
-use self::of_symbol::{SymbolKeys, of_symbols};
+use self::keys_of_symbol::{SymbolKeys, of_symbols};
 use self::scatter::{GROUPS_MIN, ROWS_OF_GROUP_MAX, scattered};
-use super::accumulate::{Accumulator, Run, accumulator};
+use super::accumulate::{Accumulator, GroupRun, accumulator};
 use super::dense::DenseGroups;
 use super::groups::{Groups, key_column, merged};
 use super::keys::TextWords;
@@ -47,7 +47,7 @@ use crate::expr::Expr;
 use crate::parallel;
 use crate::reads::Reads;
 use crate::stop::Stop;
-use crate::table::{Ahead, Cover, CoverColumns, Part, PickedColumns, date_position, deal};
+use crate::table::{Cover, CoverColumns, PickedColumns, Prefetch, PrefetchPart, date_position, deal};
 
 /// Fewest rows that are grouped in two passes.
 const ROWS_SCATTERED_MIN: usize = 1 << 18;
@@ -94,19 +94,19 @@ fn picks_by_time(aggregates: &[Aggregate]) -> bool {
 }
 
 /// Keys and results, a row for each group.
-pub(crate) fn over_table(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<ArrayRef>> {
-    match by_rows(asked, &covers)? {
-        Some((keys, covers)) => over_covers(&TableAggregate { keys: &keys, by_rows: true, ..*asked }, covers),
-        None => over_covers(asked, covers),
+pub(crate) fn over_table(aggregation: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<ArrayRef>> {
+    match by_rows(aggregation, &covers)? {
+        Some((keys, covers)) => over_covers(&TableAggregate { keys: &keys, by_rows: true, ..*aggregation }, covers),
+        None => over_covers(aggregation, covers),
     }
 }
 
-fn over_covers(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<ArrayRef>> {
-    let rows: usize = covers.iter().map(Cover::wanted).sum();
-    let covers = if matches!(asked.keys.first(), Some(Key::Symbol)) { by_symbol(covers, rows)? } else { covers };
+fn over_covers(aggregation: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<ArrayRef>> {
+    let rows: usize = covers.iter().map(Cover::selected_rows).sum();
+    let covers = if matches!(aggregation.keys.first(), Some(Key::Symbol)) { by_symbol(covers, rows)? } else { covers };
     let pieces: usize = covers.iter().map(|cover| cover.spans.len()).sum();
-    let threads = match worth_threads(asked) {
-        true => parallel::threads_for_aggregates(rows, asked.aggregates.len(), pieces, asked.threads),
+    let threads = match worth_threads(aggregation) {
+        true => parallel::threads_for_aggregates(rows, aggregation.aggregates.len(), pieces, aggregation.threads),
         false => 1,
     };
     let tasks = if threads > 1 { deal(covers, rows.div_ceil(threads)) } else { vec![covers] };
@@ -120,27 +120,27 @@ fn over_covers(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<Arr
         })
         .collect();
     let many = AtomicBool::new(false);
-    let may_be_many = rows >= ROWS_SCATTERED_MIN && scatter::takes(asked);
-    let states = parallel::each(tasks.len(), asked.threads, |task| {
-        let mut state = State::new(asked)?;
+    let may_be_many = rows >= ROWS_SCATTERED_MIN && scatter::takes(aggregation);
+    let states = parallel::each(tasks.len(), aggregation.threads, |task| {
+        let mut state = State::new(aggregation)?;
         state.many = may_be_many.then_some(&many);
-        state.rows = tasks[task].iter().map(Cover::wanted).sum();
-        let mut ahead = Ahead::new(asked.snapshot, &tasks[task], state.columns(), asked.reads);
+        state.rows = tasks[task].iter().map(Cover::selected_rows).sum();
+        let mut ahead = Prefetch::new(aggregation.snapshot, &tasks[task], state.columns(), aggregation.reads);
         for (number, cover) in (firsts[task]..).zip(&tasks[task]) {
             ahead.before(number - firsts[task])?;
-            state.cover(&CoverColumns::new(asked.snapshot, cover), u32::try_from(number).unwrap_or(u32::MAX))?;
+            state.cover(&CoverColumns::new(aggregation.snapshot, cover), u32::try_from(number).unwrap_or(u32::MAX))?;
         }
         Ok(state)
     })?;
     // Relaxed: the states were handed over by a lock.
     if many.load(Ordering::Relaxed) {
         drop(states);
-        return scattered(asked, tasks.into_iter().flatten().collect());
+        return scattered(aggregation, tasks.into_iter().flatten().collect());
     }
     let mut states = states.into_iter();
     let mut all = match states.next() {
         Some(state) => state,
-        None => State::new(asked)?,
+        None => State::new(aggregation)?,
     };
     for state in states {
         all.merge(state)?;
@@ -150,27 +150,27 @@ fn over_covers(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<Arr
 }
 
 /// Counts of rows and picks touch hardly any rows.
-fn worth_threads(asked: &TableAggregate<'_>) -> bool {
+fn worth_threads(aggregation: &TableAggregate<'_>) -> bool {
     let light = |aggregate: &Aggregate| {
         let counts = aggregate.function == AggregateFunction::CountRows;
         aggregate.filter.is_none() && aggregate.pivot.is_none() && (counts || aggregate.function.picks().is_some())
     };
-    let by_value = asked.keys.iter().any(|key| matches!(key, Key::Value(_)));
-    asked.predicate.is_some() || by_value || !asked.aggregates.iter().all(light)
+    let by_value = aggregation.keys.iter().any(|key| matches!(key, Key::Value(_)));
+    aggregation.predicate.is_some() || by_value || !aggregation.aggregates.iter().all(light)
 }
 
 /// The state of one aggregate.
-enum Slot {
+enum AggregateSlot {
     Kept(Box<dyn Accumulator>),
     Picked(Picks),
 }
 
-impl Slot {
+impl AggregateSlot {
     /// Bytes that are held beside a few words for each group.
     fn held_bytes(&self) -> usize {
         match self {
-            Slot::Kept(accumulator) => accumulator.held_bytes(),
-            Slot::Picked(_) => 0,
+            AggregateSlot::Kept(accumulator) => accumulator.held_bytes(),
+            AggregateSlot::Picked(_) => 0,
         }
     }
 }
@@ -183,13 +183,13 @@ const HELD_BYTES_OF_THREADS: usize = 1 << 20;
 
 /// The groups of one thread.
 struct State<'a> {
-    asked: &'a TableAggregate<'a>,
+    aggregation: &'a TableAggregate<'a>,
     groups: Groups,
     /// Where all keys are values, row by row.
     dense: DenseGroups,
     /// By key; empty for those that aren't texts.
     texts: Vec<Texts>,
-    slots: Vec<Slot>,
+    slots: Vec<AggregateSlot>,
     /// By key, what is known of the dictionary that came last.
     text_words: Vec<TextWords>,
     /// The symbols that a slot's filter asks for, where it asks for nothing else.
@@ -214,26 +214,27 @@ struct State<'a> {
     /// Scratch: the words of the rows of a block.
     row_words: Vec<u64>,
     /// Scratch: runs of the block at work.
-    runs: Vec<Run>,
+    runs: Vec<GroupRun>,
 }
 
 impl<'a> State<'a> {
-    fn new(asked: &'a TableAggregate<'a>) -> Result<State<'a>> {
-        let slots = asked.aggregates.iter().map(|aggregate| slot(asked, aggregate)).collect::<Result<Vec<_>>>()?;
-        let keys = asked.keys.len();
+    fn new(aggregation: &'a TableAggregate<'a>) -> Result<State<'a>> {
+        let slots =
+            aggregation.aggregates.iter().map(|aggregate| slot(aggregation, aggregate)).collect::<Result<Vec<_>>>()?;
+        let keys = aggregation.keys.len();
         let mut state = State {
-            asked,
+            aggregation,
             groups: Groups::new(keys),
-            dense: DenseGroups::within(asked.memory_bytes / PLACES_OF_MEMORY / asked.threads.max(1)),
+            dense: DenseGroups::within(aggregation.memory_bytes / PLACES_OF_MEMORY / aggregation.threads.max(1)),
             texts: (0..keys).map(|_| Texts::default()).collect(),
             slots,
             text_words: (0..keys).map(|_| TextWords::default()).collect(),
-            only_symbols: asked.aggregates.iter().map(|aggregate| only_symbols(asked, aggregate)).collect(),
-            same: same_arguments(asked),
-            same_filters: same_filters(asked),
-            gains_by_order: gains_by_order(asked.aggregates),
-            cuts: Cuts::new(asked),
-            symbol_keys: SymbolKeys::new(asked),
+            only_symbols: aggregation.aggregates.iter().map(|aggregate| only_symbols(aggregation, aggregate)).collect(),
+            same: same_arguments(aggregation),
+            same_filters: same_filters(aggregation),
+            gains_by_order: gains_by_order(aggregation.aggregates),
+            cuts: Cuts::new(aggregation),
+            symbol_keys: SymbolKeys::new(aggregation),
             hashed: 0,
             rows: 0,
             seen: 0,
@@ -252,27 +253,30 @@ impl<'a> State<'a> {
     }
 
     /// The columns that are read, and how much of each.
-    fn columns(&self) -> Vec<(usize, Part)> {
-        let (snapshot, direct) = (self.asked.snapshot, self.is_direct());
-        let mut columns: Vec<(usize, Part)> = Vec::new();
-        let mut add = |position: usize, part: Part| match columns.iter_mut().find(|known| known.0 == position) {
-            Some(known) if part == Part::Whole => known.1 = part,
+    fn columns(&self) -> Vec<(usize, PrefetchPart)> {
+        let (snapshot, direct) = (self.aggregation.snapshot, self.is_direct());
+        let mut columns: Vec<(usize, PrefetchPart)> = Vec::new();
+        let mut add = |position: usize, part: PrefetchPart| match columns.iter_mut().find(|known| known.0 == position) {
+            Some(known) if part == PrefetchPart::Whole => known.1 = part,
             Some(_) => {}
             None if position < date_position(snapshot) => columns.push((position, part)),
             None => {}
         };
         if self.needs_times() {
-            add(snapshot.spec().time_position(), Part::Whole);
+            add(snapshot.spec().time_position(), PrefetchPart::Whole);
         }
-        let keys = self.asked.keys.iter().enumerate();
+        let keys = self.aggregation.keys.iter().enumerate();
         let values = keys.filter_map(|(position, key)| match key {
             Key::Value(expr) if !self.symbol_keys.has(position) => Some(expr),
             _ => None,
         });
-        values.chain(self.asked.predicate).for_each(|expr| expr.visit_columns(&mut |column| add(column, Part::Whole)));
-        for (slot, aggregate) in self.slots.iter().zip(self.asked.aggregates) {
-            let by_summaries = matches!(slot, Slot::Kept(accumulator) if accumulator.takes_summaries());
-            let part = if direct && by_summaries && self.cuts.is_empty() { Part::Edges } else { Part::Whole };
+        values
+            .chain(self.aggregation.predicate)
+            .for_each(|expr| expr.visit_columns(&mut |column| add(column, PrefetchPart::Whole)));
+        for (slot, aggregate) in self.slots.iter().zip(self.aggregation.aggregates) {
+            let by_summaries = matches!(slot, AggregateSlot::Kept(accumulator) if accumulator.takes_summaries());
+            let part =
+                if direct && by_summaries && self.cuts.is_empty() { PrefetchPart::Edges } else { PrefetchPart::Whole };
             for expr in aggregate.arguments.iter().chain(aggregate.filter.as_ref().filter(|_| !direct)) {
                 expr.visit_columns(&mut |column| add(column, part));
             }
@@ -281,33 +285,33 @@ impl<'a> State<'a> {
     }
 
     fn grow(&mut self) -> Result<()> {
-        check_cells(self.asked.aggregates, self.groups.len(), self.memory_limit())?;
+        check_cells(self.aggregation.aggregates, self.groups.len(), self.memory_limit())?;
         for slot in &mut self.slots {
             match slot {
-                Slot::Kept(accumulator) => accumulator.grow(self.groups.len()),
-                Slot::Picked(picks) => picks.grow(self.groups.len()),
+                AggregateSlot::Kept(accumulator) => accumulator.grow(self.groups.len()),
+                AggregateSlot::Picked(picks) => picks.grow(self.groups.len()),
             }
         }
         Ok(())
     }
 
     fn cover(&mut self, columns: &CoverColumns<'_>, number: u32) -> Result<()> {
-        self.asked.stop.check()?;
+        self.aggregation.stop.check()?;
         self.set_date(columns.cover().date);
-        self.symbol_keys.enter(columns.cover(), &mut self.texts, &mut self.text_words, self.asked.constants)?;
+        self.symbol_keys.enter(columns.cover(), &mut self.texts, &mut self.text_words, self.aggregation.constants)?;
         if self.is_direct() {
             self.direct(columns, number)?;
-            self.asked.stop.add_rows(columns.cover().wanted());
+            self.aggregation.stop.add_rows(columns.cover().selected_rows());
             return self.check_memory();
         }
         for block in columns.cover().blocks_with_gaps(BLOCK_ROWS_MAX) {
-            self.asked.stop.check()?;
+            self.aggregation.stop.check()?;
             self.block(columns, number, &block)?;
-            self.seen += block.wanted();
+            self.seen += block.selected_rows();
             if self.are_many() {
                 return Ok(());
             }
-            self.asked.stop.add_rows(block.wanted());
+            self.aggregation.stop.add_rows(block.selected_rows());
             self.check_memory()?;
         }
         Ok(())
@@ -333,18 +337,18 @@ impl<'a> State<'a> {
     fn check_memory(&self) -> Result<()> {
         // A group's words, its place in the table, and about three words for each aggregate.
         let width = 8 * self.words.len() + 16 + 24 * self.slots.len();
-        let needed = width * self.groups.len() + self.slots.iter().map(Slot::held_bytes).sum::<usize>();
+        let needed = width * self.groups.len() + self.slots.iter().map(AggregateSlot::held_bytes).sum::<usize>();
         let limit = self.memory_limit();
         if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
     }
 
     fn memory_limit(&self) -> usize {
         // Merging and answering hold the groups a second time.
-        self.asked.memory_bytes / 2 / self.asked.threads.max(1)
+        self.aggregation.memory_bytes / 2 / self.aggregation.threads.max(1)
     }
 
     fn set_date(&mut self, date: i32) {
-        for (position, key) in self.asked.keys.iter().enumerate() {
+        for (position, key) in self.aggregation.keys.iter().enumerate() {
             if matches!(key, Key::Date) {
                 self.words[position] = date as u64;
             }
@@ -353,11 +357,11 @@ impl<'a> State<'a> {
 
     /// Sets the words of a span's symbol.
     fn set_symbol(&mut self, cover: &Cover, run: Option<usize>) -> Result<()> {
-        let nulls = self.asked.keys.len();
+        let nulls = self.aggregation.keys.len();
         if let Some(run) = run {
             self.symbol_keys.set(run, &mut self.words);
         }
-        for (position, key) in self.asked.keys.iter().enumerate() {
+        for (position, key) in self.aggregation.keys.iter().enumerate() {
             if let (Key::Symbol, Some(run)) = (key, run) {
                 match cover.segment.index()?.symbol(run)? {
                     Some(symbol) => {
@@ -376,19 +380,19 @@ impl<'a> State<'a> {
 
     /// Whether the rows' times are looked at.
     fn needs_times(&self) -> bool {
-        let by_time = |slot: &Slot| matches!(slot, Slot::Picked(picks) if picks.by_time());
+        let by_time = |slot: &AggregateSlot| matches!(slot, AggregateSlot::Picked(picks) if picks.by_time());
         !self.cuts.is_empty() || self.slots.iter().any(by_time)
     }
 
     fn merge(&mut self, other: State<'_>) -> Result<()> {
-        let threads = self.asked.threads;
+        let threads = self.aggregation.threads;
         let mapping = merged(&mut self.groups, &mut self.texts, other.groups, &other.texts, threads)?;
         self.grow()?;
         let threads = threads_over(&other.slots, mapping.len(), threads);
         let slots = self.slots.iter_mut().zip(other.slots);
         parallel::each_of(slots, threads, |(ours, theirs)| match (ours, theirs) {
-            (Slot::Kept(ours), Slot::Kept(theirs)) => ours.merge(theirs, &mapping),
-            (Slot::Picked(ours), Slot::Picked(theirs)) => {
+            (AggregateSlot::Kept(ours), AggregateSlot::Kept(theirs)) => ours.merge(theirs, &mapping),
+            (AggregateSlot::Picked(ours), AggregateSlot::Picked(theirs)) => {
                 ours.merge(&theirs, &mapping);
                 Ok(())
             }
@@ -398,23 +402,23 @@ impl<'a> State<'a> {
     }
 
     fn finish(self, covers: &[&Cover]) -> Result<Vec<ArrayRef>> {
-        let (asked, groups) = (self.asked, self.groups.len());
-        let types = asked.key_types;
-        let threads = parallel::threads_for(groups * types.len(), 0, asked.threads);
+        let (aggregation, groups) = (self.aggregation, self.groups.len());
+        let types = aggregation.key_types;
+        let threads = parallel::threads_for(groups * types.len(), 0, aggregation.threads);
         let mut columns =
             parallel::each(types.len(), threads, |key| key_column(&self.groups, key, &self.texts[key], &types[key]))?;
-        let threads = threads_over(&self.slots, groups, asked.threads);
-        let slots = self.slots.into_iter().zip(asked.aggregates);
+        let threads = threads_over(&self.slots, groups, aggregation.threads);
+        let slots = self.slots.into_iter().zip(aggregation.aggregates);
         let results = parallel::each_of(slots, threads, |(slot, aggregate)| {
             let results = match slot {
-                Slot::Kept(accumulator) => accumulator.finish(),
-                Slot::Picked(picks) => picks.finish(&aggregate.data_type, |number, rows| {
-                    let columns = &CoverColumns::new(asked.snapshot, covers[number as usize]);
+                AggregateSlot::Kept(accumulator) => accumulator.finish(),
+                AggregateSlot::Picked(picks) => picks.finish(&aggregate.data_type, |number, rows| {
+                    let columns = &CoverColumns::new(aggregation.snapshot, covers[number as usize]);
                     let picked = PickedColumns { columns, rows: rows.rows() };
-                    aggregate.arguments[0].evaluate(&picked, asked.constants)?.into_array(rows.rows().len())
+                    aggregate.arguments[0].evaluate(&picked, aggregation.constants)?.into_array(rows.rows().len())
                 }),
             };
-            pivot::columns(aggregate, results?, asked.constants)
+            pivot::columns(aggregate, results?, aggregation.constants)
         })?;
         columns.extend(results.into_iter().flatten());
         Ok(columns)
@@ -423,22 +427,22 @@ impl<'a> State<'a> {
 
 /// Threads that merge or finish some slots. First and last read a row of each group, which misses the cache; values that groups hold, such as
 /// distinct ones, are processed one by one.
-fn threads_over(slots: &[Slot], groups: usize, threads: usize) -> usize {
-    let held = slots.iter().map(Slot::held_bytes).sum::<usize>();
+fn threads_over(slots: &[AggregateSlot], groups: usize, threads: usize) -> usize {
+    let held = slots.iter().map(AggregateSlot::held_bytes).sum::<usize>();
     if held >= HELD_BYTES_OF_THREADS { threads } else { parallel::threads_for(groups * slots.len(), 0, threads) }
 }
 
-fn slot(asked: &TableAggregate<'_>, aggregate: &Aggregate) -> Result<Slot> {
+fn slot(aggregation: &TableAggregate<'_>, aggregate: &Aggregate) -> Result<AggregateSlot> {
     Ok(match aggregate.function.picks() {
-        Some((last, by_time)) => Slot::Picked(Picks::new(last, by_time).with_width(aggregate.width())),
+        Some((last, by_time)) => AggregateSlot::Picked(Picks::new(last, by_time).with_width(aggregate.width())),
         None => {
-            let empty = EmptyColumns { snapshot: asked.snapshot };
+            let empty = EmptyColumns { snapshot: aggregation.snapshot };
             let types = aggregate
                 .arguments
                 .iter()
-                .map(|argument| Ok(argument.evaluate(&empty, asked.constants)?.data_type().clone()))
+                .map(|argument| Ok(argument.evaluate(&empty, aggregation.constants)?.data_type().clone()))
                 .collect::<Result<Vec<_>>>()?;
-            Slot::Kept(accumulator(aggregate, &types, asked.threads)?)
+            AggregateSlot::Kept(accumulator(aggregate, &types, aggregation.threads)?)
         }
     })
 }
@@ -460,24 +464,24 @@ fn gains_by_order(aggregates: &[Aggregate]) -> bool {
     weights.sum::<usize>() >= 3
 }
 
-fn same_arguments(asked: &TableAggregate<'_>) -> Vec<Vec<usize>> {
-    let arguments = asked.aggregates.iter().flat_map(|aggregate| &aggregate.arguments);
-    let mut rest = firsts(asked, arguments).into_iter();
-    asked.aggregates.iter().map(|aggregate| rest.by_ref().take(aggregate.arguments.len()).collect()).collect()
+fn same_arguments(aggregation: &TableAggregate<'_>) -> Vec<Vec<usize>> {
+    let arguments = aggregation.aggregates.iter().flat_map(|aggregate| &aggregate.arguments);
+    let mut rest = firsts(aggregation, arguments).into_iter();
+    aggregation.aggregates.iter().map(|aggregate| rest.by_ref().take(aggregate.arguments.len()).collect()).collect()
 }
 
-fn same_filters(asked: &TableAggregate<'_>) -> Vec<usize> {
-    let filters = asked.aggregates.iter().filter_map(|aggregate| aggregate.filter.as_ref());
-    let mut rest = firsts(asked, filters).into_iter();
+fn same_filters(aggregation: &TableAggregate<'_>) -> Vec<usize> {
+    let filters = aggregation.aggregates.iter().filter_map(|aggregate| aggregate.filter.as_ref());
+    let mut rest = firsts(aggregation, filters).into_iter();
     let number = |aggregate: &Aggregate| aggregate.filter.as_ref().and_then(|_| rest.next()).unwrap_or(0);
-    asked.aggregates.iter().map(number).collect()
+    aggregation.aggregates.iter().map(number).collect()
 }
 
 /// For each expression the number of the first one with the same values.
-fn firsts<'e>(asked: &TableAggregate<'_>, exprs: impl Iterator<Item = &'e Expr>) -> Vec<usize> {
+fn firsts<'e>(aggregation: &TableAggregate<'_>, exprs: impl Iterator<Item = &'e Expr>) -> Vec<usize> {
     let mut known: Vec<&Expr> = Vec::new();
     let number = |expr| {
-        let first = known.iter().position(|one| one.is_same(expr, asked.constants));
+        let first = known.iter().position(|one| one.is_same(expr, aggregation.constants));
         known.push(expr);
         first.unwrap_or(known.len() - 1)
     };

@@ -17,18 +17,18 @@ use splay_store::canonical;
 
 use super::blocks::starts_of;
 use super::columns::BlockColumns;
-use super::scattered::{DealtBlock, PartState, put_together};
+use super::scattered_rows::{DealtBlock, PartState, put_together};
 use super::{State, TableAggregate, same_arguments, same_filters};
 use crate::aggregate::Key;
 use crate::aggregate::groups::words_of;
 use crate::codes::Conditions;
 use crate::error::{Error, Result};
 use crate::expr::Columns;
+use crate::filter_mask::FilterMask;
 use crate::hashed::mixed;
-use crate::kept::Kept;
 use crate::parallel;
 use crate::reads::Reads;
-use crate::table::{Ahead, Block, Cover, CoverColumns, deal, times_of};
+use crate::table::{Block, Cover, CoverColumns, Prefetch, deal, times_of};
 
 /// Groups of a thread from which on they may be dealt out to parts.
 pub(super) const GROUPS_MIN: usize = 1 << 16;
@@ -52,14 +52,14 @@ const ROUND_ROWS_MIN: usize = 1 << 16;
 const DICTIONARY_MAX: usize = 1 << 12;
 
 /// Whether an aggregation can be computed part by part.
-pub(super) fn takes(asked: &TableAggregate<'_>) -> bool {
-    let picks_cells = asked.aggregates.iter().any(|one| one.pivot.is_some() && one.function.picks().is_some());
-    asked.keys.iter().any(|key| matches!(key, Key::Value(_))) && !picks_cells
+pub(super) fn takes(aggregation: &TableAggregate<'_>) -> bool {
+    let picks_cells = aggregation.aggregates.iter().any(|one| one.pivot.is_some() && one.function.picks().is_some());
+    aggregation.keys.iter().any(|key| matches!(key, Key::Value(_))) && !picks_cells
 }
 
 /// How blocks are dealt out.
-pub(super) struct Dealing<'a> {
-    pub asked: &'a TableAggregate<'a>,
+pub(super) struct ScatterPlan<'a> {
+    pub aggregation: &'a TableAggregate<'a>,
     /// For each argument of each aggregate, the number of the first argument with the same values.
     pub same: Vec<Vec<usize>>,
     /// For each aggregate, the number of the first filter with the same rows.
@@ -71,23 +71,23 @@ pub(super) struct Dealing<'a> {
 }
 
 /// Keys and results, a row for each group.
-pub(super) fn scattered(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<ArrayRef>> {
+pub(super) fn scattered(aggregation: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<ArrayRef>> {
     let hasher = DefaultHashBuilder::default();
-    let mut picks = asked.aggregates.iter().filter_map(|aggregate| aggregate.function.picks());
-    let dealing = Dealing {
-        asked,
-        same: same_arguments(asked),
-        same_filters: same_filters(asked),
-        seed: hasher.hash_one(asked.keys.len()),
+    let mut picks = aggregation.aggregates.iter().filter_map(|aggregate| aggregate.function.picks());
+    let dealing = ScatterPlan {
+        aggregation,
+        same: same_arguments(aggregation),
+        same_filters: same_filters(aggregation),
+        seed: hasher.hash_one(aggregation.keys.len()),
         hasher,
         needs_times: picks.any(|(_, by_time)| by_time),
     };
-    let rows: usize = covers.iter().map(Cover::wanted).sum();
-    let round_rows = (asked.memory_bytes / DEALT_OF_MEMORY / dealing.row_bytes()).max(ROUND_ROWS_MIN);
-    let threads = asked.threads.max(1);
+    let rows: usize = covers.iter().map(Cover::selected_rows).sum();
+    let round_rows = (aggregation.memory_bytes / DEALT_OF_MEMORY / dealing.row_bytes()).max(ROUND_ROWS_MIN);
+    let threads = aggregation.threads.max(1);
     let tasks = deal(covers, rows.div_ceil(threads).min(round_rows.div_ceil(threads)).max(1));
-    let columns = State::new(asked)?.columns();
-    let mut parts = (0..PARTS).map(|_| PartState::new(asked)).collect::<Result<Vec<_>>>()?;
+    let columns = State::new(aggregation)?.columns();
+    let mut parts = (0..PARTS).map(|_| PartState::new(aggregation)).collect::<Result<Vec<_>>>()?;
     let mut first_cover = 0;
     for round in tasks.chunks(threads) {
         let mut begins = Vec::with_capacity(round.len());
@@ -99,26 +99,26 @@ pub(super) fn scattered(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Resul
         let dealt: Vec<DealtBlock> = dealt.into_iter().flatten().collect();
         parts = parallel::each_of(parts.into_iter().enumerate(), threads, |(number, mut part)| {
             for block in &dealt {
-                asked.stop.check()?;
+                aggregation.stop.check()?;
                 part.take(&dealing, block, number)?;
             }
             Ok(part)
         })?;
         let needed = parts.iter().map(PartState::bytes).sum();
-        let limit = asked.memory_bytes / 2;
+        let limit = aggregation.memory_bytes / 2;
         if needed > limit {
             return Err(Error::Memory { needed, limit });
         }
     }
     let covers: Vec<&Cover> = tasks.iter().flatten().collect();
-    put_together(asked, parts, &covers)
+    put_together(aggregation, parts, &covers)
 }
 
-impl Dealing<'_> {
+impl ScatterPlan<'_> {
     /// Bytes that a row takes between the passes, more or less.
     fn row_bytes(&self) -> usize {
         let arguments: usize = self.same.iter().map(Vec::len).sum();
-        8 * (self.asked.keys.len() + 1) + 16 * arguments + 40
+        8 * (self.aggregation.keys.len() + 1) + 16 * arguments + 40
     }
 
     /// Scatters the rows of some covers. `first_cover` is the number of the first one.
@@ -126,19 +126,19 @@ impl Dealing<'_> {
         &self,
         covers: &[Cover],
         first_cover: usize,
-        columns: &[(usize, crate::table::Part)],
+        columns: &[(usize, crate::table::PrefetchPart)],
     ) -> Result<Vec<DealtBlock>> {
-        let (snapshot, uncounted) = (self.asked.snapshot, Reads::default());
-        let mut ahead = Ahead::new(snapshot, covers, columns.to_vec(), &uncounted);
+        let (snapshot, uncounted) = (self.aggregation.snapshot, Reads::default());
+        let mut ahead = Prefetch::new(snapshot, covers, columns.to_vec(), &uncounted);
         let (mut conditions, mut dealt) = (Conditions::default(), Vec::new());
         for (number, cover) in covers.iter().enumerate() {
             ahead.before(number)?;
             let columns = CoverColumns::new(snapshot, cover);
             for block in cover.blocks_with_gaps(BLOCK_ROWS) {
-                self.asked.stop.check()?;
+                self.aggregation.stop.check()?;
                 let number = u32::try_from(first_cover + number).unwrap_or(u32::MAX);
                 dealt.extend(self.block(&columns, number, &block, &mut conditions)?);
-                self.asked.stop.add_rows(block.wanted());
+                self.aggregation.stop.add_rows(block.selected_rows());
             }
         }
         Ok(dealt)
@@ -152,23 +152,23 @@ impl Dealing<'_> {
         block: &Block,
         conditions: &mut Conditions<'s>,
     ) -> Result<Option<DealtBlock>> {
-        let (asked, constants) = (self.asked, self.asked.constants);
+        let (aggregation, constants) = (self.aggregation, self.aggregation.constants);
         let mut chunk = BlockColumns::new(columns, block);
-        if let Some(predicate) = asked.predicate {
+        if let Some(predicate) = aggregation.predicate {
             let mask = conditions.hold(predicate, &chunk, constants)?;
-            let kept = Kept::new(mask);
+            let kept = FilterMask::new(mask);
             if kept.rows() == 0 {
                 return Ok(None);
             }
-            if kept.rows() < chunk.wanted() {
+            if kept.rows() < chunk.selected_rows() {
                 chunk.kept = Some(kept);
             }
         }
         let rows = chunk.rows();
         // By key, and last which keys are null.
-        let mut words: Vec<Vec<u64>> = Vec::with_capacity(asked.keys.len() + 1);
+        let mut words: Vec<Vec<u64>> = Vec::with_capacity(aggregation.keys.len() + 1);
         let (mut nulls, mut texts) = (vec![0; rows], Vec::new());
-        for key in 0..asked.keys.len() {
+        for key in 0..aggregation.keys.len() {
             let (of_key, text) = self.key(key, &chunk, &mut nulls)?;
             words.push(of_key);
             texts.extend(text.map(|array| (key, array)));
@@ -191,7 +191,7 @@ impl Dealing<'_> {
         let texts = texts.into_iter().map(|(key, array)| Ok((key, in_order(&array)?))).collect::<Result<Vec<_>>>()?;
         let mut arguments: Vec<Option<ArrayRef>> = vec![None; self.same.iter().map(Vec::len).sum()];
         let mut masks: Vec<Option<BooleanArray>> = vec![None; self.same_filters.len()];
-        for ((aggregate, same), filter) in asked.aggregates.iter().zip(&self.same).zip(&self.same_filters) {
+        for ((aggregate, same), filter) in aggregation.aggregates.iter().zip(&self.same).zip(&self.same_filters) {
             if aggregate.function.picks().is_none() {
                 for (argument, number) in aggregate.arguments.iter().zip(same) {
                     if arguments[*number].is_none() {
@@ -212,7 +212,7 @@ impl Dealing<'_> {
         };
         let times = match self.needs_times {
             true => {
-                let times = chunk.column(asked.snapshot.spec().time_position())?.into_array(rows)?;
+                let times = chunk.column(aggregation.snapshot.spec().time_position())?.into_array(rows)?;
                 let times = times_of(&times)?;
                 order.values().iter().map(|row| times[*row as usize]).collect()
             }
@@ -223,16 +223,16 @@ impl Dealing<'_> {
 
     /// The words of a key, or of a text its hash; then the texts, too. Where it is null its bit is set.
     fn key(&self, key: usize, chunk: &BlockColumns<'_>, null_keys: &mut [u64]) -> Result<(Vec<u64>, Option<ArrayRef>)> {
-        let spec = self.asked.snapshot.spec();
-        let array = match &self.asked.keys[key] {
+        let spec = self.aggregation.snapshot.spec();
+        let array = match &self.aggregation.keys[key] {
             Key::Date => return Ok((vec![chunk.columns.cover().date as u64; chunk.rows()], None)),
             Key::Bucket(buckets) => {
                 let times = chunk.column(spec.time_position())?.into_array(chunk.rows())?;
                 let starts = starts_of(buckets.as_ref(), times_of(&times)?)?;
                 return Ok((starts.values().iter().map(|start| start.cast_unsigned()).collect(), None));
             }
-            Key::Symbol => chunk.column(symbol_position(self.asked)?)?.into_array(chunk.rows())?,
-            Key::Value(expr) => expr.evaluate_key(chunk, self.asked.constants)?,
+            Key::Symbol => chunk.column(symbol_position(self.aggregation)?)?.into_array(chunk.rows())?,
+            Key::Value(expr) => expr.evaluate_key(chunk, self.aggregation.constants)?,
         };
         let array = match array.data_type() {
             DataType::Dictionary(_, of) => {
@@ -264,17 +264,17 @@ impl Dealing<'_> {
 }
 
 /// The position of the table's symbol column.
-fn symbol_position(asked: &TableAggregate<'_>) -> Result<usize> {
-    let spec = asked.snapshot.spec();
+fn symbol_position(aggregation: &TableAggregate<'_>) -> Result<usize> {
+    let spec = aggregation.snapshot.spec();
     let symbol = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
     symbol.ok_or_else(|| Error::Unsupported("a table without symbols".to_owned()))
 }
 
 /// The values of a key in rows of a cover; `None` if they follow from the words of the groups as well.
-pub(super) fn key_values(asked: &TableAggregate<'_>, key: usize, rows: &dyn Columns) -> Result<Option<ArrayRef>> {
-    let found = match &asked.keys[key] {
-        Key::Symbol => rows.column(symbol_position(asked)?)?.into_array(rows.rows())?,
-        Key::Value(expr) => expr.evaluate_key(rows, asked.constants)?,
+pub(super) fn key_values(aggregation: &TableAggregate<'_>, key: usize, rows: &dyn Columns) -> Result<Option<ArrayRef>> {
+    let found = match &aggregation.keys[key] {
+        Key::Symbol => rows.column(symbol_position(aggregation)?)?.into_array(rows.rows())?,
+        Key::Value(expr) => expr.evaluate_key(rows, aggregation.constants)?,
         Key::Date | Key::Bucket(_) => return Ok(None),
     };
     Ok(Some(canonical(&found).unwrap_or(found)))

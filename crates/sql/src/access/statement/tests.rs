@@ -9,7 +9,7 @@ use super::*;
 
 fn read(text: &str) -> Result<Option<AccessStatement>> {
     let tokens = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize().unwrap();
-    AccessStatement::of(&mut Words::of(&tokens))
+    AccessStatement::of(&mut TokenReader::of(&tokens))
 }
 
 fn of(text: &str) -> AccessStatement {

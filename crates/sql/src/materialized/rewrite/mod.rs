@@ -4,10 +4,10 @@
 //! - A statement is rewritten as text, before the queries of views are inserted (`views.rs`): from then on it costs
 //!   as much as a statement over the view, and stale parts are computed as there.
 //! - Only a select over the table alone is rewritten, if its keys and conditions can be computed from the view's
-//!   keys, and its aggregates merged from the view's (`select.rs` over `grouped.rs`).
+//!   keys, and its aggregates merged from the view's (`select.rs` over `grouped_view.rs`).
 //! - If names or types of the answer's columns differ, the statement runs as written.
 
-mod grouped;
+mod grouped_view;
 mod scope;
 mod select;
 
@@ -25,7 +25,7 @@ use splay_engine::Stop;
 use splay_functions::DAY_NS;
 use splay_store::View;
 
-pub(super) use self::grouped::Grouped;
+pub(super) use self::grouped_view::GroupedView;
 use super::{PlannedView, ViewState};
 use crate::error::Result;
 use crate::names::Spellings;
@@ -41,17 +41,17 @@ const STATEMENTS_MAX: usize = 1024;
 
 /// What became of statements over tables with such views, by their texts.
 #[derive(Debug, Default)]
-pub(super) struct Rewrites(Mutex<HashMap<String, Rewrite>>);
+pub(super) struct Rewrites(Mutex<HashMap<String, CachedRewrite>>);
 
 #[derive(Debug)]
-struct Rewrite {
+struct CachedRewrite {
     candidates: Vec<Candidate>,
     text: Option<Arc<str>>,
 }
 
 /// From when on a view has the rows that its query gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Since {
+struct ViewCoverage {
     /// From this instant on the view has exactly the rows of its query; `i64::MIN` if it has for all times.
     bound: i64,
     /// An instant before all of these rows.
@@ -62,7 +62,7 @@ struct Since {
 #[derive(Debug, Clone)]
 struct Candidate {
     planned: Arc<PlannedView>,
-    since: Since,
+    since: ViewCoverage,
     /// Rows that are kept, as far as they tell which view is the smallest.
     size: u32,
 }
@@ -85,7 +85,7 @@ impl Candidate {
 
 impl ViewState {
     /// From when on the view has the rows that its query gives. What retention took from the table is before.
-    fn same_rows_since(&self) -> Option<Since> {
+    fn same_rows_since(&self) -> Option<ViewCoverage> {
         let expired = self.parts.iter().take_while(|part| part.is_expired).count();
         let (before, after) = self.parts.split_at(expired);
         let first = after.first()?;
@@ -95,15 +95,16 @@ impl ViewState {
         let bound = if expired == 0 { i64::MIN } else { *first.times.start() };
         // A day more for clocks before UTC and dates that begin on the evening before.
         let date = i64::from(*first.dates.first()?) - 2;
-        Some(Since { bound, earliest: date.saturating_mul(DAY_NS) })
+        Some(ViewCoverage { bound, earliest: date.saturating_mul(DAY_NS) })
     }
 }
 
 impl PlannedView {
     /// What its rows are by groups, if they are groups.
-    fn grouped(&self, session: &Session) -> Option<&Grouped> {
-        let grouped =
-            self.grouped.get_or_init(|| Grouped::of(&self.view, &self.query, &self.tables, &session.shared_state()));
+    fn grouped(&self, session: &Session) -> Option<&GroupedView> {
+        let grouped = self
+            .grouped
+            .get_or_init(|| GroupedView::of(&self.view, &self.query, &self.tables, &session.shared_state()));
         grouped.as_ref()
     }
 }
@@ -124,7 +125,7 @@ impl Rewrites {
         if rewrites.len() >= STATEMENTS_MAX {
             rewrites.clear();
         }
-        rewrites.insert(text.to_owned(), Rewrite { candidates, text: rewritten.map(Arc::from) });
+        rewrites.insert(text.to_owned(), CachedRewrite { candidates, text: rewritten.map(Arc::from) });
     }
 }
 

@@ -90,7 +90,7 @@ impl<'a> Scope<'a> {
         let Expr::Function(call) = unnested(expr) else { return None };
         let arguments = plain_arguments(call)?;
         let [width, time, rest @ ..] = arguments.as_slice() else { return None };
-        if !self.is_time(time) || !super::grouped::FLOORS.contains(&name_of(call).as_str()) {
+        if !self.is_time(time) || !super::grouped_view::FLOORS.contains(&name_of(call).as_str()) {
             return None;
         }
         let width = constant(width, state)?;

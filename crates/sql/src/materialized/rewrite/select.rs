@@ -21,8 +21,8 @@ use datafusion::sql::sqlparser::parser::Parser;
 use splay_functions::LOCAL_DATE;
 use splay_store::DATE_COLUMN;
 
-use super::Since;
-use super::grouped::{Grouped, aggregates, expression_of, keys_of};
+use super::ViewCoverage;
+use super::grouped_view::{GroupedView, aggregates, expression_of, keys_of};
 use super::scope::{Scope, conjuncts, instant, name_of, unnested};
 use crate::resolve::is_aggregate;
 use crate::statements::quoted;
@@ -34,8 +34,8 @@ const RELATION: &str = "__view";
 /// The select and its order over a view; `None` if the view can't answer it. Of rows before `since` the view may have others than the table.
 pub(super) fn over_view(
     (select, order): (&Select, Option<&OrderBy>),
-    grouped: &Grouped,
-    since: Since,
+    grouped: &GroupedView,
+    since: ViewCoverage,
     state: &SessionState,
     names: &[String],
 ) -> Option<(Select, Option<OrderBy>)> {
@@ -55,7 +55,7 @@ pub(super) fn over_view(
         SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.to_lowercase()),
         _ => None,
     });
-    let mut over = Over {
+    let mut over = SelectOverView {
         grouped,
         scope: &scope,
         state,
@@ -115,11 +115,11 @@ enum Role {
 }
 
 /// A select that is being written over a view.
-struct Over<'a> {
-    grouped: &'a Grouped,
+struct SelectOverView<'a> {
+    grouped: &'a GroupedView,
     scope: &'a Scope<'a>,
     state: &'a SessionState,
-    since: Since,
+    since: ViewCoverage,
     /// What the select groups by, by spelling.
     keys: HashSet<String>,
     aliases: HashSet<String>,
@@ -127,7 +127,7 @@ struct Over<'a> {
     used: BTreeSet<usize>,
 }
 
-impl Over<'_> {
+impl SelectOverView<'_> {
     /// The condition over the view, without what holds for all of its rows.
     fn conditions(&mut self, condition: Option<&Expr>) -> Option<Option<Expr>> {
         let own = &self.grouped.conditions;
@@ -163,7 +163,7 @@ impl Over<'_> {
 
     fn expression(&mut self, expr: &Expr, role: Role) -> Option<Expr> {
         let mut written = expr.clone();
-        let mut visitor = Rewrite { over: self, role, within: 0 };
+        let mut visitor = SelectRewrite { over: self, role, within: 0 };
         visit_mut(&mut written, &mut visitor).is_continue().then_some(written)
     }
 
@@ -348,14 +348,14 @@ impl Over<'_> {
     }
 }
 
-struct Rewrite<'a, 'b> {
-    over: &'a mut Over<'b>,
+struct SelectRewrite<'a, 'b> {
+    over: &'a mut SelectOverView<'b>,
     role: Role,
     /// Expressions that are open within one that was replaced, that one among them.
     within: usize,
 }
 
-impl VisitorMut for Rewrite<'_, '_> {
+impl VisitorMut for SelectRewrite<'_, '_> {
     type Break = ();
 
     /// A query within sees the columns of the table.

@@ -21,17 +21,17 @@ use datafusion::physical_plan::{
 };
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
-use splay_engine::{Progress, Read, Reads, Setting, Stop};
+use splay_engine::{ExecutionContext, Progress, ReadStats, Reads, Stop};
 
-use super::Part;
-use crate::bounds::Bounds;
+use super::StatementPart;
+use crate::bounds::StatementBounds;
 use crate::error::external;
 
 /// How a part was run.
 #[derive(Debug, Clone)]
-pub(crate) enum Ran {
+pub(crate) enum PartRun {
     /// By the engine, which read this.
-    Ticks(Read),
+    Ticks(ReadStats),
     /// By DataFusion, since the engine refused for this reason.
     General(Arc<dyn ExecutionPlan>, String),
 }
@@ -39,15 +39,15 @@ pub(crate) enum Ran {
 /// Runs a tick plan.
 #[derive(Debug)]
 pub(crate) struct TickPartExec {
-    part: Arc<Part>,
-    ran: Arc<Mutex<Option<Ran>>>,
+    part: Arc<StatementPart>,
+    ran: Arc<Mutex<Option<PartRun>>>,
     progress: Arc<Progress>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl TickPartExec {
-    pub(super) fn new(part: Arc<Part>) -> TickPartExec {
+    pub(super) fn new(part: Arc<StatementPart>) -> TickPartExec {
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&part.schema)),
             Partitioning::UnknownPartitioning(1),
@@ -64,7 +64,7 @@ impl TickPartExec {
     }
 
     /// How it was run; `None` before that.
-    pub(crate) fn ran(&self) -> Option<Ran> {
+    pub(crate) fn ran(&self) -> Option<PartRun> {
         self.ran.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -73,8 +73,8 @@ impl DisplayAs for TickPartExec {
     fn fmt_as(&self, _format: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
         match self.ran() {
             None => write!(f, "TickPartExec: {}", self.part.steps(None)),
-            Some(Ran::Ticks(read)) => write!(f, "TickPartExec: {}", self.part.steps(Some(&read.steps))),
-            Some(Ran::General(_, reason)) => {
+            Some(PartRun::Ticks(read)) => write!(f, "TickPartExec: {}", self.part.steps(Some(&read.steps))),
+            Some(PartRun::General(_, reason)) => {
                 write!(f, "TickPartExec: {}, run by DataFusion: {reason}", self.part.steps(None))
             }
         }
@@ -139,8 +139,8 @@ impl Drop for StopOnDrop {
 }
 
 async fn batches(
-    part: Arc<Part>,
-    (ran, progress): (Arc<Mutex<Option<Ran>>>, Arc<Progress>),
+    part: Arc<StatementPart>,
+    (ran, progress): (Arc<Mutex<Option<PartRun>>>, Arc<Progress>),
     context: Arc<TaskContext>,
 ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let note = |what| *ran.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
@@ -150,8 +150,8 @@ async fn batches(
     let made = tokio::task::spawn_blocking(move || by_engine(&engine_part, &given, (&stopped, &progress), memory));
     let made = made.await.map_err(|error| DataFusionError::External(Box::new(error)))??;
     let reason = match made {
-        Made::Rows { batches, memory, read } => {
-            note(Ran::Ticks(read));
+        PartOutcome::Rows { batches, memory, read } => {
+            note(PartRun::Ticks(read));
             let size = context.session_config().batch_size().max(1);
             let slices = batches.into_iter().flat_map(move |batch| {
                 let starts = (0..batch.num_rows()).step_by(size);
@@ -159,21 +159,21 @@ async fn batches(
             });
             return Ok(stream::iter(slices).map(Ok).inspect(move |_| _ = &memory).boxed());
         }
-        Made::Refused(reason) => reason,
+        PartOutcome::Refused(reason) => reason,
     };
-    let plan = Bounds::new(Arc::clone(context.memory_pool())).within(part.general.physical()).await?;
-    note(Ran::General(Arc::clone(&plan), reason));
+    let plan = StatementBounds::new(Arc::clone(context.memory_pool())).within(part.general.physical()).await?;
+    note(PartRun::General(Arc::clone(&plan), reason));
     let schema = Arc::clone(&part.schema);
     let batches = execute_stream(plan, context)?;
     Ok(batches.map(move |batch| Ok(RecordBatch::try_new(Arc::clone(&schema), batch?.columns().to_vec())?)).boxed())
 }
 
 /// What the engine made of a part.
-enum Made {
+enum PartOutcome {
     Rows {
         batches: Vec<RecordBatch>,
         memory: MemoryReservation,
-        read: Read,
+        read: ReadStats,
     },
     /// Nothing, for this reason.
     Refused(String),
@@ -181,18 +181,18 @@ enum Made {
 
 /// The rows, unless the engine refuses or they need more memory than there is.
 fn by_engine(
-    part: &Part,
+    part: &StatementPart,
     context: &TaskContext,
     (stopped, progress): (&AtomicBool, &Progress),
     memory: MemoryReservation,
-) -> Result<Made> {
+) -> Result<PartOutcome> {
     let pool = context.memory_pool();
     let memory_bytes = match pool.memory_limit() {
         MemoryLimit::Finite(limit) => limit.saturating_sub(pool.reserved()),
         _ => usize::MAX,
     };
     let is_stopped = || stopped.load(Ordering::Relaxed);
-    let setting = Setting {
+    let setting = ExecutionContext {
         tables: &part.tables,
         constants: &part.constants,
         threads: context.session_config().target_partitions(),
@@ -207,13 +207,13 @@ fn by_engine(
                 Ok(()) => {
                     let mut read = setting.reads.into_read();
                     read.peak_memory_bytes = read.steps.peak_memory_bytes(&part.plan);
-                    Ok(Made::Rows { batches, memory, read })
+                    Ok(PartOutcome::Rows { batches, memory, read })
                 }
-                Err(error) => Ok(Made::Refused(error.to_string())),
+                Err(error) => Ok(PartOutcome::Refused(error.to_string())),
             }
         }
         Err(splay_engine::Error::Store(error)) => Err(external(error)),
         Err(splay_engine::Error::Stopped) => Err(DataFusionError::Execution("the statement was dropped".to_owned())),
-        Err(error) => Ok(Made::Refused(error.to_string())),
+        Err(error) => Ok(PartOutcome::Refused(error.to_string())),
     }
 }

@@ -16,7 +16,7 @@ use splay_engine::{AggregateFunction, Expr as TickExpr, Key, Plan};
 use splay_functions::walk::{Walk, WalkPlan};
 
 use super::node::TickPart;
-use super::{General, Part};
+use super::{DataFusionPart, StatementPart};
 use crate::dates;
 use crate::joins::asof_parts;
 use crate::tick::has_own_calendar;
@@ -112,12 +112,12 @@ impl Finder<'_> {
             return None;
         }
         let constants = recognised.constants.bind(&[]).ok()?;
-        let part = Part {
+        let part = StatementPart {
             plan: recognised.plan,
             constants,
             tables: recognised.tables.into_iter().map(|(_, snapshot)| snapshot).collect(),
             schema: Arc::clone(plan.schema().inner()),
-            general: General { plan: plan.clone(), has_joins: self.has_joins, state: Arc::clone(self.state) },
+            general: DataFusionPart { plan: plan.clone(), has_joins: self.has_joins, state: Arc::clone(self.state) },
         };
         let node = TickPart { part: Arc::new(part), schema: Arc::clone(plan.schema()) };
         Some(LogicalPlan::Extension(Extension { node: Arc::new(node) }))

@@ -30,23 +30,23 @@ use datafusion::physical_plan::ExecutionPlan;
 use splay_engine::{Plan, StepCosts};
 use splay_store::TableSnapshot;
 
-pub(crate) use self::exec::{Ran as PartRan, TickPartExec};
+pub(crate) use self::exec::{PartRun as PartRan, TickPartExec};
 pub(crate) use self::find::{with_tick_parts, with_tick_parts_of};
 pub(crate) use self::node::TickPartPlanner;
 use crate::planner;
 
 /// A part of a statement, with all that either way of running it needs.
 #[derive(Debug)]
-struct Part {
+struct StatementPart {
     plan: Plan,
     constants: Vec<ArrayRef>,
     /// The tables as the statement sees them.
     tables: Vec<TableSnapshot>,
     schema: SchemaRef,
-    general: General,
+    general: DataFusionPart,
 }
 
-impl Part {
+impl StatementPart {
     /// The steps of the tick plan in one line, the last one first, with what they cost if it has run.
     fn steps(&self, costs: Option<&StepCosts>) -> String {
         let steps = costs.map_or_else(|| self.plan.to_string(), |costs| self.plan.with_costs(costs).to_string());
@@ -55,20 +55,23 @@ impl Part {
 }
 
 /// The part as a plan of DataFusion's, for the case that the engine refuses it.
-struct General {
+struct DataFusionPart {
     plan: LogicalPlan,
     has_joins: bool,
     state: Arc<SessionState>,
 }
 
-impl General {
+impl DataFusionPart {
     async fn physical(&self) -> Result<Arc<dyn ExecutionPlan>> {
         planner::physical(&self.state, self.plan.clone(), self.has_joins).await
     }
 }
 
-impl std::fmt::Debug for General {
+impl std::fmt::Debug for DataFusionPart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("General").field("plan", &self.plan).field("has_joins", &self.has_joins).finish_non_exhaustive()
+        f.debug_struct("DataFusionPart")
+            .field("plan", &self.plan)
+            .field("has_joins", &self.has_joins)
+            .finish_non_exhaustive()
     }
 }

@@ -15,13 +15,13 @@ use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode, UserDe
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
-use super::Part;
+use super::StatementPart;
 use super::exec::TickPartExec;
 
 /// Rows that the engine makes.
 #[derive(Debug, Clone)]
 pub(super) struct TickPart {
-    pub part: Arc<Part>,
+    pub part: Arc<StatementPart>,
     pub schema: DFSchemaRef,
 }
 

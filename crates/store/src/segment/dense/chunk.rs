@@ -44,7 +44,7 @@ struct Chunk {
 type ChunkKey = (u64, usize, usize);
 
 #[derive(Default)]
-struct Recent {
+struct RecentChunks {
     chunks: Vec<(ChunkKey, Rc<Chunk>)>,
     /// The one that the next chunk takes the place of.
     oldest: usize,
@@ -52,7 +52,7 @@ struct Recent {
 }
 
 thread_local! {
-    static RECENT: RefCell<Recent> = RefCell::new(Recent::default());
+    static RECENT: RefCell<RecentChunks> = RefCell::new(RecentChunks::default());
 }
 
 impl Column {
@@ -286,7 +286,7 @@ impl Column {
         // The head is read twice: how long the tables are, is said in it.
         let head_end = place.start.saturating_add(ChunkHead::bytes(rows)).min(place.end);
         let head = file.data(place.start..head_end)?;
-        let tables = head.get(4..8).map_or(0, |word| crate::words::u32_at(word, 0) as usize);
+        let tables = head.get(4..8).map_or(0, |word| crate::little_endian::u32_at(word, 0) as usize);
         let bytes = file.data(place.start..head_end.saturating_add(tables).min(place.end))?;
         let head = ChunkHead::decode(&bytes, rows)
             .ok_or_else(|| wrong("the head of a chunk and its checksum", "other bytes".to_owned()))?;
@@ -387,7 +387,7 @@ fn spread_texts(
 ) -> Result<(), String> {
     let plain = super::file::decompress(bytes, PAGE_TEXTS_BYTES_MAX)?;
     let (lengths, texts) = plain.split_at_checked(count * 4).ok_or("fewer lengths than texts")?;
-    let mut lengths = lengths.chunks_exact(4).map(|length| crate::words::u32_at(length, 0) as usize);
+    let mut lengths = lengths.chunks_exact(4).map(|length| crate::little_endian::u32_at(length, 0) as usize);
     let mut at = 0_usize;
     for row in 0..rows.end {
         let is_valid = valid.is_none_or(|valid| valid[row]);
@@ -430,7 +430,7 @@ fn read_texts(file: &CheckedFile, list: &TextList) -> Result<StringArray> {
     let mut at = 0_usize;
     let mut found = Vec::with_capacity(place(list.count));
     for length in lengths.chunks_exact(4) {
-        let end = at.saturating_add(crate::words::u32_at(length, 0) as usize);
+        let end = at.saturating_add(crate::little_endian::u32_at(length, 0) as usize);
         let text = texts.get(at..end).and_then(|text| std::str::from_utf8(text).ok());
         found.push(text.ok_or_else(|| wrong("bytes that are no text".to_owned()))?);
         at = end;

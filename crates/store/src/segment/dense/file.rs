@@ -7,12 +7,12 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, SchemaRef};
 
 use super::super::checksum::CheckedFile;
-use super::super::recent::{self, PageKey};
+use super::super::page_memory::{self, PageKey};
 use super::chunk::Column;
 use super::format::{FOOTER_BYTES_MAX, Footer, MAGIC, TAIL_BYTES};
 use crate::error::{Error, Result};
-use crate::storage::Mapped;
-use crate::words::u32_at;
+use crate::little_endian::u32_at;
+use crate::storage::MappedBytes;
 
 /// An opened file.
 #[derive(Debug)]
@@ -36,10 +36,10 @@ impl DenseFile {
         let mut number = 0;
         let columns = footer.columns.into_iter().map(|column| Column::open(column, count, file.len(), &mut number));
         let columns = columns.collect::<Result<_, String>>().map_err(wrong)?;
-        Ok(DenseFile { number: recent::new_file(), file, schema, columns })
+        Ok(DenseFile { number: page_memory::new_file(), file, schema, columns })
     }
 
-    pub(crate) fn mapped(&self) -> Option<&Mapped> {
+    pub(crate) fn mapped(&self) -> Option<&MappedBytes> {
         self.file.mapped()
     }
 
@@ -63,7 +63,7 @@ impl DenseFile {
         let read = |rows| column.read(&self.file, self.number, rows, data_type);
         let Some(page) = column.page_rows(rows.start) else { return read(rows) };
         let key = PageKey { file: self.number, position, first_row: page.start };
-        recent::rows_of(key, page, rows, data_type, read)
+        page_memory::rows_of(key, page, rows, data_type, read)
     }
 
     /// Asks for the bytes of a range of rows of a column, without waiting for them.

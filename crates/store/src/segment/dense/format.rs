@@ -5,8 +5,8 @@ use std::ops::Range;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use serde::{Deserialize, Serialize};
 
+use crate::little_endian::u32_at;
 use crate::schema::ColumnType;
-use crate::words::u32_at;
 
 /// The first and the last bytes of a file.
 pub(super) const MAGIC: &[u8; 8] = b"SPLAYDN1";

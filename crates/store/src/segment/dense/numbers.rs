@@ -15,13 +15,13 @@ use super::format::{CHUNK_ROWS, Kind, PAGE_ROWS};
 const LEVEL: usize = 8;
 
 /// The codec's tables of a chunk, and the bytes of each page. A page without values has no bytes.
-pub(super) struct Compressed {
+pub(super) struct CompressedChunk {
     pub(super) tables: Vec<u8>,
     pub(super) pages: Vec<Vec<u8>>,
 }
 
 /// Compresses values that are divided into pages; floats by their bits.
-pub(super) fn compress(kind: Kind, values: &[i64], pages: &[usize]) -> pco::errors::PcoResult<Compressed> {
+pub(super) fn compress(kind: Kind, values: &[i64], pages: &[usize]) -> pco::errors::PcoResult<CompressedChunk> {
     match kind {
         Kind::Float => {
             let floats: Vec<f64> = values.iter().map(|bits| f64::from_bits(bits.cast_unsigned())).collect();
@@ -31,8 +31,8 @@ pub(super) fn compress(kind: Kind, values: &[i64], pages: &[usize]) -> pco::erro
     }
 }
 
-fn compress_as<T: Number>(values: &[T], pages: &[usize]) -> pco::errors::PcoResult<Compressed> {
-    let mut compressed = Compressed { tables: Vec::new(), pages: vec![Vec::new(); pages.len()] };
+fn compress_as<T: Number>(values: &[T], pages: &[usize]) -> pco::errors::PcoResult<CompressedChunk> {
+    let mut compressed = CompressedChunk { tables: Vec::new(), pages: vec![Vec::new(); pages.len()] };
     if values.is_empty() {
         return Ok(compressed);
     }

@@ -106,8 +106,8 @@ impl<W: Write> Sink<W> {
             _ => {}
         }
         let source = match values.data_type() {
-            DataType::Utf8 => Coded::texts(values.as_string()),
-            DataType::Dictionary(..) => Some(Coded::dictionary(&values)),
+            DataType::Utf8 => CodedTexts::texts(values.as_string()),
+            DataType::Dictionary(..) => Some(CodedTexts::dictionary(&values)),
             _ => None,
         };
         match &source {
@@ -129,7 +129,7 @@ impl<W: Write> Sink<W> {
         &mut self,
         kind: Kind,
         values: &ArrayRef,
-        coded: Option<&Coded>,
+        coded: Option<&CodedTexts>,
         nulls: Option<&NullBuffer>,
         rows: Range<usize>,
     ) -> Result<()> {
@@ -211,21 +211,21 @@ fn listed<'a>(texts: impl Iterator<Item = &'a str> + Clone) -> Result<Vec<u8>> {
 }
 
 /// Codes in the place of texts; -1 for one that is null.
-struct Coded<'a> {
+struct CodedTexts<'a> {
     codes: Vec<i64>,
     texts: Vec<&'a str>,
     nulls: Option<NullBuffer>,
 }
 
-impl<'a> Coded<'a> {
-    fn new(codes: Vec<i64>, texts: Vec<&'a str>) -> Coded<'a> {
+impl<'a> CodedTexts<'a> {
+    fn new(codes: Vec<i64>, texts: Vec<&'a str>) -> CodedTexts<'a> {
         let valid: BooleanArray = codes.iter().map(|code| Some(*code >= 0)).collect();
         let nulls = codes.iter().any(|code| *code < 0).then(|| NullBuffer::new(valid.values().clone()));
-        Coded { codes, texts, nulls }
+        CodedTexts { codes, texts, nulls }
     }
 
     /// `None` for texts that are better kept as they are.
-    fn texts(texts: &'a StringArray) -> Option<Coded<'a>> {
+    fn texts(texts: &'a StringArray) -> Option<CodedTexts<'a>> {
         let mut numbers: HashMap<&str, i64> = HashMap::new();
         let (mut all, mut bytes) = (Vec::new(), 0);
         let mut codes = Vec::with_capacity(texts.len());
@@ -244,11 +244,11 @@ impl<'a> Coded<'a> {
             }
             codes.push(code);
         }
-        (all.len() * TEXT_REPEATS_MIN <= texts.len()).then(|| Coded::new(codes, all))
+        (all.len() * TEXT_REPEATS_MIN <= texts.len()).then(|| CodedTexts::new(codes, all))
     }
 
     /// Codes in the order in which texts come first, each text once, and none that no row has.
-    fn dictionary(values: &'a ArrayRef) -> Coded<'a> {
+    fn dictionary(values: &'a ArrayRef) -> CodedTexts<'a> {
         let dictionary = values.as_dictionary::<Int32Type>();
         let texts = dictionary.values().as_string::<i32>();
         let mut numbers: HashMap<&str, i64> = HashMap::new();
@@ -266,7 +266,7 @@ impl<'a> Coded<'a> {
             })
         };
         let codes = dictionary.keys().iter().map(|key| key.map_or(-1, &mut code)).collect();
-        Coded::new(codes, all)
+        CodedTexts::new(codes, all)
     }
 }
 

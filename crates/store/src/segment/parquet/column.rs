@@ -46,7 +46,7 @@ pub(super) struct Column {
     stored: DataType,
     /// Whether a value may be null.
     optional: bool,
-    groups: Vec<Group>,
+    groups: Vec<ColumnRowGroup>,
     pages: Vec<Page>,
     /// All texts of all row groups, and for each group the code of each of its texts.
     texts: OnceLock<(Arc<StringArray>, Vec<Vec<i64>>)>,
@@ -54,7 +54,7 @@ pub(super) struct Column {
 
 /// What a row group says of a column.
 #[derive(Debug)]
-struct Group {
+struct ColumnRowGroup {
     codec: CompressionCodec,
     /// Where its dictionary is.
     dictionary: Option<Range<usize>>,
@@ -173,7 +173,7 @@ impl Column {
         }
         let dictionary = place(chunk.dictionary_page_offset()).zip(listed.first().map(|page| page.offset));
         let dictionary = dictionary.map(|(start, end)| start..end).filter(|bytes| !bytes.is_empty());
-        self.groups.push(Group { codec, dictionary, numbers: OnceLock::new() });
+        self.groups.push(ColumnRowGroup { codec, dictionary, numbers: OnceLock::new() });
         Ok(true)
     }
 
@@ -412,7 +412,7 @@ impl Column {
         group: usize,
         decode: impl FnOnce(&[u8], usize) -> Option<()>,
     ) -> Result<()> {
-        let Group { codec, dictionary, .. } = &self.groups[group];
+        let ColumnRowGroup { codec, dictionary, .. } = &self.groups[group];
         let Some(place) = dictionary.clone() else { return Ok(()) };
         let cipher = file.cipher.map(|cipher| (cipher, Place { group, column: self.position, page: None }));
         let form = Form { codec: *codec, cipher, bytes_max: DICTIONARY_BYTES_MAX };

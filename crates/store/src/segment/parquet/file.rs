@@ -18,12 +18,12 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::super::checksum::CheckedFile;
 use super::super::guarded;
-use super::super::recent::{self, PageKey};
+use super::super::page_memory::{self, PageKey};
 use super::column::Column;
 use super::modules::Cipher;
 use crate::encryption::Keys;
 use crate::error::{Error, Result};
-use crate::storage::{Mapped, out_of_io};
+use crate::storage::{MappedBytes, out_of_io};
 
 /// An opened file.
 #[derive(Debug)]
@@ -53,10 +53,10 @@ impl ParquetFile {
             remote.set_stretches(chunks(&metadata));
         }
         let columns = metadata.schema().fields().iter().map(|_| OnceLock::new()).collect();
-        Ok(ParquetFile { number: recent::new_file(), file, cipher, metadata, listed: OnceLock::new(), columns })
+        Ok(ParquetFile { number: page_memory::new_file(), file, cipher, metadata, listed: OnceLock::new(), columns })
     }
 
-    pub(crate) fn mapped(&self) -> Option<&Mapped> {
+    pub(crate) fn mapped(&self) -> Option<&MappedBytes> {
         self.file.mapped()
     }
 
@@ -121,7 +121,7 @@ impl ParquetFile {
         let read = |rows| column.read(&self.file, self.cipher.as_ref(), rows, data_type);
         let Some(page) = column.page_rows(rows.start) else { return read(rows).map(Some) };
         let key = PageKey { file: self.number, position, first_row: page.start };
-        recent::rows_of(key, page, rows, data_type, read).map(Some)
+        page_memory::rows_of(key, page, rows, data_type, read).map(Some)
     }
 
     /// Where the pages of a column are.
@@ -240,12 +240,12 @@ impl Iterator for ParquetBatches {
 struct Chunks(Arc<CheckedFile>);
 
 /// Bytes from a place on, checked and fetched as far as they are read: how far that is, isn't known before.
-struct From {
+struct BytesFrom {
     file: Arc<CheckedFile>,
     at: usize,
 }
 
-impl std::io::Read for From {
+impl std::io::Read for BytesFrom {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let end = self.at.saturating_add(buffer.len()).min(self.file.len());
         let bytes = self.file.bytes(self.at.min(end)..end).map_err(std::io::Error::other)?;
@@ -262,11 +262,11 @@ impl Length for Chunks {
 }
 
 impl ChunkReader for Chunks {
-    type T = std::io::BufReader<From>;
+    type T = std::io::BufReader<BytesFrom>;
 
     fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
         let at = usize::try_from(start).map_err(|e| ParquetError::External(Box::new(e)))?;
-        Ok(std::io::BufReader::new(From { file: Arc::clone(&self.0), at }))
+        Ok(std::io::BufReader::new(BytesFrom { file: Arc::clone(&self.0), at }))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {

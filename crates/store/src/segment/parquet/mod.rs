@@ -13,7 +13,7 @@ mod exact;
 mod file;
 mod modules;
 mod page;
-mod stored;
+mod physical_types;
 mod thrift;
 mod unpack;
 mod values;
@@ -21,6 +21,6 @@ mod writer;
 
 pub(crate) use exact::odd_one;
 pub(crate) use file::{ParquetBatches, ParquetFile};
-pub(super) use stored::stored as stored_column;
+pub(super) use physical_types::stored as stored_column;
 pub(super) use values::{Nulls, Values};
 pub(crate) use writer::{Strength, write, write_plain};

@@ -80,7 +80,7 @@ impl Cipher {
         if end[LENGTH_BYTES..] != *MAGIC {
             return Ok(None);
         }
-        let length = crate::words::u32_at(&end, 0) as usize;
+        let length = crate::little_endian::u32_at(&end, 0) as usize;
         let start = tail.checked_sub(length).ok_or_else(|| wrong("an encrypted footer within the file"))?;
         let before = file.bytes(start..(start + CRYPTO_BYTES_MAX).min(tail))?;
         let (unique, material) =

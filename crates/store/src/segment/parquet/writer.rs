@@ -16,7 +16,7 @@ use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::schema::types::ColumnPath;
 
-use super::{modules, stored};
+use super::{modules, physical_types};
 use crate::encryption::FileKey;
 use crate::error::Result;
 use crate::schema::{ColumnType, TableSpec};
@@ -74,7 +74,7 @@ pub(crate) fn write(
     strength: Strength,
     key: Option<&FileKey>,
 ) -> Result<()> {
-    let rows = stored::columns(rows, spec.publish)?;
+    let rows = physical_types::columns(rows, spec.publish)?;
     let mut properties = common(spec, strength.page_rows());
     for (field, column) in rows.schema_ref().fields().iter().zip(rows.columns()) {
         let Some(path) = leaf(field) else { continue };
@@ -85,7 +85,7 @@ pub(crate) fn write(
         properties = properties.with_file_encryption_properties(modules::properties(key)?);
     }
     let mut properties = properties.build();
-    add_encoded_arrow_schema_to_metadata(&stored::declared(rows.schema_ref(), spec.publish), &mut properties);
+    add_encoded_arrow_schema_to_metadata(&physical_types::declared(rows.schema_ref(), spec.publish), &mut properties);
     let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
     let mut writer = ArrowWriter::try_new_with_options(sink, rows.schema(), options)?;
     writer.write(&rows)?;

@@ -4,13 +4,13 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use super::{CheckedFile, DataFile, Open, Opened, Segment};
+use super::{CheckedFile, DataFile, Open, OpenSegment, Segment};
 use crate::error::{Error, Result};
 use crate::manifest::FileEntry;
 use crate::object::{self, ObjectTier, RemoteFile};
 use crate::segment::checksum::{self, BlockChecksums};
 use crate::segment::parquet::ParquetFile;
-use crate::storage::{ByteObserver, Mapped, Storage};
+use crate::storage::{ByteObserver, MappedBytes, Storage};
 
 impl Segment {
     /// The object that has the bytes, with its store. A file in its place, as a restored backup has it, is read instead.
@@ -49,7 +49,7 @@ impl Segment {
                 bytes.extend_from_slice(part);
                 Ok(())
             })?;
-            Ok(Mapped::from(Bytes::from(bytes)))
+            Ok(MappedBytes::from(Bytes::from(bytes)))
         };
         let (index, checksums, index_bytes) = self.sound_index(storage, &whole)?;
         let length = usize::try_from(self.entry.bytes).unwrap_or(usize::MAX);
@@ -73,13 +73,13 @@ impl Segment {
     }
 
     /// The rows' file, opened.
-    pub(super) fn file(&self) -> Result<&Opened> {
+    pub(super) fn file(&self) -> Result<&OpenSegment> {
         let data = self.opened()?.file.as_ref();
         if let Some(opened) = data.opened.get() {
             return Ok(opened);
         }
         let Some(remote) = &data.remote else { return Err(Error::Poisoned) };
-        let opened = Opened::Parquet(ParquetFile::open(Arc::clone(remote), self.entry.rows, &self.keys)?);
+        let opened = OpenSegment::Parquet(ParquetFile::open(Arc::clone(remote), self.entry.rows, &self.keys)?);
         Ok(data.opened.get_or_init(|| opened))
     }
 }

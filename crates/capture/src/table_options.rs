@@ -1,0 +1,197 @@
+//! A sender's options for the table of its rows: how to create it, or which schema the sender expects.
+
+use arrow::array::{Array, RecordBatch};
+use splay_store::{ColumnSpec, ColumnType, DATE_COLUMN, DayStart, TableSpec};
+
+use crate::conform::conform;
+use crate::error::{Error, Result};
+
+/// A sender's options for the table of its rows. A missing option has its default for a new table, and is not checked
+/// for an existing one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TableOptions {
+    /// Time column. Default: the first of timestamps.
+    pub time: Option<String>,
+    /// Symbol column; an empty name for none. Default: the first of symbols.
+    pub symbol: Option<String>,
+    /// Time zone of its dates. Default UTC.
+    pub time_zone: Option<String>,
+    /// When its dates begin by the clock of that zone. Default midnight.
+    pub day_start: Option<DayStart>,
+    /// Types of columns by name.
+    pub types: Vec<(String, ColumnType)>,
+}
+
+impl TableOptions {
+    /// A table for the columns whose types are named.
+    ///
+    /// # Errors
+    /// [`Error::Rejected`] if no column can be the time, or a wish names none.
+    pub fn table(&self, name: &str) -> Result<TableSpec> {
+        let columns = self.types.iter().map(|(column, held)| ColumnSpec::new(column.clone(), held.clone()));
+        self.of_columns(name, columns.collect())
+    }
+
+    /// A table for rows. A column `date` of theirs that is the date of each row's time isn't one of its columns.
+    ///
+    /// # Errors
+    /// As [`TableOptions::table`], and for columns that a table can't hold.
+    pub fn table_for(&self, name: &str, rows: &RecordBatch) -> Result<TableSpec> {
+        let column = |field: &arrow::datatypes::FieldRef| -> Result<ColumnSpec> {
+            let wished = self.types.iter().find(|(column, _)| column.eq_ignore_ascii_case(field.name()));
+            let held = wished.map(|(_, held)| held.clone()).or_else(|| ColumnType::from_arrow(field.data_type()));
+            let held = held.ok_or_else(|| {
+                Error::rejected(
+                    name,
+                    format!("column {:?} is {}, which a table can't hold", field.name(), field.data_type()),
+                )
+            })?;
+            Ok(ColumnSpec::new(field.name().clone(), held))
+        };
+        let spec = self.of_columns(name, rows.schema_ref().fields().iter().map(column).collect::<Result<_>>()?)?;
+        let is_wished = self.types.iter().any(|(column, _)| column.eq_ignore_ascii_case(DATE_COLUMN));
+        let other = spec.without_date().filter(|other| !is_wished && has_its_dates(other, rows));
+        Ok(other.unwrap_or(spec))
+    }
+
+    fn of_columns(&self, name: &str, mut columns: Vec<ColumnSpec>) -> Result<TableSpec> {
+        let place = |columns: &[ColumnSpec], column: &str| {
+            let found = columns.iter().position(|known| known.name.eq_ignore_ascii_case(column));
+            found.ok_or_else(|| Error::rejected(name, format!("there is no column {column:?}")))
+        };
+        let first = |columns: &[ColumnSpec], held: &ColumnType| columns.iter().position(|c| c.column_type == *held);
+        let time = match &self.time {
+            Some(time) => place(&columns, time)?,
+            None => first(&columns, &ColumnType::Timestamp)
+                .ok_or_else(|| Error::rejected(name, "rows for a new table need a column of timestamps"))?,
+        };
+        if !matches!(columns[time].column_type, ColumnType::Timestamp | ColumnType::Int64 | ColumnType::Date) {
+            let (column, held) = (&columns[time].name, &columns[time].column_type);
+            return Err(Error::rejected(name, format!("the time column {column:?} is {held}, not a timestamp")));
+        }
+        // Whole numbers are taken for nanoseconds.
+        columns[time].column_type = ColumnType::Timestamp;
+        let symbol = match self.symbol.as_deref() {
+            Some("") => None,
+            Some(symbol) => Some(place(&columns, symbol)?),
+            None => first(&columns, &ColumnType::Symbol),
+        };
+        if let Some(symbol) = symbol {
+            if !matches!(columns[symbol].column_type, ColumnType::Symbol | ColumnType::Text) {
+                let (column, held) = (&columns[symbol].name, &columns[symbol].column_type);
+                return Err(Error::rejected(name, format!("the symbol column {column:?} is {held}, not text")));
+            }
+            columns[symbol].column_type = ColumnType::Symbol;
+        }
+        let (time, symbol) = (columns[time].name.clone(), symbol.map(|symbol| columns[symbol].name.clone()));
+        let spec = TableSpec::new(name, columns, time, symbol.as_deref());
+        let spec = spec.with_time_zone(self.time_zone.as_deref().unwrap_or("UTC"));
+        let spec = spec.with_day_start(self.day_start.unwrap_or_default());
+        spec.validate()?;
+        Ok(spec)
+    }
+
+    /// Whether a table that is there is as wished; types may name further columns.
+    ///
+    /// # Errors
+    /// [`Error::Rejected`] that names what is otherwise.
+    pub fn check(&self, spec: &TableSpec) -> Result<()> {
+        let otherwise = |what: &str, is: &str, wished: &str| {
+            Err(Error::rejected(&spec.name, format!("its {what} is {is:?}, not {wished:?}")))
+        };
+        if let Some(time) = self.time.as_deref().filter(|time| !time.eq_ignore_ascii_case(&spec.time)) {
+            return otherwise("time column", &spec.time, time);
+        }
+        let symbol = spec.symbol.as_deref().unwrap_or_default();
+        if let Some(wished) = self.symbol.as_deref().filter(|wished| !wished.eq_ignore_ascii_case(symbol)) {
+            return otherwise("symbol column", symbol, wished);
+        }
+        if let Some(zone) = self.time_zone.as_deref().filter(|zone| *zone != spec.time_zone) {
+            return otherwise("time zone", &spec.time_zone, zone);
+        }
+        if let Some(start) = self.day_start.filter(|start| *start != spec.day_start) {
+            return otherwise("start of a day", &spec.day_start.to_string(), &start.to_string());
+        }
+        for (column, wished) in &self.types {
+            let held = spec.position(column).map(|place| &spec.columns[place].column_type);
+            if let Some(held) = held.filter(|held| *held != wished) {
+                return otherwise(&format!("column {column:?}"), &held.to_string(), &wished.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// Columns that a table shall be given.
+    #[must_use]
+    pub fn more(&self, spec: &TableSpec) -> Vec<ColumnSpec> {
+        let new = self.types.iter().filter(|(column, _)| spec.position(column).is_none());
+        new.map(|(column, held)| ColumnSpec::new(column.clone(), held.clone())).collect()
+    }
+}
+
+/// Whether each row has a date, and that of its time in a table.
+fn has_its_dates(spec: &TableSpec, rows: &RecordBatch) -> bool {
+    let dates = rows.schema_ref().fields().iter().position(|field| spec.is_virtual_date(field.name()));
+    dates.is_some_and(|place| rows.column(place).logical_null_count() == 0) && conform(spec, rows).is_ok()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn table_options(time: Option<&str>, symbol: Option<&str>, types: &[(&str, ColumnType)]) -> TableOptions {
+        TableOptions {
+            time: time.map(str::to_owned),
+            symbol: symbol.map(str::to_owned),
+            time_zone: Some("America/New_York".to_owned()),
+            day_start: Some("17:00".parse().unwrap()),
+            types: types.iter().map(|(name, held)| ((*name).to_owned(), held.clone())).collect(),
+        }
+    }
+
+    #[test]
+    fn a_table_is_made_as_wished_or_not_at_all() {
+        let types = [
+            ("at", ColumnType::Int64),
+            ("t", ColumnType::Timestamp),
+            ("s", ColumnType::Text),
+            ("v", ColumnType::Symbol),
+        ];
+        let made = |time, symbol| table_options(time, symbol, &types).table("x");
+        let spec = made(None, None).unwrap();
+        assert_eq!(
+            (spec.time.as_str(), spec.symbol.as_deref(), spec.dates_in().as_str()),
+            ("t", Some("v"), "America/New_York from 17:00 of the day before")
+        );
+        let spec = made(Some("AT"), Some("S")).unwrap();
+        assert_eq!((spec.time.as_str(), spec.symbol.as_deref()), ("at", Some("s")));
+        assert_eq!(spec.columns[2].column_type, ColumnType::Symbol);
+        assert_eq!(made(None, Some("")).unwrap().symbol, None);
+        for (time, symbol) in [(Some("other"), None), (Some("s"), None), (None, Some("other")), (None, Some("at"))] {
+            assert!(matches!(made(time, symbol), Err(Error::Rejected { .. })), "{time:?} {symbol:?}");
+        }
+        assert!(table_options(None, None, &types[2..]).table("x").is_err(), "no timestamps");
+    }
+
+    #[test]
+    fn what_is_there_is_not_taken_for_something_else() {
+        let types = [("t", ColumnType::Timestamp), ("s", ColumnType::Symbol)];
+        let spec = table_options(None, None, &types).table("x").unwrap();
+        let said = |time, symbol, types: &[(&str, ColumnType)]| table_options(time, symbol, types).check(&spec);
+        assert!(said(Some("T"), Some("S"), &types).is_ok());
+        assert!(said(None, None, &[("new", ColumnType::Date)]).is_ok());
+        assert!(said(Some("s"), None, &[]).is_err());
+        assert!(said(None, Some(""), &[]).is_err());
+        assert!(said(None, None, &[("s", ColumnType::Text)]).is_err());
+        assert!(TableOptions { time_zone: Some("UTC".to_owned()), ..TableOptions::default() }.check(&spec).is_err());
+        for (start, fits) in [("17:00", true), ("18:00", false), ("00:00", false)] {
+            let table_options = TableOptions { day_start: Some(start.parse().unwrap()), ..TableOptions::default() };
+            assert_eq!(table_options.check(&spec).is_ok(), fits, "{start}");
+        }
+        assert_eq!(
+            table_options(None, None, &[("s", ColumnType::Symbol), ("new", ColumnType::Date)]).more(&spec).len(),
+            1
+        );
+    }
+}

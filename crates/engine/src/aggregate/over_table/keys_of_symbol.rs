@@ -1,0 +1,161 @@
+//! Keys that follow from the symbol alone, such as a column of the instrument that rows are joined to: a run of rows has one value of them.
+//!
+//! They are computed for the symbols of a segment, not for its rows, so that runs are aggregated as those of a symbol are: from summaries of
+//! blocks, or by slices of columns.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Int32Type};
+use splay_store::{Segment, TableSnapshot};
+
+use super::TableAggregate;
+use super::cuts::is_step;
+use crate::aggregate::Key;
+use crate::aggregate::keys::{TextWords, optional_words};
+use crate::aggregate::texts::Texts;
+use crate::codes::unless_refused;
+use crate::error::Result;
+use crate::expr::Expr;
+use crate::table::{Cover, Span, Symbols};
+
+/// Runs of a segment for each that is wanted, up to which keys are computed for all of them.
+const RUNS_OF_SPAN_MAX: usize = 8;
+
+/// Runs from which on keys are computed for all of a segment's.
+const RUNS_MANY: usize = 64;
+
+/// The keys that follow from the symbol alone.
+pub(super) struct SymbolKeys<'a> {
+    /// Positions among all keys.
+    keys: Vec<(usize, &'a Expr)>,
+    of_runs: Option<RunWords>,
+}
+
+/// The keys of runs of the last segment.
+struct RunWords {
+    segment: Arc<Segment>,
+    runs: Range<usize>,
+    /// By key, the word of each run, `None` for null. There are none if a symbol is refused that may be in no row that is asked for: then keys
+    /// are looked at row by row.
+    words: Option<Vec<Vec<Option<u64>>>>,
+}
+
+/// The keys that read the symbol and nothing else, with their positions. None where another key has to be looked at row by row in any case: then
+/// groups of all keys together may be found by place (`dense.rs`).
+pub(super) fn of_symbols<'a>(
+    keys: &'a [Key],
+    snapshot: &TableSnapshot,
+    constants: &[ArrayRef],
+) -> Vec<(usize, &'a Expr)> {
+    let spec = snapshot.spec();
+    let mut found = Vec::new();
+    for (position, key) in keys.iter().enumerate() {
+        let Key::Value(expr) = key else { continue };
+        match spec.symbol_position() {
+            Some(symbol) if expr.only_column() == Some(symbol) => found.push((position, expr)),
+            _ if is_step(key, spec.time_position(), constants) => {}
+            _ => return Vec::new(),
+        }
+    }
+    found
+}
+
+impl<'a> SymbolKeys<'a> {
+    pub fn new(aggregation: &'a TableAggregate<'a>) -> SymbolKeys<'a> {
+        let keys = match aggregation.by_rows {
+            true => Vec::new(),
+            false => of_symbols(aggregation.keys, aggregation.snapshot, aggregation.constants),
+        };
+        SymbolKeys { keys, of_runs: None }
+    }
+
+    /// Whether a key has one value in each run.
+    pub fn has(&self, key: usize) -> bool {
+        let are_refused = self.of_runs.as_ref().is_some_and(|of_runs| of_runs.words.is_none());
+        !are_refused && self.keys.iter().any(|(position, _)| *position == key)
+    }
+
+    /// Computes the keys of a cover's runs, unless they are known.
+    pub fn enter(
+        &mut self,
+        cover: &Cover,
+        texts: &mut [Texts],
+        text_words: &mut [TextWords],
+        constants: &[ArrayRef],
+    ) -> Result<()> {
+        if self.keys.is_empty() {
+            return Ok(());
+        }
+        let run_of = |span: Option<&Span>| span.and_then(|span| span.run);
+        let ends = run_of(cover.spans.first()).zip(run_of(cover.spans.last()));
+        let wanted = ends.map_or(0..0, |(first, last)| first..last + 1);
+        let is_known = |known: &RunWords| {
+            Arc::ptr_eq(&known.segment, &cover.segment)
+                && known.runs.start <= wanted.start
+                && wanted.end <= known.runs.end
+        };
+        if self.of_runs.as_ref().is_some_and(is_known) {
+            return Ok(());
+        }
+        let index = cover.segment.index()?;
+        // A symbol has the same keys in each segment, and covers of one symbol come date by date.
+        if let Some(known) = self.of_runs.as_mut().filter(|known| known.runs.len() == 1 && known.words.is_some())
+            && wanted.len() == 1
+            && known.segment.index()?.symbol(known.runs.start)? == index.symbol(wanted.start)?
+        {
+            (known.segment, known.runs) = (Arc::clone(&cover.segment), wanted);
+            return Ok(());
+        }
+        let all = index.symbols()?;
+        // The second cover of a segment pays for all its runs.
+        let came_before = self.of_runs.as_ref().is_some_and(|known| Arc::ptr_eq(&known.segment, &cover.segment));
+        let are_few = wanted.len() < RUNS_MANY && cover.spans.len() * RUNS_OF_SPAN_MAX < all && !came_before;
+        let (runs, symbols) = match are_few {
+            true => (wanted.clone(), Symbols::of_runs(index, &wanted)?),
+            false => (0..all, Symbols::of(index)?),
+        };
+        let words = self
+            .keys
+            .iter()
+            .map(|(key, expr)| words(expr, &symbols, &mut texts[*key], &mut text_words[*key], constants));
+        let words = if ends.is_some() { unless_refused(words.collect::<Result<Vec<_>>>())? } else { None };
+        self.of_runs = Some(RunWords { segment: Arc::clone(&cover.segment), runs, words });
+        Ok(())
+    }
+
+    /// Sets the words of a run.
+    pub fn set(&self, run: usize, words: &mut [u64]) {
+        let Some(RunWords { runs, words: Some(known), .. }) = &self.of_runs else { return };
+        let nulls = words.len() - 1;
+        for ((key, _), of_runs) in self.keys.iter().zip(known) {
+            let word = run.checked_sub(runs.start).and_then(|run| of_runs.get(run)).copied().flatten();
+            words[*key] = word.unwrap_or(0);
+            words[nulls] = words[nulls] & !(1 << key) | u64::from(word.is_none()) << key;
+        }
+    }
+}
+
+/// The word of a key for each symbol, `None` for null.
+fn words(
+    expr: &Expr,
+    symbols: &Symbols,
+    texts: &mut Texts,
+    text_words: &mut TextWords,
+    constants: &[ArrayRef],
+) -> Result<Vec<Option<u64>>> {
+    let values = expr.evaluate_key(symbols, constants)?;
+    match values.as_dictionary_opt::<Int32Type>() {
+        // Texts that are looked up for several segments are numbered once.
+        Some(coded) if *coded.values().data_type() == DataType::Utf8 => {
+            if text_words.are_few(coded.values(), coded.len()) {
+                return optional_words(&values, texts);
+            }
+            let of_texts = text_words.of_texts(coded.values(), texts)?;
+            let word = |code: i32| usize::try_from(code).ok().and_then(|code| of_texts.get(code)).copied().flatten();
+            Ok(coded.keys().iter().map(|code| code.and_then(word)).collect())
+        }
+        _ => optional_words(&values, texts),
+    }
+}

@@ -1,0 +1,120 @@
+//! Appends of connections without replies: those in progress, and those that wait for room on the disk.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::ingest::Append;
+
+/// Bytes of rows that are kept, over all connections. What is more is lost as if nothing were kept.
+const KEPT_BYTES_MAX: usize = 256 << 20;
+
+/// What all connections keep, in bytes, and how many are there only for that: their clients have gone.
+#[derive(Debug, Default)]
+pub(crate) struct PendingBytes {
+    bytes: AtomicUsize,
+    pub(crate) ended: AtomicUsize,
+}
+
+/// Appends of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct PendingAppends {
+    state: Mutex<State>,
+    fewer: Condvar,
+    kept: Arc<PendingBytes>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Those under way.
+    count: usize,
+    /// Those to be handed over again, with their bytes.
+    again: Vec<(Arc<Append>, usize)>,
+    /// Whether the operator knows that there is no room.
+    is_told: bool,
+    /// Whether nobody hands anything over any more.
+    is_closed: bool,
+    /// Whether rows that had been taken were lost.
+    has_lost: bool,
+}
+
+impl PendingAppends {
+    pub(crate) fn new(kept: Arc<PendingBytes>) -> PendingAppends {
+        PendingAppends { kept, ..PendingAppends::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more is under way, once there are fewer than this.
+    pub(crate) fn enter(&self, max: usize) {
+        let state = self.fewer.wait_while(self.state(), |state| state.count >= max);
+        state.unwrap_or_else(PoisonError::into_inner).count += 1;
+    }
+
+    /// One has been answered, or wasn't taken.
+    pub(crate) fn leave(&self) {
+        self.state().count -= 1;
+        self.fewer.notify_all();
+    }
+
+    /// Waits until none is under way, at most so long; whether none is.
+    pub(crate) fn drain(&self, patience: Duration) -> bool {
+        let left = self.fewer.wait_timeout_while(self.state(), patience, |state| state.count > 0);
+        left.unwrap_or_else(PoisonError::into_inner).0.count == 0
+    }
+
+    /// Keeps an append that found no room.
+    ///
+    /// # Errors
+    /// The append, if it can't be kept.
+    pub(crate) fn keep(&self, append: Arc<Append>) -> Result<(), Arc<Append>> {
+        let mut state = self.state();
+        let bytes = append.rows.get_array_memory_size();
+        // Relaxed: the sum alone counts.
+        if state.is_closed || self.kept.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > KEPT_BYTES_MAX {
+            if !state.is_closed {
+                self.kept.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            }
+            return Err(append);
+        }
+        state.again.push((append, bytes));
+        Ok(())
+    }
+
+    pub(crate) fn keeps_any(&self) -> bool {
+        !self.state().again.is_empty()
+    }
+
+    /// What was kept, which is so no more.
+    pub(crate) fn take_kept(&self) -> Vec<Arc<Append>> {
+        let kept = std::mem::take(&mut self.state().again);
+        self.kept.bytes.fetch_sub(kept.iter().map(|(_, bytes)| bytes).sum(), Ordering::Relaxed);
+        kept.into_iter().map(|(append, _)| append).collect()
+    }
+
+    /// Keeps nothing any more, and gives what was kept.
+    pub(crate) fn close(&self) -> Vec<Arc<Append>> {
+        self.state().is_closed = true;
+        self.take_kept()
+    }
+
+    /// Whether this is the first time since rows were last taken that there is no room.
+    pub(crate) fn is_news(&self) -> bool {
+        !std::mem::replace(&mut self.state().is_told, true)
+    }
+
+    /// Rows were taken.
+    pub(crate) fn has_room(&self) {
+        self.state().is_told = false;
+    }
+
+    pub(crate) fn lose(&self) {
+        self.state().has_lost = true;
+    }
+
+    pub(crate) fn has_lost(&self) -> bool {
+        self.state().has_lost
+    }
+}

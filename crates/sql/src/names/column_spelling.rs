@@ -1,0 +1,188 @@
+//! The spelling of column names in a statement.
+//!
+//! A plan has names in lower case, and omits an alias that differs from its column only in case. The parsed statement
+//! shows which columns of an answer it names itself, in its own select list or in that of a query in its `FROM`; all
+//! others are spelt as in their tables.
+
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, Ident, ObjectName, Query, RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, TableAlias, TableFactor, TableWithJoins, WildcardAdditionalOptions,
+};
+
+/// The columns of a query as far as its text names them, in their order.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct QueryColumns {
+    columns: Vec<SpelledColumn>,
+}
+
+/// A column that a statement names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SpelledColumn {
+    /// Folded. Empty for an expression without a name.
+    name: String,
+    spelling: Spelling,
+}
+
+/// What spells the name of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// An alias, which is this.
+    Alias(String),
+    /// An alias in quotes. It is folded before the statement is parsed.
+    Quoted,
+    /// The table that it is a column of.
+    Table,
+}
+
+impl QueryColumns {
+    pub(crate) fn of(statement: &Statement) -> QueryColumns {
+        match statement {
+            Statement::Statement(inner) => match inner.as_ref() {
+                ast::Statement::Query(query) => QueryColumns { columns: Tables::default().query(query) },
+                _ => QueryColumns::default(),
+            },
+            _ => QueryColumns::default(),
+        }
+    }
+
+    /// What spells the column of a folded name that stands at a place of the answer; `None` for one that the text doesn't name.
+    pub(crate) fn spelling(&self, place: usize, name: &str) -> Option<&Spelling> {
+        let at_place = self.columns.get(place).filter(|column| column.name == name);
+        let any = || self.columns.iter().find(|column| column.name == name);
+        at_place.or_else(any).map(|column| &column.spelling)
+    }
+}
+
+/// Common table expressions in scope, by folded name.
+#[derive(Default)]
+struct Tables(Vec<SpelledRelation>);
+
+/// What stands in a `FROM`, under its name or alias.
+#[derive(Clone)]
+struct SpelledRelation {
+    name: Option<String>,
+    columns: Vec<SpelledColumn>,
+}
+
+impl Tables {
+    fn query(&mut self, query: &Query) -> Vec<SpelledColumn> {
+        let before = self.0.len();
+        for table in query.with.iter().flat_map(|with| &with.cte_tables) {
+            let columns = renamed(self.query(&table.query), Some(&table.alias));
+            self.0.push(SpelledRelation { name: Some(folded(&table.alias.name)), columns });
+        }
+        let columns = self.body(&query.body);
+        self.0.truncate(before);
+        columns
+    }
+
+    fn body(&mut self, body: &SetExpr) -> Vec<SpelledColumn> {
+        match body {
+            SetExpr::Select(select) => self.select(select),
+            SetExpr::Query(query) => self.query(query),
+            SetExpr::SetOperation { left, .. } => self.body(left),
+            _ => Vec::new(),
+        }
+    }
+
+    fn select(&mut self, select: &Select) -> Vec<SpelledColumn> {
+        let relations: Vec<SpelledRelation> = select.from.iter().flat_map(|from| self.relations(from)).collect();
+        if select.projection.is_empty() {
+            return all(&relations, &WildcardAdditionalOptions::default());
+        }
+        let item = |item: &SelectItem| match item {
+            SelectItem::ExprWithAlias { alias, .. } => vec![named(alias)],
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => vec![column(None, name, &relations)],
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => match parts.as_slice() {
+                [.., relation, name] => vec![column(Some(folded(relation)), name, &relations)],
+                _ => vec![nameless()],
+            },
+            SelectItem::Wildcard(options) => all(&relations, options),
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
+                let name = last_part(name);
+                let is_it = |relation: &&SpelledRelation| relation.name.is_some() && relation.name == name;
+                all(&relations.iter().filter(is_it).cloned().collect::<Vec<_>>(), options)
+            }
+            _ => vec![nameless()],
+        };
+        select.projection.iter().flat_map(item).collect()
+    }
+
+    fn relations(&mut self, from: &TableWithJoins) -> Vec<SpelledRelation> {
+        let others = from.joins.iter().map(|join| &join.relation);
+        std::iter::once(&from.relation).chain(others).flat_map(|relation| self.relation(relation)).collect()
+    }
+
+    fn relation(&mut self, relation: &TableFactor) -> Vec<SpelledRelation> {
+        let of = |name: Option<String>, columns: Vec<SpelledColumn>, alias: Option<&TableAlias>| {
+            let name = alias.map(|alias| folded(&alias.name)).or(name);
+            vec![SpelledRelation { name, columns: renamed(columns, alias) }]
+        };
+        match relation {
+            TableFactor::Table { name, alias, .. } => {
+                let name = last_part(name);
+                let table_found = self.0.iter().rev().find(|table| table.name == name);
+                of(name, table_found.map(|table| table.columns.clone()).unwrap_or_default(), alias.as_ref())
+            }
+            TableFactor::Derived { subquery, alias, .. } => of(None, self.query(subquery), alias.as_ref()),
+            TableFactor::NestedJoin { table_with_joins, alias: None } => self.relations(table_with_joins),
+            TableFactor::NestedJoin { table_with_joins, alias } => {
+                let columns = self.relations(table_with_joins).into_iter().flat_map(|relation| relation.columns);
+                of(None, columns.collect(), alias.as_ref())
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn folded(name: &Ident) -> String {
+    name.value.to_lowercase()
+}
+
+fn last_part(name: &ObjectName) -> Option<String> {
+    name.0.last()?.as_ident().map(folded)
+}
+
+fn named(alias: &Ident) -> SpelledColumn {
+    let spelling = match alias.quote_style {
+        None => Spelling::Alias(alias.value.clone()),
+        Some(_) => Spelling::Quoted,
+    };
+    SpelledColumn { name: folded(alias), spelling }
+}
+
+fn nameless() -> SpelledColumn {
+    SpelledColumn { name: String::new(), spelling: Spelling::Table }
+}
+
+/// A column by its name, of any relation or of that of a name.
+fn column(relation: Option<String>, name: &Ident, relations: &[SpelledRelation]) -> SpelledColumn {
+    let name = folded(name);
+    let of = relations.iter().filter(|other| relation.is_none() || other.name == relation);
+    let found = of.flat_map(|relation| &relation.columns).find(|column| column.name == name);
+    found.cloned().unwrap_or(SpelledColumn { name, spelling: Spelling::Table })
+}
+
+/// The columns of `*`.
+fn all(relations: &[SpelledRelation], options: &WildcardAdditionalOptions) -> Vec<SpelledColumn> {
+    let renamed = match &options.opt_rename {
+        Some(RenameSelectItem::Single(item)) => std::slice::from_ref(item),
+        Some(RenameSelectItem::Multiple(items)) => items.as_slice(),
+        None => &[],
+    };
+    let aliases = renamed.iter().map(|item| named(&item.alias));
+    relations.iter().flat_map(|relation| relation.columns.clone()).chain(aliases).collect()
+}
+
+/// The columns under the names that an alias of their relation gives them.
+fn renamed(mut columns: Vec<SpelledColumn>, alias: Option<&TableAlias>) -> Vec<SpelledColumn> {
+    for (place, aliased) in alias.into_iter().flat_map(|alias| &alias.columns).enumerate() {
+        let aliased = named(&aliased.name);
+        match columns.get_mut(place) {
+            Some(column) => *column = aliased,
+            None => columns.push(aliased),
+        }
+    }
+    columns
+}
