@@ -29,8 +29,6 @@ enum FunctionAnswer {
     ToRegclass,
     ToRegtype,
     CurrentSetting,
-    /// The value that a setting without an effect is given.
-    SetConfig,
     SizePretty,
     QuoteIdent,
     ParseIdent,
@@ -41,12 +39,12 @@ enum FunctionAnswer {
 }
 
 use FunctionAnswer::{
-    ArrayLower, ArrayUpper, CurrentSetting, FormatType, NoNumber, NoText, Number, ParseIdent, QuoteIdent, SetConfig,
-    SizePretty, Text, ToRegclass, ToRegtype, Truth,
+    ArrayLower, ArrayUpper, CurrentSetting, FormatType, NoNumber, NoText, Number, ParseIdent, QuoteIdent, SizePretty,
+    Text, ToRegclass, ToRegtype, Truth,
 };
 
 /// Names and answers. There is one role, which may do what the connection's token allows.
-const FUNCTIONS: [(&str, FunctionAnswer); 59] = [
+const FUNCTIONS: [(&str, FunctionAnswer); 58] = [
     ("version", Text(concat!("PostgreSQL 16.0 (SplayDB ", env!("CARGO_PKG_VERSION"), ")"))),
     ("current_database", Text("splay")),
     ("pg_current_schema", Text("public")),
@@ -95,7 +93,6 @@ const FUNCTIONS: [(&str, FunctionAnswer); 59] = [
     ("to_regclass", ToRegclass),
     ("to_regtype", ToRegtype),
     ("current_setting", CurrentSetting),
-    ("set_config", SetConfig),
     ("pg_size_pretty", SizePretty),
     ("pg_database_size", NoNumber),
     ("pg_relation_size", NoNumber),
@@ -150,15 +147,6 @@ impl ScalarUDFImpl for CatalogueFunction {
             Truth(truth) => scalar(ScalarValue::from(truth)),
             Number(number) => scalar(ScalarValue::from(number)),
             NoNumber => scalar(ScalarValue::Int64(None)),
-            SetConfig => {
-                let [_, value, _] = args.args.as_slice() else {
-                    return exec_err!("set_config takes a setting, its value, and whether it is for the transaction");
-                };
-                match texts(&args, self.name)?.iter().flatten().find(|name| !name.eq_ignore_ascii_case("jit")) {
-                    None => Ok(ColumnarValue::Array(cast(&value.to_array(args.number_rows)?, &DataType::Utf8)?)),
-                    Some(name) => exec_err!("set_config doesn't change {name}: SET does"),
-                }
-            }
             SizePretty => {
                 let [size] = args.args.as_slice() else { return exec_err!("pg_size_pretty takes a number of bytes") };
                 let sizes = numbers(size, args.number_rows)?;
@@ -197,7 +185,6 @@ impl ScalarUDFImpl for CatalogueFunction {
                     Some("max_index_keys") => Ok(Some("32")),
                     Some("max_identifier_length") => Ok(Some("128")),
                     Some("default_table_access_method") => Ok(Some("heap")),
-                    Some("jit") => Ok(Some("off")),
                     None => Ok(None),
                     Some(_) if args.args.len() > 1 => Ok(None),
                     Some(other) => exec_err!("unrecognized configuration parameter \"{other}\""),

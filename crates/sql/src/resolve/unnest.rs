@@ -6,6 +6,7 @@
 //! | `unnest(x) AS u` | `UNNEST(x) AS u(u)` |
 //! | `unnest(x)` | `UNNEST(x) AS unnest(unnest)` |
 //! | `unnest(x) WITH ORDINALITY AS u(v, n)` | `UNNEST(x, generate_series(1, …)) AS u(v, n)` |
+//! | `unnest([t.a, t.b])` | `UNNEST(make_array(t.a, t.b))` |
 //! | `t, generate_series(1, t.n) AS g(i)` | `t, UNNEST(generate_series(1, t.n)) AS g(i)` |
 
 use datafusion::sql::sqlparser::ast::{
@@ -16,7 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::names_of_calls::call;
 use super::templates;
 use crate::error::Result;
-use crate::walk::any_expression;
+use crate::walk::{any_expression, change_expressions};
 
 /// Functions of rows whose arguments may be columns.
 const SERIES: [&str; 2] = ["generate_series", "range"];
@@ -37,6 +38,7 @@ fn complete_from(from: &mut TableWithJoins) -> Result<()> {
         if let TableFactor::UNNEST { alias, array_exprs, with_offset: false, with_ordinality, .. } = relation
             && !array_exprs.iter().any(is_structure)
         {
+            array_exprs.iter_mut().for_each(call_lists);
             name(alias, array_exprs.len(), *with_ordinality);
             if std::mem::take(with_ordinality) {
                 array_exprs.push(numbers(array_exprs)?);
@@ -44,6 +46,18 @@ fn complete_from(from: &mut TableWithJoins) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Makes lists of columns, `[t.a, t.b]`, calls: the planner looks for the columns of a literal in the relation itself alone.
+fn call_lists(argument: &mut Expr) {
+    let is_column = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+    change_expressions(argument, |inner| {
+        if let Expr::Array(list) = inner
+            && list.elem.iter().any(|item| any_expression(item, is_column))
+        {
+            *inner = call("make_array", std::mem::take(&mut list.elem));
+        }
+    });
 }
 
 /// Whether a function in `FROM` is `unnest`.
