@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 use splay_store::object::fault::FaultStore;
 use splay_store::object::{ObjectTier, Retry};
+use splay_store::storage::Storage;
+use splay_store::storage::fault::FaultStorage;
 use splay_store::{
-    CompactOptions, Database, EncryptionSettings, Error, LoadOptions, Publish, Settings, Table, Tier, ValueKind,
+    Backup, BackupWriter, CompactOptions, Database, EncryptionSettings, Error, LoadOptions, Publish, ReplicaWriter,
+    Settings, Table, Tier, ValueKind,
 };
 
 use crate::model::{self, Model, go_on};
@@ -247,4 +250,53 @@ fn settings_come_back_as_they_were_written() {
     let settings = Settings { encryption, ..Settings::default() };
     let storage = Arc::new(splay_store::storage::LocalStorage::new(folder.path()));
     assert_eq!(Database::create_on(storage, &settings).unwrap().settings(), &settings);
+}
+
+#[test]
+fn backups_need_no_key_and_followers_say_which_they_lack() {
+    let world = World::new(FIRST);
+    let model = Model::new(model::rows(6, 600, 0..3, 5));
+    load(&world.open(), &model.rows, Tier::Dense);
+
+    // A backup copies what it can't read.
+    world.set_keys(SECOND);
+    let at = Arc::new(FaultStorage::new());
+    let database = world.open();
+    let mut backup = BackupWriter::begin(Arc::clone(&at) as Arc<dyn Storage>, 0).unwrap();
+    backup.put_tables(&database, &database.commits().unwrap()).unwrap();
+    backup.finish().unwrap();
+    world.set_keys(FIRST);
+    let backup = Backup::read(at.as_ref()).unwrap().unwrap();
+    backup.verify(at.as_ref()).unwrap();
+    let restored = FaultStorage::new();
+    backup.restore(at.as_ref(), &restored).unwrap();
+    assert_eq!(rows(&model::open(&restored).unwrap()), model.batch());
+
+    // A follower has the leader's settings, and checks what comes.
+    let leader = world.open();
+    let follower =
+        Database::create_like(world.folder.path().join("follower"), &leader.settings_text().unwrap()).unwrap();
+    let install = |follower: &Database| -> Result<(), Error> {
+        let writer = ReplicaWriter::begin(follower)?;
+        for head in leader.table_heads()? {
+            assert!(head.encrypted);
+            let log = format!("{}/manifest/{:06}.log", head.folder, head.log);
+            let log = leader.read_for_follower(&log, 0, usize::try_from(head.length).unwrap())?;
+            let commit = writer.commit(&head, 0, &log)?.unwrap();
+            for segment in writer.lacking(&commit, true)? {
+                writer.put(&segment, &mut |path, offset| leader.read_for_follower(path, offset, 1000))?;
+            }
+            writer.install(&commit)?;
+            assert!(writer.has(&head)?);
+        }
+        Ok(())
+    };
+    world.set_keys(SECOND);
+    drop(follower);
+    let open = || Database::open(world.folder.path().join("follower")).unwrap();
+    let error = install(&open()).unwrap_err();
+    assert!(matches!(&error, Error::Encrypted { key, .. } if key == "first"), "{error}");
+    world.set_keys(FIRST);
+    install(&open()).unwrap();
+    assert_eq!(rows(&open()), model.batch());
 }

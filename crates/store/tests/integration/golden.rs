@@ -475,7 +475,11 @@ fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let (path, to) = (entry.as_ref().unwrap().path(), to.join(entry.as_ref().unwrap().file_name()));
-        if path.is_dir() { copy_folder(&path, &to) } else { drop(std::fs::copy(path, to).unwrap()) }
+        if path.is_dir() {
+            copy_folder(&path, &to);
+        } else {
+            std::fs::copy(path, to).unwrap();
+        }
     }
 }
 
