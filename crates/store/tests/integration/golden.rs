@@ -484,7 +484,6 @@ fn copy_folder(from: &Path, to: &Path) {
 }
 
 #[test]
-#[ignore = "its files are to be written by the next run with SPLAY_GOLDEN_OUT"]
 fn golden_v9_encrypted_is_read() {
     assert_reads_encrypted(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v9_encrypted"));
 }
