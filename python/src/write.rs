@@ -6,7 +6,7 @@ use arrow::error::ArrowError;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
-use splay_store::{DATE_COLUMN, Database, Error, LoadOptions, LoadReport, TableSpec};
+use splay_store::{ColumnType, DATE_COLUMN, Database, Error, LoadOptions, LoadReport, TableSpec};
 
 use crate::columns::{self, NewTableOptions};
 use crate::error::{Failure, Result};
@@ -93,6 +93,11 @@ fn fitting_table(
         });
     }
     let (mut spec, mut rows): (_, Batches) = (columns::new_table(table, &frame, table_options)?, Box::new(rows));
+    let own_date = table_options.types.iter().any(|(name, _)| name.eq_ignore_ascii_case(DATE_COLUMN));
+    let has_text = spec.columns.iter().any(|column| column.column_type == ColumnType::Text);
+    if !has_text && (own_date || spec.without_date().is_none()) {
+        return Ok(Frame { spec, rows, kept });
+    }
     // The first rows tell which texts are symbols, and whether the dates are those of the times.
     let first = rows.find(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0));
     let sample = match &first {
@@ -102,7 +107,6 @@ fn fitting_table(
     if let Some(sample) = &sample {
         columns::find_symbols(&mut spec, sample, table_options);
     }
-    let own_date = table_options.types.iter().any(|(name, _)| name.eq_ignore_ascii_case(DATE_COLUMN));
     if let Some(other) = spec.without_date().filter(|_| !own_date) {
         let agree = match &sample {
             Some(sample) => Fitter::new(&other).has_its_dates(sample)?,

@@ -51,11 +51,29 @@ def test_polars_round_trip(db):
             "note": ["x", None],
         }
     )
-    db.write("t", frame)
     expected = ["timestamp", "symbol", "float64", "symbol", "levels(2)", "time", "date", "text"]
-    assert db.table("t").schema.types == expected
-    back = db.sql("select time, sym, price, side, levels, at, day, note from t").to_polars()
-    polars.testing.assert_frame_equal(back, frame, check_dtypes=False, categorical_as_str=True)
+    # Few values of the note differ, so that it is a symbol unless a type is asked for.
+    for name, types, note in [("t", {}, "symbol"), ("u", {"note": "text"}, "text")]:
+        db.write(name, frame, types=types)
+        assert db.table(name).schema.types == [*expected[:-1], note]
+        back = db.sql(f"select time, sym, price, side, levels, at, day, note from {name}").to_polars()
+        polars.testing.assert_frame_equal(back, frame, check_dtypes=False, categorical_as_str=True)
+
+
+def test_texts_of_a_frame_are_symbols_where_few_differ(db):
+    rows = 400
+    frame = pa.table(
+        {
+            "time": pa.array([1_704_186_000_000_000_000 + row for row in range(rows)], pa.timestamp("ns", "UTC")),
+            "few": [f"V{row % 64}" for row in range(rows)],
+            "many": [f"O{row}" for row in range(rows)],
+            "long": ["x" * (33 if row == 0 else 3) for row in range(rows)],
+            "empty": pa.array([None] * rows, pa.string()),
+        }
+    )
+    db.write("t", frame)
+    assert db.table("t").schema.types == ["timestamp", "symbol", "text", "text", "text"]
+    assert db.sql("select few, many, long, empty from t").to_arrow().to_pylist() == frame.drop_columns("time").to_pylist()
 
 
 def test_duckdb_relation_streams_in_and_answers_stream_out(db):

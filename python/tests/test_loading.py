@@ -186,7 +186,7 @@ def test_wrong_rows_of_parquet_go_to_quarantine(db, tmp_path):
 
 def test_types_that_turned_out_too_narrow_are_changed(db, tmp_path):
     frame = pa.table({"time": pa.array([1, 2, 3], pa.timestamp("s")), "size": [1, None, 3], "venue": ["N", None, "Q"]})
-    db.write("t", frame)
+    db.write("t", frame, types={"venue": "text"})
     assert [db.table("t").schema[name] for name in ("size", "venue")] == ["int64", "text"]
     splay_command("alter", tmp_path / "db", "t", "widen", "size", "float64")
     db.table("t").widen_column("venue", "symbol")
