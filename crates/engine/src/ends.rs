@@ -11,8 +11,8 @@ use crate::expr::Expr;
 use crate::frame::{Frame, SortKey};
 use crate::plan::{Plan, Scan};
 use crate::rows::rows;
-use crate::run::{ExecutionContext, find_covers, table};
-use crate::table::{Cover, Ends, RowSelection, count, find, find_by_time, narrow};
+use crate::run::{ExecutionContext, find_covers, narrowed, table};
+use crate::table::{Cover, Ends, RowSelection, count, distance, find, find_by_time, time_at_end};
 use crate::window::WindowCall;
 
 /// Most rows at an end of time that are found by the ends of each symbol's.
@@ -42,7 +42,7 @@ pub(crate) fn ends(
     rows(scan, &covers, outputs, types, None, context).map(Some)
 }
 
-/// The rows among which those of each symbol are that come first by time, or last, where no more are selection of a window; `None`
+/// The rows among which those of each symbol are that come first by time, or last, where no more of a window are needed; `None`
 /// where the order of the table doesn't tell them.
 pub(crate) fn ends_of_symbols(
     input: &Plan,
@@ -75,33 +75,30 @@ fn ends_that_pass(
     let snapshot = table(scan, context)?;
     let none = || rows(scan, &[], outputs, types, None, context);
     let Some(selection) = scan.selection(context.constants)? else { return none() };
-    let mut dates: Vec<Reach> = snapshot
+    let mut dates: Vec<DateExtent> = snapshot
         .partitions()
         .iter()
         .filter(|partition| selection.dates.contains(partition.date) && !partition.segments.is_empty())
-        .map(|partition| Reach::of(partition, latest))
+        .map(|partition| DateExtent::of(partition, latest))
         .collect();
     if latest {
         dates.reverse();
     }
     // How near to the end the dates from each one on reach.
     let mut nearest_left = vec![i64::MAX; dates.len() + 1];
-    for (place, reach) in dates.iter().enumerate().rev() {
-        nearest_left[place] = nearest_left[place + 1].min(reach.near);
+    for (place, extent) in dates.iter().enumerate().rev() {
+        nearest_left[place] = nearest_left[place + 1].min(extent.near);
     }
     let mut read: Vec<(Vec<Cover>, Vec<Frame>)> = Vec::new();
     let (mut place, mut at_once, mut passed, mut farthest) = (0, 1, 0, i64::MIN);
     while place < dates.len() && (passed < enough || nearest_left[place] <= farthest) {
         let next = &dates[place..dates.len().min(place + at_once)];
-        let (least, greatest) = next
-            .iter()
-            .fold((i32::MAX, i32::MIN), |(least, greatest), reach| (least.min(reach.date), greatest.max(reach.date)));
-        farthest = next.iter().fold(farthest, |farthest, reach| farthest.max(reach.far));
+        let (least, greatest) = next.iter().fold((i32::MAX, i32::MIN), |(least, greatest), extent| {
+            (least.min(extent.date), greatest.max(extent.date))
+        });
+        farthest = next.iter().fold(farthest, |farthest, extent| farthest.max(extent.far));
         let of_dates = RowSelection { dates: Bounds { min: least, max: greatest }, ..selection.clone() };
-        let mut covers = find(snapshot, &of_dates, false, context.threads)?;
-        if let Some(predicate) = &scan.predicate {
-            covers = narrow(snapshot, covers, predicate, context.constants)?;
-        }
+        let covers = narrowed(scan, snapshot, find(snapshot, &of_dates, false, context.threads)?, context)?;
         context.stop.expect_rows(covers.iter().map(|cover| cover.selected_rows() as u64).sum());
         let frames = rows(scan, &covers, outputs, types, None, context)?;
         passed += frames.iter().map(Frame::len).sum::<usize>();
@@ -118,20 +115,16 @@ fn ends_that_pass(
     if frames.is_empty() { none() } else { Ok(frames) }
 }
 
-/// Between which instants the rows of a date are, as distances from an end of time.
-struct Reach {
+/// How near to an end of time the rows of a date come, and how far from it.
+struct DateExtent {
     date: i32,
     near: i64,
     far: i64,
 }
 
-impl Reach {
-    fn of(partition: &Partition, latest: bool) -> Reach {
-        let entries = || partition.segments.iter().map(|segment| segment.entry());
-        let first = entries().map(|entry| entry.time_min).min().unwrap_or(i64::MAX);
-        let last = entries().map(|entry| entry.time_max).max().unwrap_or(i64::MIN);
-        // Turns the order of all times around, where a sign wouldn't for the least.
-        let (near, far) = if latest { (!last, !first) } else { (first, last) };
-        Reach { date: partition.date, near, far }
+impl DateExtent {
+    fn of(partition: &Partition, latest: bool) -> DateExtent {
+        let reach = |end: bool| distance(latest, time_at_end(partition, end));
+        DateExtent { date: partition.date, near: reach(latest), far: reach(!latest) }
     }
 }

@@ -327,6 +327,19 @@ pub(crate) fn covers(scan: &Scan, by_symbol: bool, context: &ExecutionContext<'_
     find_covers(scan, context, |snapshot, selection| find(snapshot, selection, by_symbol, context.threads))
 }
 
+/// Covers without the blocks whose summaries rule a scan's filter out.
+pub(crate) fn narrowed(
+    scan: &Scan,
+    snapshot: &TableSnapshot,
+    covers: Vec<Cover>,
+    context: &ExecutionContext<'_>,
+) -> Result<Vec<Cover>> {
+    match &scan.predicate {
+        Some(predicate) => narrow(snapshot, covers, predicate, context.constants),
+        None => Ok(covers),
+    }
+}
+
 pub(crate) fn find_covers(
     scan: &Scan,
     context: &ExecutionContext<'_>,
@@ -337,10 +350,7 @@ pub(crate) fn find_covers(
         Some(selection) => find(snapshot, &selection)?,
         None => Vec::new(),
     };
-    let covers = match &scan.predicate {
-        Some(predicate) => narrow(snapshot, covers, predicate, context.constants)?,
-        None => covers,
-    };
+    let covers = narrowed(scan, snapshot, covers, context)?;
     let stats = count(snapshot, &covers)?;
     context.stop.expect_rows(stats.rows.kept);
     context.reads.add_scan(stats);

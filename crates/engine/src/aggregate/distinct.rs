@@ -215,7 +215,8 @@ impl DistinctCount {
         self.greatest = self.greatest.max(number);
         let entries = self.own[group].len();
         if entries >= ENTRIES_MIN && entries.is_power_of_two() {
-            let numbers = if self.is_numbered { (self.texts.len() as u64).max(self.greatest) } else { self.greatest };
+            // Of texts each that was numbered may come again.
+            let numbers = self.greatest.max(self.texts.len() as u64);
             if numbers <= NUMBERS_OF_ENTRY_MAX * entries as u64 {
                 self.widen(group, (numbers + 1).next_power_of_two());
             }

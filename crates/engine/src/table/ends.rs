@@ -44,11 +44,11 @@ pub(crate) fn find_by_time(
         .iter()
         .filter(|partition| selection.dates.contains(partition.date) && !partition.segments.is_empty())
         .collect();
-    partitions.sort_by_key(|partition| distance(latest, end(partition, latest)));
+    partitions.sort_by_key(|partition| distance(latest, time_at_end(partition, latest)));
     let mut nearests = Nearests { ends, of_all: NearestRows::new(ends.count), of_symbols: HashMap::new() };
     let mut found: Vec<(i32, Vec<Cover>)> = Vec::new();
     for partition in partitions {
-        let least = distance(latest, end(partition, latest));
+        let least = distance(latest, time_at_end(partition, latest));
         if !ends.of_each_symbol && nearests.of_all.excludes(least) {
             break;
         }
@@ -77,7 +77,7 @@ pub(crate) fn find_by_time(
 }
 
 /// The time at an end of a partition.
-fn end(partition: &Partition, latest: bool) -> i64 {
+pub(crate) fn time_at_end(partition: &Partition, latest: bool) -> i64 {
     let entries = partition.segments.iter().map(|segment| segment.entry());
     let time =
         if latest { entries.map(|entry| entry.time_max).max() } else { entries.map(|entry| entry.time_min).min() };
@@ -85,7 +85,7 @@ fn end(partition: &Partition, latest: bool) -> i64 {
 }
 
 /// A number that is the smaller, the nearer a time is to the wanted end.
-fn distance(latest: bool, time: i64) -> i64 {
+pub(crate) fn distance(latest: bool, time: i64) -> i64 {
     // Turns the order of all times around, where a sign wouldn't for the least.
     if latest { !time } else { time }
 }

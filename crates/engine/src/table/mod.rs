@@ -14,7 +14,7 @@ pub(crate) use blocks::narrow;
 pub(crate) use count::count;
 pub(crate) use cover::{Block, Cover, CoverColumns, PickedColumns, Span, instants, times_of};
 pub(crate) use deal::deal;
-pub(crate) use ends::{Ends, find_by_time};
+pub(crate) use ends::{Ends, distance, find_by_time, time_at_end};
 pub(crate) use find::{End, find, find_end, rows_of_symbol};
 pub(crate) use joined_pieces::{JoinedPieces, PIECE_ROWS, is_short};
 pub(crate) use prefetch::{Prefetch, PrefetchPart};
