@@ -8,13 +8,13 @@ import argparse
 import math
 import statistics
 import tempfile
-import time
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from timing import milliseconds
 
 import splay
 
@@ -81,15 +81,6 @@ def summary(answer: pa.Table) -> list[float]:
     return [float(value or 0) for value in frame.aggregate(f"count(*), {columns}").fetchall()[0]]
 
 
-def median_ms(run, repeats: int) -> float:
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        run()
-        times.append((time.perf_counter() - start) * 1000)
-    return statistics.median(times)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
@@ -108,8 +99,8 @@ def main() -> None:
         for name, statement in QUESTIONS.items():
             ours, theirs = summary(db.sql(statement).to_arrow()), summary(con.sql(statement).to_arrow_table())
             assert len(ours) == len(theirs) and all(map(lambda a, b: math.isclose(a, b, rel_tol=1e-6), ours, theirs)), name
-            mine = median_ms(lambda s=statement: db.sql(s).to_arrow(), arguments.repeats)
-            other = median_ms(lambda s=statement: con.sql(s).to_arrow_table(), arguments.repeats)
+            mine = statistics.median(milliseconds(lambda s=statement: db.sql(s).to_arrow(), arguments.repeats))
+            other = statistics.median(milliseconds(lambda s=statement: con.sql(s).to_arrow_table(), arguments.repeats))
             ratios.append(other / mine)
             print(f"{name:34} splay {mine:9.1f} ms   duckdb {other:9.1f} ms   {other / mine:6.2f} times", flush=True)
         print(f"geometric mean of the ten {statistics.geometric_mean(ratios[:10]):.2f} times, of all {statistics.geometric_mean(ratios):.2f} times")

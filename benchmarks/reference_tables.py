@@ -6,13 +6,13 @@ Run it by `make bench-reference`.
 import argparse
 import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+from timing import milliseconds
 
 import splay
 
@@ -55,12 +55,7 @@ def tables(rows: int, instruments: int) -> tuple[pa.Table, pa.Table]:
 
 def best(run: Callable[[], object], repeats: int) -> float:
     """The shortest of some runs, in milliseconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        run()
-        times.append((time.perf_counter() - start) * 1000)
-    return min(times)
+    return min(milliseconds(run, repeats))
 
 
 def main() -> None:

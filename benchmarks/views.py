@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pyarrow as pa
+from timing import milliseconds
 
 import splay
 
@@ -58,12 +59,7 @@ def day(number: int, rows: int, symbols: int, rng: np.random.Generator) -> pa.Ta
 
 def median(run: Callable[[], object], repeats: int) -> float:
     """Of the times of some runs, in milliseconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        run()
-        times.append((time.perf_counter() - start) * 1000)
-    return statistics.median(times)
+    return statistics.median(milliseconds(run, repeats))
 
 
 def rows(table: pa.Table) -> list[tuple[object, ...]]:

@@ -97,7 +97,8 @@ fn is_symbol(spec: &TableSpec, expr: &Expr) -> bool {
     }
 }
 
-fn is_text(data_type: &DataType) -> bool {
+/// Whether values are texts, by themselves or as codes of a dictionary.
+pub(crate) fn is_text(data_type: &DataType) -> bool {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
         DataType::Dictionary(_, values) => is_text(values),

@@ -30,15 +30,6 @@ pub(crate) fn is_completed(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if call.func.name() == WITH_SECONDS.name())
 }
 
-/// Whether values are texts, by themselves or by number.
-pub(crate) fn is_text(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Utf8 | DataType::LargeUtf8 => true,
-        DataType::Dictionary(_, values) => is_text(values),
-        _ => false,
-    }
-}
-
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct WithSeconds {
     signature: Signature,

@@ -15,7 +15,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Ope
 use splay_functions::walk::{Walk, WalkPlan};
 
 use crate::numbers::{rewritten, schema_below};
-use crate::text_times;
+use crate::{pushdown, text_times};
 
 /// The form of a time to the minute.
 const MINUTE: &str = "0000-00-00 00:00";
@@ -76,7 +76,7 @@ fn reads_text(expr: &Expr, schema: &DFSchema) -> bool {
 fn is_text_to_complete(expr: &Expr, schema: &DFSchema) -> bool {
     !matches!(expr, Expr::Literal(_, _) | Expr::Placeholder(_))
         && !text_times::is_completed(expr)
-        && expr.get_type(schema).is_ok_and(|data_type| text_times::is_text(&data_type))
+        && expr.get_type(schema).is_ok_and(|data_type| pushdown::is_text(&data_type))
 }
 
 fn completed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -3,7 +3,7 @@
 use datafusion::common::{DFSchema, Result, TableReference};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::planner::object_name_to_table_reference;
-use datafusion::sql::sqlparser::ast::{Ident, JoinConstraint, JoinOperator, Query, SetExpr, TableAlias, TableFactor};
+use datafusion::sql::sqlparser::ast::{JoinConstraint, JoinOperator, Query, SetExpr, TableAlias, TableFactor};
 
 use super::relation::Relation;
 use crate::files::FileTable;
@@ -60,17 +60,12 @@ impl Named {
         let table = object_name_to_table_reference(name.clone(), true).ok()?;
         let qualifier = match alias {
             None => table.clone(),
-            Some(TableAlias { name, columns, .. }) if columns.is_empty() => TableReference::bare(folded(name)),
+            Some(TableAlias { name, columns, .. }) if columns.is_empty() => {
+                object_name_to_table_reference(name.clone().into(), true).ok()?
+            }
             Some(_) => return None,
         };
         Some(Named { table, qualifier })
-    }
-}
-
-fn folded(name: &Ident) -> String {
-    match name.quote_style {
-        None => name.value.to_lowercase(),
-        Some(_) => name.value.clone(),
     }
 }
 

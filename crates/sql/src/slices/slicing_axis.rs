@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use arrow::datatypes::DataType;
 use datafusion::common::{JoinType, Result};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::WindowFunction;
@@ -18,6 +17,7 @@ use splay_store::DATE_COLUMN;
 
 use crate::joins;
 use crate::provider::TickTable;
+use crate::pushdown::is_text;
 
 /// Calls that fill gaps. What they mean depends on the steps around them.
 pub(super) const GAP_FILLS: [&str; 4] = ["time_bucket_gapfill", SAMPLE_FILL, "locf", "interpolate"];
@@ -158,14 +158,6 @@ fn key_of(expr: &Expr, input: &LogicalPlan) -> Option<usize> {
             is_text(input.schema().field(position).data_type()).then_some(position)
         }
         other => column_of(other, input),
-    }
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
-        DataType::Dictionary(_, values) => is_text(values),
-        _ => false,
     }
 }
 

@@ -8,8 +8,9 @@ use splay_engine::{AsofJoin, Expr as TickExpr, Plan};
 use splay_store::TableSpec;
 
 use super::convert::{UnsupportedExpr, is_parameter, unknown};
-use super::recognise::{Recogniser, Stage, instants, is_text, types};
+use super::recognise::{Recogniser, Stage, instants, types};
 use crate::joins::AsofParts;
+use crate::pushdown::is_text;
 
 impl Recogniser<'_> {
     /// A join over a left side that may be narrower than its own.

@@ -26,6 +26,7 @@ use super::narrow;
 use crate::bounds::may_grow;
 use crate::joins::window_parts;
 use crate::provider::TickTable;
+use crate::pushdown::is_text;
 
 /// Most keys of a group, each of which has a bit that says where it is null.
 pub(super) const KEYS_MAX: usize = 63;
@@ -531,14 +532,6 @@ fn without_casts(expr: &Expr) -> &Expr {
     match expr {
         Expr::Cast(cast) if is_text(cast.field.data_type()) => without_casts(&cast.expr),
         other => other,
-    }
-}
-
-pub(super) fn is_text(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
-        DataType::Dictionary(_, values) => is_text(values),
-        _ => false,
     }
 }
 

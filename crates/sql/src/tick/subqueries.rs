@@ -21,7 +21,8 @@ use splay_functions::walk::{Walk, WalkPlan};
 use super::asof::as_text;
 use super::combine::{SIDE_ROWS_MAX, groups_by};
 use super::convert::{UnsupportedExpr, unknown};
-use super::recognise::{LookupSource, Recogniser, Stage, is_text};
+use super::recognise::{LookupSource, Recogniser, Stage};
+use crate::pushdown::is_text;
 
 /// Aggregates that are null of no rows.
 const NULL_OF_NOTHING: [&str; 8] = ["min", "max", "sum", "avg", "med", "median", "stddev", "var"];
