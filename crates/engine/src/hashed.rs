@@ -1,4 +1,4 @@
-//! An open-addressing hash table from hashes to numbers, which looks up many hashes at once.
+//! Open-addressing hash tables that look up many hashes at once: numbers by hash, and sets of small values.
 //!
 //! A table of many groups is larger than the cache, so each lookup waits for memory. Lookups of different rows are
 //! independent: a loop that does nothing else keeps as many of them in flight as the processor can. An entry has 32
@@ -93,6 +93,119 @@ impl NumbersByHash {
     }
 }
 
+/// A set of values that are small enough to stand in the table themselves. One of them marks free places; whether it is in the set is kept
+/// apart. Invariant: at most two thirds of the places are occupied, so a probe ends soon.
+#[derive(Debug)]
+pub(crate) struct ValueSet<V> {
+    /// A power of two, or none.
+    places: Vec<V>,
+    free: V,
+    /// Whether the value that marks free places is in the set.
+    has_free: bool,
+    /// Values in places.
+    len: usize,
+}
+
+impl<V: Copy + PartialEq> ValueSet<V> {
+    /// An empty set whose free places hold `free`: a value that is rare.
+    pub fn new(free: V) -> ValueSet<V> {
+        ValueSet { places: Vec::new(), free, has_free: false, len: 0 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len + usize::from(self.has_free)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        self.places.capacity() * size_of::<V>()
+    }
+
+    /// Reads the place that a hash says, for nothing but that it is in the cache when the value is looked for.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        std::hint::black_box(self.places.get(self.place(hash)).copied());
+    }
+
+    /// Whether a value is there.
+    #[inline]
+    pub fn has(&self, value: V, hash: u64) -> bool {
+        if value == self.free {
+            return self.has_free;
+        }
+        let mut place = self.place(hash);
+        while let Some(found) = self.places.get(place) {
+            if *found == value {
+                return true;
+            }
+            if *found == self.free {
+                return false;
+            }
+            place = (place + 1) & (self.places.len() - 1);
+        }
+        false
+    }
+
+    /// Adds a value with its hash; whether it is new. `hash_of` gives the hashes of those that are there, should the table grow.
+    #[inline]
+    pub fn insert(&mut self, value: V, hash: u64, hash_of: impl Fn(&V) -> u64) -> bool {
+        if value == self.free {
+            return !std::mem::replace(&mut self.has_free, true);
+        }
+        self.reserve(1, hash_of);
+        let mut place = self.place(hash);
+        loop {
+            let found = self.places[place];
+            if found == value {
+                return false;
+            }
+            if found == self.free {
+                break;
+            }
+            place = (place + 1) & (self.places.len() - 1);
+        }
+        self.places[place] = value;
+        self.len += 1;
+        true
+    }
+
+    /// Makes room for more values.
+    #[inline]
+    pub fn reserve(&mut self, more: usize, hash_of: impl Fn(&V) -> u64) {
+        if (self.len + more) * 3 > self.places.len() * 2 {
+            self.grow(more, hash_of);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize, hash_of: impl Fn(&V) -> u64) {
+        let places = ((self.len + more) * 3 / 2 + 1).next_power_of_two().max(PLACES_MIN);
+        let before = std::mem::replace(&mut self.places, vec![self.free; places]);
+        for value in before.into_iter().filter(|value| *value != self.free) {
+            let mut place = self.place(hash_of(&value));
+            while self.places[place] != self.free {
+                place = (place + 1) & (places - 1);
+            }
+            self.places[place] = value;
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = V> {
+        let in_places = self.places.iter().copied().filter(|value| *value != self.free);
+        self.has_free.then_some(self.free).into_iter().chain(in_places)
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits say the place")]
+    fn place(&self, hash: u64) -> usize {
+        hash as usize & self.places.len().wrapping_sub(1)
+    }
+}
+
 /// A hash of a few words: each is multiplied in, and the halves of the product are folded, as in foldhash and wyhash.
 pub(crate) fn hash(seed: u64, words: &[u64]) -> u64 {
     words.iter().fold(seed, |hash, word| mixed(hash, *word))
@@ -142,5 +255,24 @@ mod tests {
         entries.first(&hashes, &mut first);
         assert!(first[..97].iter().zip(&hashes).all(|(number, hash)| hash_of(*number) == *hash));
         assert_eq!(first[97..], [NONE, NONE]);
+    }
+
+    #[test]
+    fn a_set_has_what_was_inserted_and_the_mark_of_free_places_too() {
+        let mut set = ValueSet::new(7);
+        // Hashes that many values share.
+        let hash_of = |value: &u64| value % 13;
+        assert!(set.is_empty() && !set.has(7, hash_of(&7)) && !set.has(1, hash_of(&1)));
+        set.prefetch(5);
+        for value in 0..1_000 {
+            assert!(!set.has(value, hash_of(&value)));
+            assert!(set.insert(value, hash_of(&value), hash_of));
+            assert!(!set.insert(value, hash_of(&value), hash_of));
+        }
+        assert_eq!(set.len(), 1_000);
+        let mut all: Vec<u64> = set.iter().collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..1_000).collect::<Vec<_>>());
+        assert!((0..1_000).all(|value| set.has(value, hash_of(&value))) && !set.has(1_000, hash_of(&1_000)));
     }
 }

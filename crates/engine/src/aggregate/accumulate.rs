@@ -193,7 +193,7 @@ pub(crate) fn accumulator(
     Ok(match aggregate.function {
         AggregateFunction::CountRows | AggregateFunction::Count => Box::new(Count::default()),
         AggregateFunction::CountDistinct => {
-            let counts = arguments.first().and_then(DistinctCount::of);
+            let counts = arguments.first().and_then(|of| DistinctCount::of(of, threads));
             Box::new(counts.ok_or_else(refused)?)
         }
         AggregateFunction::External(ref aggregate) => Box::new(External::new(aggregate)?),

@@ -5,19 +5,20 @@
 //! - The first groups have a hash table each, which stays in cache while rows of that group come. As long as a
 //!   group's values ascend, as times do, they are only appended to a list.
 //! - The values of all further groups are entries of one shared table.
-//! - Adjacent equal values are looked up once.
+//! - Adjacent equal values are looked up once, and the values of many rows together, so that no look-up waits for the
+//!   memory of the one before.
 //! - Numbers of texts, and in the first groups whole numbers from some way before the first value on, have a bit per group instead of an
 //!   entry, as far as bits take less memory than entries: the first thousands always, and all up to the greatest once a group has many of them.
 //!
 //! The threads' counts are merged at the end. A group that only one thread has seen keeps its count; its values
-//! aren't read again.
+//! aren't read again. What the others have in their tables is looked up by all threads, and only what is missing is added.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Int32Type, TimeUnit};
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::DefaultHashBuilder;
 
 use super::accumulate::{Accumulator, RowGroups, same};
 use super::groups::words_of;
@@ -25,7 +26,8 @@ use super::keys::TextWords;
 use super::row_numbers::RowNumbers;
 use super::texts::Texts;
 use crate::error::Result;
-use crate::hashed::hash;
+use crate::hashed::{ValueSet, hash};
+use crate::parallel;
 
 /// Numbers that have a bit in each group.
 const BITS_MIN: u64 = 4096;
@@ -38,13 +40,31 @@ const NUMBERS_OF_ENTRY_MAX: u64 = 128;
 /// Groups whose whole numbers have bits, and which have tables of their own: of more groups these would take more than one table.
 const OWN_GROUPS_MAX: usize = 1024;
 
+/// Values that are looked up together: the places of all of them are read before the first is looked for.
+const PENDING_MAX: usize = 256;
+
+/// Values of others that a thread looks up at once.
+const VALUES_OF_TASK: usize = 1 << 14;
+
+/// A value of a group.
+type GroupValue = (u64, u32);
+
+/// What is in no group: the mark of a free place.
+const NO_VALUE: GroupValue = (0, u32::MAX);
+
 /// The different values of one group.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Values {
     /// As long as each is greater than the one before.
     ascending: Vec<u64>,
     /// All, once one wasn't.
-    table: HashTable<u64>,
+    table: ValueSet<u64>,
+}
+
+impl Default for Values {
+    fn default() -> Values {
+        Values { ascending: Vec::new(), table: ValueSet::new(0) }
+    }
 }
 
 /// The numbers of one group below a limit.
@@ -60,10 +80,17 @@ impl Default for Bits {
     }
 }
 
+impl Bits {
+    fn has(&self, number: u64) -> bool {
+        let word = usize::try_from(number / 64).ok().and_then(|place| self.words.get(place));
+        word.is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
+}
+
 impl Values {
-    /// Takes in a value; whether it is new.
+    /// Takes in a value with its hash; whether it is new.
     #[inline]
-    fn take(&mut self, word: u64, seed: u64) -> bool {
+    fn take(&mut self, word: u64, hash: u64, seed: u64) -> bool {
         if self.table.is_empty() {
             match self.ascending.last() {
                 Some(last) if *last == word => return false,
@@ -74,22 +101,22 @@ impl Values {
                 }
             }
         }
-        let entry = self.table.entry(hash(seed, &[word]), |member| *member == word, |member| hash(seed, &[*member]));
-        match entry {
-            hashbrown::hash_table::Entry::Occupied(_) => false,
-            hashbrown::hash_table::Entry::Vacant(place) => {
-                place.insert(word);
-                true
-            }
-        }
+        self.table.insert(word, hash, |member| hash_of_word(seed, *member))
     }
 
     #[cold]
     fn fill_table(&mut self, seed: u64) {
-        let hash_of = |member: &u64| hash(seed, &[*member]);
+        let hash_of = |member: &u64| hash_of_word(seed, *member);
         self.table.reserve(2 * self.ascending.len(), hash_of);
         for word in std::mem::take(&mut self.ascending) {
-            self.table.insert_unique(hash_of(&word), word, hash_of);
+            self.table.insert(word, hash_of(&word), hash_of);
+        }
+    }
+
+    fn has(&self, word: u64, hash: u64) -> bool {
+        match self.ascending.last() {
+            Some(last) => word <= *last && self.ascending.binary_search(&word).is_ok(),
+            None => self.table.has(word, hash),
         }
     }
 
@@ -98,8 +125,16 @@ impl Values {
     }
 
     fn iter(&self) -> impl Iterator<Item = u64> {
-        self.ascending.iter().chain(&self.table).copied()
+        self.ascending.iter().copied().chain(self.table.iter())
     }
+}
+
+fn hash_of_word(seed: u64, word: u64) -> u64 {
+    hash(seed, &[word])
+}
+
+fn hash_of_value(seed: u64, (word, group): GroupValue) -> u64 {
+    hash(seed, &[word, u64::from(group)])
 }
 
 /// Counts of different values.
@@ -110,7 +145,9 @@ pub(super) struct DistinctCount {
     own: Vec<Values>,
     own_values: usize,
     /// The distinct values of all further groups.
-    seen: HashTable<(u64, u32)>,
+    seen: ValueSet<GroupValue>,
+    /// Values without a bit that haven't been looked up yet.
+    pending: Vec<GroupValue>,
     /// By group: of all groups of texts, of the first ones of whole numbers.
     bits: Vec<Bits>,
     bits_bytes: usize,
@@ -126,14 +163,15 @@ pub(super) struct DistinctCount {
     /// Whether whole numbers may have bits, and the one whose bit is the first, once one was seen.
     has_numbers: bool,
     base: Option<u64>,
-    last: Option<(u64, u32)>,
+    last: Option<GroupValue>,
     /// What others have counted, and which group of ours each of theirs is.
     others: Vec<(DistinctCount, Vec<u32>)>,
+    threads: usize,
 }
 
 impl DistinctCount {
     /// `None` for types whose values are neither words nor have Arrow's row format.
-    pub fn of(data_type: &DataType) -> Option<DistinctCount> {
+    pub fn of(data_type: &DataType, threads: usize) -> Option<DistinctCount> {
         let has_texts = match data_type {
             DataType::Utf8 => true,
             DataType::Dictionary(codes, values) => **codes == DataType::Int32 && **values == DataType::Utf8,
@@ -149,7 +187,8 @@ impl DistinctCount {
             counts: Vec::new(),
             own: Vec::new(),
             own_values: 0,
-            seen: HashTable::new(),
+            seen: ValueSet::new(NO_VALUE),
+            pending: Vec::new(),
             bits: Vec::new(),
             bits_bytes: 0,
             greatest: 0,
@@ -162,6 +201,7 @@ impl DistinctCount {
             base: None,
             last: None,
             others: Vec::new(),
+            threads,
         })
     }
 
@@ -169,7 +209,7 @@ impl DistinctCount {
     #[inline]
     fn take_number(&mut self, group: usize, number: u64) {
         if !self.take_bit(group, number) {
-            self.take_far(group, number, number);
+            self.note(group, number);
         }
     }
 
@@ -178,12 +218,72 @@ impl DistinctCount {
     fn take_word(&mut self, group: usize, word: u64) {
         if self.has_numbers && group < OWN_GROUPS_MAX {
             let base = *self.base.get_or_insert(word.wrapping_sub(BITS_MIN / 2));
-            let number = word.wrapping_sub(base);
-            if !self.take_bit(group, number) {
-                self.take_far(group, word, number);
+            if self.take_bit(group, word.wrapping_sub(base)) {
+                return;
             }
+        }
+        self.note(group, word);
+    }
+
+    /// Notes a value that is to be looked up.
+    #[inline]
+    fn note(&mut self, group: usize, word: u64) {
+        #[expect(clippy::cast_possible_truncation, reason = "groups are numbered in 32 bits")]
+        let value = (word, group as u32);
+        if self.last == Some(value) {
+            return;
+        }
+        self.last = Some(value);
+        self.pending.push(value);
+        if self.pending.len() == PENDING_MAX {
+            self.look_up();
+        }
+    }
+
+    /// Looks up what was noted.
+    fn look_up(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        let mut hashes = [0; PENDING_MAX];
+        for (value, hash) in pending.iter().zip(&mut hashes) {
+            *hash = self.hash_of(*value);
+            match self.own.get(value.1 as usize) {
+                Some(own) => own.table.prefetch(*hash),
+                None => self.seen.prefetch(*hash),
+            }
+        }
+        for (value, hash) in pending.iter().zip(hashes) {
+            self.take_noted(*value, hash);
+        }
+        self.pending = pending;
+        self.pending.clear();
+    }
+
+    fn hash_of(&self, value: GroupValue) -> u64 {
+        if (value.1 as usize) < self.own.len() {
+            hash_of_word(self.seed, value.0)
         } else {
-            self.take(group, word);
+            hash_of_value(self.seed, value)
+        }
+    }
+
+    /// Takes in a value that had no bit when it was noted.
+    fn take_noted(&mut self, value: GroupValue, hash: u64) {
+        let (word, group, seed) = (value.0, value.1 as usize, self.seed);
+        let Some(own) = self.own.get_mut(group) else {
+            self.counts[group] += u64::from(self.seen.insert(value, hash, |member| hash_of_value(seed, *member)));
+            return;
+        };
+        let number = word.wrapping_sub(if self.is_numbered { 0 } else { self.base.unwrap_or(0) });
+        // Bits may have come since.
+        if self.bits.get(group).is_some_and(|bits| number < bits.limit) {
+            self.take_bit(group, number);
+            return;
+        }
+        let is_new = own.take(word, hash, seed);
+        self.own_values += usize::from(is_new);
+        self.counts[group] += u64::from(is_new);
+        if is_new && group < self.bits.len() {
+            self.count_entries(group, number);
         }
     }
 
@@ -207,11 +307,8 @@ impl DistinctCount {
         true
     }
 
-    /// Takes in a word whose number has no bit. Whenever a group's entries have doubled, it is seen whether bits would take less.
-    fn take_far(&mut self, group: usize, word: u64, number: u64) {
-        if !self.take(group, word) {
-            return;
-        }
+    /// Whenever a group's entries have doubled, it is seen whether bits would take less.
+    fn count_entries(&mut self, group: usize, number: u64) {
         self.greatest = self.greatest.max(number);
         let entries = self.own[group].len();
         if entries >= ENTRIES_MIN && entries.is_power_of_two() {
@@ -234,7 +331,10 @@ impl DistinctCount {
         let base = self.base_of_bits();
         for word in values.iter() {
             if !self.take_bit(group, word.wrapping_sub(base)) {
-                self.take(group, word);
+                let hash = hash_of_word(self.seed, word);
+                let is_new = self.own[group].take(word, hash, self.seed);
+                self.own_values += usize::from(is_new);
+                self.counts[group] += u64::from(is_new);
             }
         }
     }
@@ -243,76 +343,104 @@ impl DistinctCount {
     fn base_of_bits(&self) -> u64 {
         if self.is_numbered { 0 } else { self.base.unwrap_or(0) }
     }
-
-    /// Takes in a word as an entry; whether the group has a table of its own and the word is new there.
-    #[inline]
-    fn take(&mut self, group: usize, word: u64) -> bool {
-        #[expect(clippy::cast_possible_truncation, reason = "groups are numbered in 32 bits")]
-        let value = (word, group as u32);
-        if self.last == Some(value) {
-            return false;
-        }
-        self.last = Some(value);
-        let seed = self.seed;
-        if let Some(own) = self.own.get_mut(group) {
-            let is_new = own.take(word, seed);
-            self.own_values += usize::from(is_new);
-            self.counts[group] += u64::from(is_new);
-            return is_new;
-        }
-        let hash_of = |(word, group): &(u64, u32)| hash(seed, &[*word, u64::from(*group)]);
-        let entry = self.seen.entry(hash_of(&value), |member| *member == value, hash_of);
-        if let hashbrown::hash_table::Entry::Vacant(place) = entry {
-            place.insert(value);
-            self.counts[group] += 1;
-        }
-        false
-    }
 }
 
 impl DistinctCount {
-    /// Puts together what others have counted: counts of groups that one alone has seen, and values of all else.
-    fn settle(&mut self) {
+    /// Puts together what others have counted: counts of groups that one alone has seen, and values of all else. If nothing comes after it,
+    /// counts are all that is right then.
+    fn settle(&mut self, is_end: bool) -> Result<()> {
+        self.look_up();
         let others = std::mem::take(&mut self.others);
         let mut counted: Vec<u8> = self.counts.iter().map(|count| u8::from(*count > 0)).collect();
         for (other, groups) in &others {
             let of_them = other.counts.iter().zip(groups).filter(|(count, _)| **count > 0);
             of_them.for_each(|(_, group)| counted[*group as usize] = counted[*group as usize].saturating_add(1));
         }
-        for (other, groups) in &others {
+        for (number, (other, groups)) in others.iter().enumerate() {
             let is_shared = |group: usize| counted[groups[group] as usize] > 1;
             let alone = (0..other.counts.len()).filter(|group| other.counts[*group] > 0 && !is_shared(*group));
             alone.for_each(|group| self.counts[groups[group] as usize] = other.counts[group]);
-            self.take_values(other, groups, is_shared);
+            self.take_values(other, groups, is_shared, is_end && number + 1 == others.len())?;
         }
+        Ok(())
     }
 
     /// Takes in the values of those groups of another for which that is asked.
-    fn take_values(&mut self, other: &DistinctCount, groups: &[u32], is_asked: impl Fn(usize) -> bool) {
+    fn take_values(
+        &mut self,
+        other: &DistinctCount,
+        groups: &[u32],
+        is_asked: impl Fn(usize) -> bool,
+        is_end: bool,
+    ) -> Result<()> {
         let numbers: Vec<u64> = match (&mut self.rows, &other.rows) {
             (Some(ours), Some(theirs)) => theirs.iter().map(|value| ours.number(value)).collect(),
             _ => self.texts.numbers_of(&other.texts).into_iter().map(u64::from).collect(),
         };
-        let mut take = |group: usize, word: u64| {
-            let group = groups[group] as usize;
-            match self.is_numbered {
-                true => self.take_number(group, numbers[usize::try_from(word).unwrap_or(0)]),
-                false => self.take_word(group, word),
-            }
-        };
-        for (group, values) in other.own.iter().enumerate().filter(|(group, _)| is_asked(*group)) {
-            values.iter().for_each(|word| take(group, word));
-        }
-        let seen = other.seen.iter().filter(|(_, group)| is_asked(*group as usize));
-        seen.for_each(|(word, group)| take(*group as usize, *word));
         // What has bits is the number of a text, or how far from the base a number is.
         let base = other.base_of_bits();
         for (group, bits) in other.bits.iter().enumerate().filter(|(group, _)| is_asked(*group)) {
+            let ours = groups[group] as usize;
             for (place, word) in bits.words.iter().enumerate().filter(|(_, word)| **word > 0) {
-                let set = (0..64).filter(|bit| word >> bit & 1 == 1);
-                set.for_each(|bit| take(group, base.wrapping_add((place * 64 + bit) as u64)));
+                for bit in (0..64).filter(|bit| word >> bit & 1 == 1) {
+                    let word = base.wrapping_add((place * 64 + bit) as u64);
+                    match self.is_numbered {
+                        true => self.take_number(ours, numbers[usize::try_from(word).unwrap_or(0)]),
+                        false => self.take_word(ours, word),
+                    }
+                }
             }
         }
+        self.look_up();
+        let own = other.own.iter().zip(0u32..).flat_map(|(values, group)| values.iter().map(move |word| (word, group)));
+        let entries = own.chain(other.seen.iter()).filter(|(_, group)| is_asked(*group as usize));
+        let ours = |(word, group): GroupValue| match self.is_numbered {
+            true => (numbers[usize::try_from(word).unwrap_or(0)], groups[group as usize]),
+            false => (word, groups[group as usize]),
+        };
+        let entries: Vec<GroupValue> = entries.map(ours).collect();
+        let tasks = entries.len().div_ceil(VALUES_OF_TASK);
+        let missing = parallel::each(tasks, self.threads, |task| {
+            let end = entries.len().min((task + 1) * VALUES_OF_TASK);
+            Ok(self.missing(&entries[task * VALUES_OF_TASK..end]))
+        })?;
+        for (word, group) in missing.into_iter().flatten() {
+            match (is_end, self.is_numbered) {
+                (true, _) => self.counts[group as usize] += 1,
+                (false, true) => self.take_number(group as usize, word),
+                (false, false) => self.take_word(group as usize, word),
+            }
+        }
+        self.look_up();
+        Ok(())
+    }
+
+    /// Those of some values that aren't there.
+    fn missing(&self, values: &[GroupValue]) -> Vec<GroupValue> {
+        let (mut missing, mut hashes) = (Vec::new(), [0; PENDING_MAX]);
+        let base = self.base_of_bits();
+        for values in values.chunks(PENDING_MAX) {
+            for (value, hash) in values.iter().zip(&mut hashes) {
+                *hash = self.hash_of(*value);
+                match self.own.get(value.1 as usize) {
+                    Some(own) => own.table.prefetch(*hash),
+                    None => self.seen.prefetch(*hash),
+                }
+            }
+            for (value, hash) in values.iter().zip(hashes) {
+                let (number, group) = (value.0.wrapping_sub(base), value.1 as usize);
+                let bits = self.bits.get(group).filter(|bits| number < bits.limit);
+                let is_there = match (bits, self.own.get(group)) {
+                    (Some(bits), _) => bits.has(number),
+                    (None, Some(own)) => own.has(value.0, hash),
+                    (None, None) => self.seen.has(*value, hash),
+                };
+                if !is_there {
+                    missing.push(*value);
+                }
+            }
+        }
+        missing
     }
 }
 
@@ -360,23 +488,23 @@ impl Accumulator for DistinctCount {
     }
 
     fn held_bytes(&self) -> usize {
-        // A table is filled to between seven sixteenths and seven eighths.
-        let own = self.own_values * 2 * (size_of::<u64>() + 1) + self.own.len() * size_of::<Values>();
+        // A table is filled to between a third and two thirds.
+        let own = self.own_values * 2 * size_of::<u64>() + self.own.len() * size_of::<Values>();
         let others = self.others.iter().map(|(other, groups)| other.held_bytes() + groups.len() * size_of::<u32>());
         let rows = self.rows.as_ref().map_or(0, RowNumbers::bytes);
-        let seen = self.seen.capacity() * (size_of::<(u64, u32)>() + 1);
+        let seen = self.seen.bytes();
         own + seen + self.texts.bytes() + rows + self.bits_bytes + others.sum::<usize>()
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
         let mut other = same::<DistinctCount>(other)?;
-        other.settle();
+        other.settle(false)?;
         self.others.push((*other, groups.to_vec()));
         Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<ArrayRef> {
-        self.settle();
+        self.settle(true)?;
         Ok(Arc::new(Int64Array::from_iter_values(self.counts.into_iter().map(u64::cast_signed))))
     }
 
@@ -396,7 +524,7 @@ mod tests {
     }
 
     fn filled(array: &ArrayRef, groups: &[u32]) -> DistinctCount {
-        let mut accumulator = DistinctCount::of(array.data_type()).unwrap();
+        let mut accumulator = DistinctCount::of(array.data_type(), 2).unwrap();
         accumulator.grow(3);
         accumulator.update(&[Arc::clone(array)], RowGroups::Rows(groups)).unwrap();
         accumulator
@@ -417,7 +545,7 @@ mod tests {
         // Groups of which the first have bits, and the last has none.
         let groups: Vec<u32> = (0..6_000).map(|row| row % 3 * 600).collect();
         let filled = |array: ArrayRef| {
-            let mut accumulator = DistinctCount::of(array.data_type()).unwrap();
+            let mut accumulator = DistinctCount::of(array.data_type(), 2).unwrap();
             accumulator.grow(1_201);
             accumulator.update(&[Arc::clone(&array)], RowGroups::Rows(&groups)).unwrap();
             accumulator.update(&[array], RowGroups::Rows(&groups)).unwrap();
@@ -444,7 +572,7 @@ mod tests {
             let numbers: ArrayRef =
                 Arc::new(Int64Array::from_iter_values((0..20_000).map(|place| (from + place * step) << 14)));
             let of_rows: Vec<u32> = (0..20_000).map(|row| row % groups).collect();
-            let mut accumulator = DistinctCount::of(&DataType::Int64).unwrap();
+            let mut accumulator = DistinctCount::of(&DataType::Int64, 2).unwrap();
             accumulator.grow(GROUPS as usize);
             accumulator.update(&[numbers], RowGroups::Rows(&of_rows)).unwrap();
             (accumulator, of_rows)

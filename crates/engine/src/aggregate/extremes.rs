@@ -161,7 +161,19 @@ impl Accumulator for TruthExtreme {
 
     fn update(&mut self, arguments: &[ArrayRef], assigned: RowGroups<'_>) -> Result<()> {
         let values = arguments[0].as_boolean();
-        assigned.each(values.nulls(), |group, row| self.take(group, values.value(row)));
+        match (assigned, values.nulls().filter(|nulls| nulls.null_count() > 0)) {
+            (RowGroups::Runs(runs), None) => {
+                for run in runs.iter().filter(|run| run.end > run.start) {
+                    let rows = run.end - run.start;
+                    let trues = values.values().slice(run.start, rows).count_set_bits();
+                    self.take(run.group as usize, if self.greatest { trues > 0 } else { trues == rows });
+                }
+            }
+            (assigned, nulls) => {
+                let truths: Vec<bool> = values.values().iter().collect();
+                assigned.each(nulls, |group, row| self.take(group, truths[row]));
+            }
+        }
         Ok(())
     }
 

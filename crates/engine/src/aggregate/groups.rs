@@ -63,6 +63,16 @@ impl Groups {
         }
     }
 
+    /// Groups of so many words each, which are found by hashes that the caller has: by [`Groups::find_hashed`] alone.
+    pub fn of_hashed(stride: usize) -> Groups {
+        Groups { stride, ascending: false, ..Groups::new(0) }
+    }
+
+    /// Words of a group.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
     pub fn len(&self) -> usize {
         self.len
     }
@@ -77,10 +87,10 @@ impl Groups {
         words(&self.chunks, self.stride, group)
     }
 
-    /// The word of a key in each group.
-    fn words_of(&self, key: usize) -> Vec<u64> {
+    /// The word of each group at a position.
+    pub fn words_of(&self, position: usize) -> Vec<u64> {
         let mut words = Vec::with_capacity(self.len);
-        self.chunks.iter().for_each(|chunk| words.extend(chunk.chunks_exact(self.stride).map(|words| words[key])));
+        self.chunks.iter().for_each(|chunk| words.extend(chunk.chunks_exact(self.stride).map(|words| words[position])));
         words
     }
 
@@ -97,14 +107,21 @@ impl Groups {
             return words.chunks_exact(stride).for_each(|words| take(self.find(words)));
         }
         // Hashes of neighbours don't wait for each other, nor do their look-ups for memory.
-        let (mut hashes, mut existing) = (std::mem::take(&mut self.hashes), std::mem::take(&mut self.existing));
+        let mut hashes = std::mem::take(&mut self.hashes);
         hashes.clear();
         hashes.extend(words.chunks_exact(stride).map(|words| half(hash(seed, words))));
-        self.known_rows(words, &hashes, &mut existing);
-        for ((words, hash), existing) in words.chunks_exact(stride).zip(&hashes).zip(&existing) {
+        self.find_hashed(words, &hashes, take);
+        self.hashes = hashes;
+    }
+
+    /// The groups of rows whose words stand one behind the other and have these hashes, made where they weren't seen.
+    pub fn find_hashed(&mut self, words: &[u64], hashes: &[u32], mut take: impl FnMut(u32)) {
+        let mut existing = std::mem::take(&mut self.existing);
+        self.known_rows(words, hashes, &mut existing);
+        for ((words, hash), existing) in words.chunks_exact(self.stride).zip(hashes).zip(&existing) {
             take(if *existing == NONE { self.find_by(words, |_| *hash) } else { *existing });
         }
-        (self.hashes, self.existing) = (hashes, existing);
+        self.existing = existing;
     }
 
     fn find_by(&mut self, words: &[u64], hash: impl FnOnce(&[u64]) -> u32) -> u32 {
@@ -239,36 +256,49 @@ fn are_same(one: &[u64], other: &[u64]) -> bool {
 }
 
 /// A column of keys from the words of the groups.
-#[expect(clippy::cast_possible_truncation, reason = "a word holds a value of the type that it becomes again")]
 pub(crate) fn key_column(groups: &Groups, key: usize, texts: &Texts, data_type: &DataType) -> Result<ArrayRef> {
     let keys = groups.stride - 1;
-    let words = || groups.words_of(key).into_iter();
-    let is_null = |group: usize| groups.words(group)[keys] & (1 << key) != 0;
-    let nulls = (groups.nulls & (1 << key) != 0)
-        .then(|| NullBuffer::new(BooleanBuffer::collect_bool(groups.len(), |group| !is_null(group))));
+    let is_valid = |group: usize| groups.words(group)[keys] & (1 << key) == 0;
+    let nulls =
+        (groups.nulls & (1 << key) != 0).then(|| NullBuffer::new(BooleanBuffer::collect_bool(groups.len(), is_valid)));
+    column_of(&groups.words_of(key), nulls, texts, data_type)
+}
+
+/// A column of values from their words.
+#[expect(clippy::cast_possible_truncation, reason = "a word holds a value of the type that it becomes again")]
+pub(super) fn column_of(
+    of_groups: &[u64],
+    nulls: Option<NullBuffer>,
+    texts: &Texts,
+    data_type: &DataType,
+) -> Result<ArrayRef> {
+    let words = || of_groups.iter().copied();
+    let is_null = |group: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(group));
     Ok(match data_type {
-        DataType::Null => new_null_array(data_type, groups.len()),
+        DataType::Null => new_null_array(data_type, of_groups.len()),
         DataType::Boolean => {
-            let values = BooleanBuffer::collect_bool(groups.len(), |group| groups.words(group)[key] != 0);
+            let values = BooleanBuffer::collect_bool(of_groups.len(), |group| of_groups[group] != 0);
             Arc::new(arrow::array::BooleanArray::new(values, nulls))
         }
         DataType::Utf8 => {
-            let texts = (0..groups.len()).map(|group| {
-                (!is_null(group)).then(|| texts.text(u32::try_from(groups.words(group)[key]).unwrap_or(0)))
-            });
+            let text =
+                |(group, word): (usize, &u64)| (!is_null(group)).then(|| texts.text(u32::try_from(*word).unwrap_or(0)));
+            let texts = of_groups.iter().enumerate().map(text);
             Arc::new(texts.collect::<StringArray>())
         }
-        DataType::Dictionary(_, of) if **of != DataType::Utf8 => cast(&key_column(groups, key, texts, of)?, data_type)?,
+        DataType::Dictionary(_, of) if **of != DataType::Utf8 => {
+            cast(&column_of(of_groups, nulls, texts, of)?, data_type)?
+        }
         DataType::Dictionary(_, _) => {
             // Numbers of the texts that occur, in the order of first occurrence.
             let mut local: Vec<i32> = vec![-1; texts.len()];
             let mut values: Vec<&str> = Vec::new();
-            let codes: Vec<i32> = (0..groups.len())
+            let codes: Vec<i32> = (0..of_groups.len())
                 .map(|group| {
                     if is_null(group) {
                         return 0;
                     }
-                    let text = usize::try_from(groups.words(group)[key]).unwrap_or(0);
+                    let text = usize::try_from(of_groups[group]).unwrap_or(0);
                     if local[text] < 0 {
                         local[text] = i32::try_from(values.len()).unwrap_or(i32::MAX);
                         values.push(texts.text(number(text)));

@@ -16,6 +16,7 @@ mod by_symbol;
 mod columns;
 mod cuts;
 mod direct;
+mod key_layout;
 mod keys_of_symbol;
 mod scatter;
 mod scattered_rows;

@@ -17,15 +17,16 @@ use splay_store::canonical;
 
 use super::blocks::starts_of;
 use super::columns::BlockColumns;
+use super::key_layout::{KeyLayout, bits_of};
 use super::scattered_rows::{DealtBlock, PartState, put_together};
-use super::{State, TableAggregate, same_arguments, same_filters};
+use super::{EmptyColumns, State, TableAggregate, same_arguments, same_filters};
 use crate::aggregate::Key;
 use crate::aggregate::groups::words_of;
 use crate::codes::Conditions;
 use crate::error::{Error, Result};
 use crate::expr::Columns;
 use crate::filter_mask::FilterMask;
-use crate::hashed::mixed;
+use crate::hashed::{half, mixed};
 use crate::parallel;
 use crate::reads::Reads;
 use crate::table::{Block, Cover, CoverColumns, Prefetch, deal, times_of};
@@ -39,8 +40,9 @@ pub(super) const ROWS_OF_GROUP_MAX: usize = 8;
 /// Parts, as many as a byte's quarter tells apart.
 pub(super) const PARTS: usize = 64;
 
-/// Rows that are dealt out at once.
-const BLOCK_ROWS: usize = 1 << 14;
+/// Rows that are dealt out at once: as many as have words of so many bytes, which stay in the cache, but no more and no fewer than pays.
+const BLOCK_BYTES: usize = 1 << 19;
+const BLOCK_ROWS: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 14;
 
 /// The part of a statement's memory that rows may take which are dealt out and not yet grouped.
 const DEALT_OF_MEMORY: usize = 8;
@@ -64,6 +66,7 @@ pub(super) struct ScatterPlan<'a> {
     pub same: Vec<Vec<usize>>,
     /// For each aggregate, the number of the first filter with the same rows.
     pub same_filters: Vec<usize>,
+    pub layout: KeyLayout,
     hasher: DefaultHashBuilder,
     seed: u64,
     /// Whether first and last ask when rows were.
@@ -78,6 +81,7 @@ pub(super) fn scattered(aggregation: &TableAggregate<'_>, covers: Vec<Cover>) ->
         aggregation,
         same: same_arguments(aggregation),
         same_filters: same_filters(aggregation),
+        layout: key_layout(aggregation)?,
         seed: hasher.hash_one(aggregation.keys.len()),
         hasher,
         needs_times: picks.any(|(_, by_time)| by_time),
@@ -87,7 +91,7 @@ pub(super) fn scattered(aggregation: &TableAggregate<'_>, covers: Vec<Cover>) ->
     let threads = aggregation.threads.max(1);
     let tasks = deal(covers, rows.div_ceil(threads).min(round_rows.div_ceil(threads)).max(1));
     let columns = State::new(aggregation)?.columns();
-    let mut parts = (0..PARTS).map(|_| PartState::new(aggregation)).collect::<Result<Vec<_>>>()?;
+    let mut parts = (0..PARTS).map(|_| PartState::new(aggregation, &dealing.layout)).collect::<Result<Vec<_>>>()?;
     let mut first_cover = 0;
     for round in tasks.chunks(threads) {
         let mut begins = Vec::with_capacity(round.len());
@@ -111,14 +115,30 @@ pub(super) fn scattered(aggregation: &TableAggregate<'_>, covers: Vec<Cover>) ->
         }
     }
     let covers: Vec<&Cover> = tasks.iter().flatten().collect();
-    put_together(aggregation, parts, &covers)
+    put_together(aggregation, &dealing.layout, parts, &covers)
+}
+
+/// Where the keys stand in the words of rows, by the types that they have here.
+fn key_layout(aggregation: &TableAggregate<'_>) -> Result<KeyLayout> {
+    let empty = EmptyColumns { snapshot: aggregation.snapshot };
+    let bits = |key: &Key| match key {
+        Key::Date | Key::Bucket(_) => Ok(u64::BITS),
+        Key::Symbol => Ok(bits_of(&DataType::Utf8)),
+        Key::Value(expr) => Ok(bits_of(expr.evaluate_key(&empty, aggregation.constants)?.data_type())),
+    };
+    Ok(KeyLayout::new(&aggregation.keys.iter().map(bits).collect::<Result<Vec<_>>>()?))
 }
 
 impl ScatterPlan<'_> {
     /// Bytes that a row takes between the passes, more or less.
     fn row_bytes(&self) -> usize {
         let arguments: usize = self.same.iter().map(Vec::len).sum();
-        8 * (self.aggregation.keys.len() + 1) + 16 * arguments + 40
+        8 * self.layout.words() + 16 * arguments + 48
+    }
+
+    /// Rows of a block.
+    fn block_rows(&self) -> usize {
+        (BLOCK_BYTES / 8 / self.layout.words()).clamp(*BLOCK_ROWS.start(), *BLOCK_ROWS.end())
     }
 
     /// Scatters the rows of some covers. `first_cover` is the number of the first one.
@@ -134,7 +154,7 @@ impl ScatterPlan<'_> {
         for (number, cover) in covers.iter().enumerate() {
             ahead.before(number)?;
             let columns = CoverColumns::new(snapshot, cover);
-            for block in cover.blocks_with_gaps(BLOCK_ROWS) {
+            for block in cover.blocks_with_gaps(self.block_rows()) {
                 self.aggregation.stop.check()?;
                 let number = u32::try_from(first_cover + number).unwrap_or(u32::MAX);
                 dealt.extend(self.block(&columns, number, &block, &mut conditions)?);
@@ -165,30 +185,29 @@ impl ScatterPlan<'_> {
             }
         }
         let rows = chunk.rows();
-        // By key, and last which keys are null.
-        let mut words: Vec<Vec<u64>> = Vec::with_capacity(aggregation.keys.len() + 1);
-        let (mut nulls, mut texts) = (vec![0; rows], Vec::new());
+        let mut words: Vec<Vec<u64>> = vec![vec![0; rows]; self.layout.words()];
+        // What stands for a text here tells its part; its number is added there.
+        let mut texts: Vec<(usize, ArrayRef, Vec<u64>)> = Vec::new();
         for key in 0..aggregation.keys.len() {
-            let (of_key, text) = self.key(key, &chunk, &mut nulls)?;
-            words.push(of_key);
-            texts.extend(text.map(|array| (key, array)));
+            texts.extend(self.key(key, &chunk, &mut words)?.map(|(array, hashes)| (key, array, hashes)));
         }
-        words.push(nulls);
         let mut hashes = vec![self.seed; rows];
-        for of_key in &words {
-            hashes.iter_mut().zip(of_key).for_each(|(hash, word)| *hash = mixed(*hash, *word));
+        for of_rows in words.iter().chain(texts.iter().map(|(_, _, of_texts)| of_texts)) {
+            hashes.iter_mut().zip(of_rows).for_each(|(hash, word)| *hash = mixed(*hash, *word));
         }
         let parts: Vec<u8> = hashes.iter().map(|hash| (hash >> 58).to_le_bytes()[0]).collect();
         let (starts, order) = by_part(&parts);
         let order = UInt32Array::from(order);
         let in_order = |array: &ArrayRef| Ok::<ArrayRef, Error>(take(array, &order, None)?);
-        // What stood for a text only told its part.
-        texts.iter().for_each(|(key, _)| words[*key].fill(0));
-        let mut ordered = Vec::with_capacity(rows * words.len());
-        for row in order.values() {
-            ordered.extend(words.iter().map(|of_key| of_key[*row as usize]));
+        let hashes = order.values().iter().map(|row| half(hashes[*row as usize])).collect();
+        let mut ordered = vec![0; rows * words.len()];
+        for (position, of_rows) in words.iter().enumerate() {
+            for (words, row) in ordered.chunks_exact_mut(self.layout.words()).zip(order.values()) {
+                words[position] = of_rows[*row as usize];
+            }
         }
-        let texts = texts.into_iter().map(|(key, array)| Ok((key, in_order(&array)?))).collect::<Result<Vec<_>>>()?;
+        let texts =
+            texts.into_iter().map(|(key, array, _)| Ok((key, in_order(&array)?))).collect::<Result<Vec<_>>>()?;
         let mut arguments: Vec<Option<ArrayRef>> = vec![None; self.same.iter().map(Vec::len).sum()];
         let mut masks: Vec<Option<BooleanArray>> = vec![None; self.same_filters.len()];
         for ((aggregate, same), filter) in aggregation.aggregates.iter().zip(&self.same).zip(&self.same_filters) {
@@ -218,18 +237,26 @@ impl ScatterPlan<'_> {
             }
             false => Vec::new(),
         };
-        Ok(Some(DealtBlock { starts, words: ordered, texts, arguments, masks, positions, times }))
+        Ok(Some(DealtBlock { starts, words: ordered, hashes, texts, arguments, masks, positions, times }))
     }
 
-    /// The words of a key, or of a text its hash; then the texts, too. Where it is null its bit is set.
-    fn key(&self, key: usize, chunk: &BlockColumns<'_>, null_keys: &mut [u64]) -> Result<(Vec<u64>, Option<ArrayRef>)> {
+    /// Adds a key to the words of rows; the values of a text, and their hashes, are what comes back.
+    fn key(
+        &self,
+        key: usize,
+        chunk: &BlockColumns<'_>,
+        words: &mut [Vec<u64>],
+    ) -> Result<Option<(ArrayRef, Vec<u64>)>> {
         let spec = self.aggregation.snapshot.spec();
         let array = match &self.aggregation.keys[key] {
-            Key::Date => return Ok((vec![chunk.columns.cover().date as u64; chunk.rows()], None)),
+            Key::Date => {
+                let dates = vec![chunk.columns.cover().date as u64; chunk.rows()];
+                self.layout.add(key, &dates, &DataType::Date32, None, words)?;
+                return Ok(None);
+            }
             Key::Bucket(buckets) => {
                 let times = chunk.column(spec.time_position())?.into_array(chunk.rows())?;
-                let starts = starts_of(buckets.as_ref(), times_of(&times)?)?;
-                return Ok((starts.values().iter().map(|start| start.cast_unsigned()).collect(), None));
+                Arc::new(starts_of(buckets.as_ref(), times_of(&times)?)?)
             }
             Key::Symbol => chunk.column(symbol_position(self.aggregation)?)?.into_array(chunk.rows())?,
             Key::Value(expr) => expr.evaluate_key(chunk, self.aggregation.constants)?,
@@ -243,23 +270,25 @@ impl ScatterPlan<'_> {
             }
             _ => array,
         };
+        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let of_text = |text: &str| self.hasher.hash_one(text);
-        let (mut words, is_text) = if let Some(coded) = array.as_dictionary_opt::<Int32Type>() {
+        let mut hashes: Vec<u64> = if let Some(coded) = array.as_dictionary_opt::<Int32Type>() {
             let of_codes: Vec<u64> =
                 coded.values().as_string::<i32>().iter().map(|text| text.map_or(0, of_text)).collect();
             let word = |code: &i32| usize::try_from(*code).ok().and_then(|code| of_codes.get(code)).copied();
-            (coded.keys().values().iter().map(|code| word(code).unwrap_or(0)).collect(), true)
+            coded.keys().values().iter().map(|code| word(code).unwrap_or(0)).collect()
         } else if let Some(values) = array.as_string_opt::<i32>() {
-            ((0..values.len()).map(|row| of_text(values.value(row))).collect(), true)
+            (0..values.len()).map(|row| of_text(values.value(row))).collect()
         } else {
-            (words_of(&array)?.to_vec(), false)
+            let of_rows = words_of(&array)?;
+            self.layout.add(key, &of_rows, array.data_type(), nulls.as_ref(), words)?;
+            return Ok(None);
         };
-        if let Some(nulls) = array.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
-            for row in (0..nulls.len()).filter(|row| nulls.is_null(*row)) {
-                (words[row], null_keys[row]) = (0, null_keys[row] | 1 << key);
-            }
+        self.layout.add(key, &[], array.data_type(), nulls.as_ref(), words)?;
+        for row in nulls.iter().flat_map(|nulls| (!nulls.inner()).set_indices().collect::<Vec<_>>()) {
+            hashes[row] = 0;
         }
-        Ok((words, is_text.then_some(array)))
+        Ok(Some((array, hashes)))
     }
 }
 

@@ -4,11 +4,12 @@ use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 
+use super::key_layout::KeyLayout;
 use super::scatter::{ScatterPlan, in_order, key_values};
 use super::{AggregateSlot, TableAggregate, slot};
 use crate::aggregate::Key;
 use crate::aggregate::accumulate::{NO_GROUP, RowGroups};
-use crate::aggregate::groups::{Groups, key_column};
+use crate::aggregate::groups::{Groups, column_of};
 use crate::aggregate::keys::{TextWords, ValueKey};
 use crate::aggregate::picks::Positions;
 use crate::aggregate::pivot::{self, check_cells};
@@ -27,8 +28,9 @@ const ROWS_OF_GROUP_MAX: usize = 16;
 pub(super) struct DealtBlock {
     /// Where the rows of each part begin, and where those of the last end.
     pub starts: Vec<u32>,
-    /// The words of the keys, those of texts left out.
+    /// The words of the keys, those of texts left out, and the hashes of all.
     pub words: Vec<u64>,
+    pub hashes: Vec<u32>,
     /// Keys that are texts, with their position.
     pub texts: Vec<(usize, ArrayRef)>,
     /// By the number of the argument, those that are the first with their values.
@@ -57,10 +59,10 @@ pub(super) struct PartState {
 }
 
 impl PartState {
-    pub fn new(aggregation: &TableAggregate<'_>) -> Result<PartState> {
+    pub fn new(aggregation: &TableAggregate<'_>, layout: &KeyLayout) -> Result<PartState> {
         let keys = aggregation.keys.len();
         Ok(PartState {
-            groups: Groups::new(keys),
+            groups: Groups::of_hashed(layout.words()),
             texts: (0..keys).map(|_| Texts::default()).collect(),
             text_words: (0..keys).map(|_| TextWords::default()).collect(),
             slots: aggregation
@@ -76,7 +78,7 @@ impl PartState {
 
     /// Bytes that it takes, more or less.
     pub fn bytes(&self) -> usize {
-        let width = 8 * (self.texts.len() + 1) + 24 + 24 * self.cells;
+        let width = 8 * self.groups.stride() + 24 + 24 * self.cells;
         let held = self.slots.iter().map(AggregateSlot::held_bytes).sum::<usize>();
         width * self.groups.len() + held + self.texts.iter().map(Texts::bytes).sum::<usize>()
     }
@@ -87,21 +89,25 @@ impl PartState {
         if start == end {
             return Ok(());
         }
-        let (aggregation, stride, count) = (dealing.aggregation, self.texts.len() + 1, end - start);
+        let (aggregation, layout, stride, count) =
+            (dealing.aggregation, &dealing.layout, dealing.layout.words(), end - start);
         let mut words = &block.words[start * stride..end * stride];
         let with_texts;
         if !block.texts.is_empty() {
             let mut own = words.to_vec();
             for (key, array) in &block.texts {
                 let (texts, known) = (&mut self.texts[*key], &mut self.text_words[*key]);
-                ValueKey::new(*key, &array.slice(start, count), texts, known)?.write(0, &mut own, stride);
+                let numbers = ValueKey::new(*key, &array.slice(start, count), texts, known)?;
+                for (row, words) in own.chunks_exact_mut(stride).enumerate() {
+                    layout.add_number(*key, numbers.word(row).unwrap_or(0), words);
+                }
             }
             with_texts = own;
             words = &with_texts;
         }
         let PartState { groups, firsts, rows, .. } = self;
         rows.clear();
-        groups.find_rows(words, |group| {
+        groups.find_hashed(words, &block.hashes[start..end], |group| {
             if group as usize == firsts.len() {
                 firsts.push(block.positions[start + rows.len()]);
             }
@@ -143,12 +149,16 @@ impl PartState {
     fn columns(
         self,
         aggregation: &TableAggregate<'_>,
+        layout: &KeyLayout,
         covers: &[&Cover],
         read: &[bool],
     ) -> Result<Vec<Option<ArrayRef>>> {
         let key = |key: usize| match read[key] {
             true => Ok(None),
-            false => key_column(&self.groups, key, &self.texts[key], &aggregation.key_types[key]).map(Some),
+            false => {
+                let (words, nulls) = layout.words_of(&self.groups, key);
+                column_of(&words, nulls, &self.texts[key], &aggregation.key_types[key]).map(Some)
+            }
         };
         let mut columns = (0..read.len()).map(key).collect::<Result<Vec<_>>>()?;
         for (slot, aggregate) in self.slots.into_iter().zip(aggregation.aggregates) {
@@ -175,6 +185,7 @@ fn is_read(key: &Key, data_type: &DataType) -> bool {
 /// The groups of all parts in the order of their first rows.
 pub(super) fn put_together(
     aggregation: &TableAggregate<'_>,
+    layout: &KeyLayout,
     parts: Vec<PartState>,
     covers: &[&Cover],
 ) -> Result<Vec<ArrayRef>> {
@@ -184,8 +195,9 @@ pub(super) fn put_together(
     let firsts: Vec<u64> = order.values().iter().map(|group| firsts[*group as usize]).collect();
     let read: Vec<bool> =
         aggregation.keys.iter().zip(aggregation.key_types).map(|(key, of)| is_read(key, of)).collect();
-    let columns =
-        parallel::each_of(parts.into_iter(), aggregation.threads, |part| part.columns(aggregation, covers, &read))?;
+    let columns = parallel::each_of(parts.into_iter(), aggregation.threads, |part| {
+        part.columns(aggregation, layout, covers, &read)
+    })?;
     let width = columns.first().map_or(0, Vec::len);
     parallel::each(width, aggregation.threads, |number| {
         aggregation.stop.check()?;
