@@ -20,6 +20,9 @@ const FREE: HashEntry = HashEntry { hash: 0, number: NONE };
 /// Fewest places of a table.
 const PLACES_MIN: usize = 64;
 
+/// Places of a set up to which it grows by four: each growth finds a place for all values anew.
+const SMALL_PLACES_MAX: usize = 1 << 14;
+
 /// Entries by hash, each at the place that its hash says or at one of those behind it.
 #[derive(Debug, Default)]
 pub(crate) struct NumbersByHash {
@@ -183,7 +186,8 @@ impl<V: Copy + PartialEq> ValueSet<V> {
 
     #[cold]
     fn grow(&mut self, more: usize, hash_of: impl Fn(&V) -> u64) {
-        let places = ((self.len + more) * 3 / 2 + 1).next_power_of_two().max(PLACES_MIN);
+        let least = if self.places.len() < SMALL_PLACES_MAX { self.places.len() * 4 } else { 0 };
+        let places = ((self.len + more) * 3 / 2 + 1).next_power_of_two().max(PLACES_MIN).max(least);
         let before = std::mem::replace(&mut self.places, vec![self.free; places]);
         for value in before.into_iter().filter(|value| *value != self.free) {
             let mut place = self.place(hash_of(&value));

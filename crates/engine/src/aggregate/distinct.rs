@@ -43,6 +43,9 @@ const OWN_GROUPS_MAX: usize = 1024;
 /// Values that are looked up together: the places of all of them are read before the first is looked for.
 const PENDING_MAX: usize = 256;
 
+/// Bytes of a group's table up to which a value is looked up at once: the table is in the cache while rows of the group come one behind the other.
+const NEAR_BYTES_MAX: usize = 1 << 17;
+
 /// Values of others that a thread looks up at once.
 const VALUES_OF_TASK: usize = 1 << 14;
 
@@ -230,10 +233,16 @@ impl DistinctCount {
     fn note(&mut self, group: usize, word: u64) {
         #[expect(clippy::cast_possible_truncation, reason = "groups are numbered in 32 bits")]
         let value = (word, group as u32);
-        if self.last == Some(value) {
+        let last = self.last.replace(value);
+        if last == Some(value) {
             return;
         }
-        self.last = Some(value);
+        // A group's rows come one behind the other, or there are few groups.
+        let is_near = last.is_some_and(|(_, last)| last == value.1)
+            && self.own.get(group).is_some_and(|own| own.table.bytes() <= NEAR_BYTES_MAX);
+        if is_near {
+            return self.take_noted(value, hash_of_word(self.seed, word));
+        }
         self.pending.push(value);
         if self.pending.len() == PENDING_MAX {
             self.look_up();

@@ -68,6 +68,11 @@ impl Groups {
         Groups { stride, ascending: false, ..Groups::new(0) }
     }
 
+    /// Makes room in the table for more groups.
+    pub fn reserve(&mut self, groups: usize) {
+        self.table.reserve(groups);
+    }
+
     /// Words of a group.
     pub fn stride(&self) -> usize {
         self.stride

@@ -102,6 +102,7 @@ pub(super) fn scattered(aggregation: &TableAggregate<'_>, covers: Vec<Cover>) ->
         let dealt = parallel::each(round.len(), threads, |task| dealing.task(&round[task], begins[task], &columns))?;
         let dealt: Vec<DealtBlock> = dealt.into_iter().flatten().collect();
         parts = parallel::each_of(parts.into_iter().enumerate(), threads, |(number, mut part)| {
+            part.expect_rows(dealt.iter().map(|block| block.rows_of(number)).sum());
             for block in &dealt {
                 aggregation.stop.check()?;
                 part.take(&dealing, block, number)?;

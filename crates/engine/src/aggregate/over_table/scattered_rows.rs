@@ -24,6 +24,9 @@ use crate::table::{Cover, CoverColumns, PickedColumns};
 /// Rows for each group up to which the order of groups is found by a place for each row.
 const ROWS_OF_GROUP_MAX: usize = 16;
 
+/// Rows of a group for which there is room before they come.
+const ROWS_OF_GROUP_EXPECTED: usize = 2;
+
 /// Rows of a block in the order of their parts.
 pub(super) struct DealtBlock {
     /// Where the rows of each part begin, and where those of the last end.
@@ -41,6 +44,13 @@ pub(super) struct DealtBlock {
     pub positions: Vec<u64>,
     /// The times of these rows, if a later step orders by them.
     pub times: Vec<i64>,
+}
+
+impl DealtBlock {
+    /// Rows of a part.
+    pub fn rows_of(&self, part: usize) -> usize {
+        (self.starts[part + 1] - self.starts[part]) as usize
+    }
 }
 
 /// The groups of a part.
@@ -81,6 +91,11 @@ impl PartState {
         let width = 8 * self.groups.stride() + 24 + 24 * self.cells;
         let held = self.slots.iter().map(AggregateSlot::held_bytes).sum::<usize>();
         width * self.groups.len() + held + self.texts.iter().map(Texts::bytes).sum::<usize>()
+    }
+
+    /// Makes room for the groups of so many rows, of which nearly each may be one: a table that grows finds a place for all groups anew.
+    pub fn expect_rows(&mut self, rows: usize) {
+        self.groups.reserve(rows / ROWS_OF_GROUP_EXPECTED);
     }
 
     /// Takes in the rows of a block that are the part's.
