@@ -198,6 +198,14 @@ impl<V: Copy + PartialEq> ValueSet<V> {
         }
     }
 
+    /// Empties the set and makes room for so many values.
+    pub fn restart(&mut self, values: usize) {
+        let places = (values * 3 / 2 + 1).next_power_of_two().max(PLACES_MIN);
+        self.places.clear();
+        self.places.resize(places, self.free);
+        (self.len, self.has_free) = (0, false);
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = V> {
         let in_places = self.places.iter().copied().filter(|value| *value != self.free);
         self.has_free.then_some(self.free).into_iter().chain(in_places)

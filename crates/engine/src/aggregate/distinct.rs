@@ -46,6 +46,12 @@ const PENDING_MAX: usize = 256;
 /// Bytes of a group's table up to which a value is looked up at once: the table is in the cache while rows of the group come one behind the other.
 const NEAR_BYTES_MAX: usize = 1 << 17;
 
+/// Rows of a run from which on its values have a table of their own while the run is read.
+const RUN_ROWS_MIN: usize = 64;
+
+/// Rows of a run for each whole number between its least and its greatest from which on bits are cheaper than a table.
+const NUMBERS_OF_ROW_MAX: u64 = 16;
+
 /// Values of others that a thread looks up at once.
 const VALUES_OF_TASK: usize = 1 << 14;
 
@@ -58,15 +64,16 @@ const NO_VALUE: GroupValue = (0, u32::MAX);
 /// The different values of one group.
 #[derive(Debug)]
 struct Values {
-    /// As long as each is greater than the one before.
-    ascending: Vec<u64>,
-    /// All, once one wasn't.
+    /// As long as each is greater than the one before, or they are those of one run of rows.
+    list: Vec<u64>,
+    is_ascending: bool,
+    /// All, once there are others.
     table: ValueSet<u64>,
 }
 
 impl Default for Values {
     fn default() -> Values {
-        Values { ascending: Vec::new(), table: ValueSet::new(0) }
+        Values { list: Vec::new(), is_ascending: true, table: ValueSet::new(0) }
     }
 }
 
@@ -95,11 +102,11 @@ impl Values {
     #[inline]
     fn take(&mut self, word: u64, hash: u64, seed: u64) -> bool {
         if self.table.is_empty() {
-            match self.ascending.last() {
+            match self.list.last() {
                 Some(last) if *last == word => return false,
-                Some(last) if *last > word => self.fill_table(seed),
+                Some(last) if !self.is_ascending || *last > word => self.fill_table(seed),
                 _ => {
-                    self.ascending.push(word);
+                    self.list.push(word);
                     return true;
                 }
             }
@@ -107,29 +114,40 @@ impl Values {
         self.table.insert(word, hash, |member| hash_of_word(seed, *member))
     }
 
+    /// Moves what was listed into the table.
     #[cold]
     fn fill_table(&mut self, seed: u64) {
         let hash_of = |member: &u64| hash_of_word(seed, *member);
-        self.table.reserve(2 * self.ascending.len(), hash_of);
-        for word in std::mem::take(&mut self.ascending) {
+        self.table.reserve(2 * self.list.len(), hash_of);
+        for word in std::mem::take(&mut self.list) {
             self.table.insert(word, hash_of(&word), hash_of);
         }
     }
 
     fn has(&self, word: u64, hash: u64) -> bool {
-        match self.ascending.last() {
-            Some(last) => word <= *last && self.ascending.binary_search(&word).is_ok(),
+        match self.list.last() {
+            Some(last) if self.is_ascending => word <= *last && self.list.binary_search(&word).is_ok(),
+            Some(_) => self.list.contains(&word),
             None => self.table.has(word, hash),
         }
     }
 
     fn len(&self) -> usize {
-        self.ascending.len() + self.table.len()
+        self.list.len() + self.table.len()
     }
 
     fn iter(&self) -> impl Iterator<Item = u64> {
-        self.ascending.iter().copied().chain(self.table.iter())
+        self.list.iter().copied().chain(self.table.iter())
     }
+}
+
+/// Whether whole numbers are so near each other that their bits are fewer than the bytes of a table.
+fn are_near(words: &[u64]) -> bool {
+    let (least, greatest) = words
+        .iter()
+        .map(|word| word.cast_signed())
+        .fold((i64::MAX, i64::MIN), |(least, greatest), word| (least.min(word), greatest.max(word)));
+    greatest.abs_diff(least) < (words.len() as u64).saturating_mul(NUMBERS_OF_ROW_MAX).max(BITS_MIN)
 }
 
 fn hash_of_word(seed: u64, word: u64) -> u64 {
@@ -151,6 +169,8 @@ pub(super) struct DistinctCount {
     seen: ValueSet<GroupValue>,
     /// Values without a bit that haven't been looked up yet.
     pending: Vec<GroupValue>,
+    /// Scratch: the values of a run.
+    of_run: ValueSet<u64>,
     /// By group: of all groups of texts, of the first ones of whole numbers.
     bits: Vec<Bits>,
     bits_bytes: usize,
@@ -192,6 +212,7 @@ impl DistinctCount {
             own_values: 0,
             seen: ValueSet::new(NO_VALUE),
             pending: Vec::new(),
+            of_run: ValueSet::new(0),
             bits: Vec::new(),
             bits_bytes: 0,
             greatest: 0,
@@ -226,6 +247,32 @@ impl DistinctCount {
             }
         }
         self.note(group, word);
+    }
+
+    /// Takes in the words of a run of rows.
+    fn take_run(&mut self, group: usize, words: &[u64]) {
+        let is_first = self.own.get(group).is_some_and(|own| own.len() == 0) && self.counts[group] == 0;
+        if !is_first || words.len() < RUN_ROWS_MIN || self.has_numbers && are_near(words) {
+            return words.iter().for_each(|word| self.take_word(group, *word));
+        }
+        let mut values = Vec::new();
+        let is_ascending = words.is_sorted();
+        if is_ascending {
+            values.extend_from_slice(words);
+            values.dedup();
+        } else {
+            let hash_of = |word: &u64| hash_of_word(self.seed, *word);
+            self.of_run.restart(words.len());
+            values.extend(words.iter().filter(|word| self.of_run.insert(**word, hash_of(word), hash_of)));
+        }
+        values.shrink_to_fit();
+        if let Some(bits) = self.bits.get_mut(group) {
+            // All are entries, however near they are to the base.
+            bits.limit = 0;
+        }
+        self.own_values += values.len();
+        self.counts[group] = values.len() as u64;
+        self.own[group] = Values { list: values, is_ascending, ..Values::default() };
     }
 
     /// Notes a value that is to be looked up.
@@ -401,6 +448,13 @@ impl DistinctCount {
             }
         }
         self.look_up();
+        // What others have is looked up in tables.
+        for (group, _) in other.counts.iter().enumerate().filter(|(group, _)| is_asked(*group)) {
+            let seed = self.seed;
+            if let Some(own) = self.own.get_mut(groups[group] as usize).filter(|own| !own.is_ascending) {
+                own.fill_table(seed);
+            }
+        }
         let own = other.own.iter().zip(0u32..).flat_map(|(values, group)| values.iter().map(move |word| (word, group)));
         let entries = own.chain(other.seen.iter()).filter(|(_, group)| is_asked(*group as usize));
         let ours = |(word, group): GroupValue| match self.is_numbered {
@@ -492,7 +546,12 @@ impl Accumulator for DistinctCount {
             return Ok(());
         }
         let words = words_of(array)?;
-        assigned.each(array.nulls(), |group, row| self.take_word(group, words[row]));
+        match assigned {
+            RowGroups::Runs(runs) if array.null_count() == 0 => {
+                runs.iter().for_each(|run| self.take_run(run.group as usize, &words[run.start..run.end]));
+            }
+            _ => assigned.each(array.nulls(), |group, row| self.take_word(group, words[row])),
+        }
         Ok(())
     }
 
@@ -525,8 +584,10 @@ impl Accumulator for DistinctCount {
 #[cfg(test)]
 mod tests {
     use arrow::array::{DictionaryArray, Float64Array, StringArray};
+    use proptest::prelude::*;
 
     use super::*;
+    use crate::aggregate::GroupRun;
 
     fn counts(accumulator: DistinctCount) -> Vec<i64> {
         Box::new(accumulator).finish().unwrap().as_primitive::<arrow::datatypes::Int64Type>().values().to_vec()
@@ -604,6 +665,41 @@ mod tests {
         }
         let expected: Vec<i64> = expected.iter().map(|values| i64::try_from(values.len()).unwrap()).collect();
         assert_eq!(counts(all.unwrap()), expected);
+    }
+
+    proptest! {
+        /// Rows of three groups come in blocks, as runs or one by one, to two accumulators.
+        #[test]
+        fn runs_and_single_rows_count_the_same_values(
+            blocks in prop::collection::vec((0..3u32, any::<bool>(), 0..3u8, any::<i64>(), 1..300usize), 1..12),
+            are_floats in any::<bool>(),
+        ) {
+            let of = if are_floats { DataType::Float64 } else { DataType::Int64 };
+            let mut accumulators = [DistinctCount::of(&of, 2).unwrap(), DistinctCount::of(&of, 2).unwrap()];
+            accumulators.iter_mut().for_each(|one| one.grow(3));
+            let mut expected = vec![std::collections::BTreeSet::<i64>::new(); 3];
+            for (number, (group, as_run, kind, seed, rows)) in blocks.into_iter().enumerate() {
+                let value = |row: usize| match kind {
+                    0 => row as i64 / 2,
+                    1 => seed.wrapping_mul(row as i64 % 97) >> 40,
+                    _ => (row as i64).wrapping_mul(seed | 1) >> 20,
+                };
+                let values: Vec<i64> = (0..rows).map(value).collect();
+                expected[group as usize].extend(&values);
+                let array: ArrayRef = match are_floats {
+                    true => Arc::new(Float64Array::from_iter_values(values.iter().map(|value| *value as f64))),
+                    false => Arc::new(Int64Array::from(values)),
+                };
+                let run = [GroupRun { group, start: 0, end: rows }];
+                let single = vec![group; rows];
+                let assigned = if as_run { RowGroups::Runs(&run) } else { RowGroups::Rows(&single) };
+                accumulators[number % 2].update(&[array], assigned).unwrap();
+            }
+            let [mut one, other] = accumulators;
+            one.merge(Box::new(other), &[0, 1, 2]).unwrap();
+            let expected: Vec<i64> = expected.iter().map(|values| i64::try_from(values.len()).unwrap()).collect();
+            prop_assert_eq!(counts(one), expected);
+        }
     }
 
     #[test]
