@@ -21,7 +21,7 @@ const FREE: HashEntry = HashEntry { hash: 0, number: NONE };
 const PLACES_MIN: usize = 64;
 
 /// Places of a set up to which it grows by four: each growth finds a place for all values anew.
-const SMALL_PLACES_MAX: usize = 1 << 14;
+const SMALL_PLACES_MAX: usize = 1 << 13;
 
 /// Entries by hash, each at the place that its hash says or at one of those behind it.
 #[derive(Debug, Default)]

@@ -2,16 +2,15 @@
 //!
 //! Values are 64-bit words; texts and types without a word are numbered in the order of their first occurrence.
 //!
-//! - The first groups have a hash table each, which stays in cache while rows of that group come. As long as a
-//!   group's values ascend, as times do, they are only appended to a list.
-//! - The values of all further groups are entries of one shared table.
-//! - Adjacent equal values are looked up once, and the values of many rows together, so that no look-up waits for the
-//!   memory of the one before.
+//! - The first groups have their values each ([`DistinctValues`]).
+//! - The values of all further groups are entries of one shared table. Those of many rows are looked up together, so that no
+//!   look-up waits for the memory of the one before.
+//! - Adjacent equal values are looked up once.
 //! - Numbers of texts, and in the first groups whole numbers from some way before the first value on, have a bit per group instead of an
 //!   entry, as far as bits take less memory than entries: the first thousands always, and all up to the greatest once a group has many of them.
 //!
 //! The threads' counts are merged at the end. A group that only one thread has seen keeps its count; its values
-//! aren't read again. What the others have in their tables is looked up by all threads, and only what is missing is added.
+//! aren't read again.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -21,13 +20,13 @@ use arrow::datatypes::{DataType, Int32Type, TimeUnit};
 use hashbrown::DefaultHashBuilder;
 
 use super::accumulate::{Accumulator, RowGroups, same};
+use super::distinct_values::DistinctValues;
 use super::groups::words_of;
 use super::keys::TextWords;
 use super::row_numbers::RowNumbers;
 use super::texts::Texts;
 use crate::error::Result;
 use crate::hashed::{ValueSet, hash};
-use crate::parallel;
 
 /// Numbers that have a bit in each group.
 const BITS_MIN: u64 = 4096;
@@ -43,39 +42,17 @@ const OWN_GROUPS_MAX: usize = 1024;
 /// Values that are looked up together: the places of all of them are read before the first is looked for.
 const PENDING_MAX: usize = 256;
 
-/// Bytes of a group's table up to which a value is looked up at once: the table is in the cache while rows of the group come one behind the other.
-const NEAR_BYTES_MAX: usize = 1 << 17;
-
 /// Rows of a run from which on its values have a table of their own while the run is read.
 const RUN_ROWS_MIN: usize = 64;
 
 /// Rows of a run for each whole number between its least and its greatest from which on bits are cheaper than a table.
 const NUMBERS_OF_ROW_MAX: u64 = 16;
 
-/// Values of others that a thread looks up at once.
-const VALUES_OF_TASK: usize = 1 << 14;
-
 /// A value of a group.
 type GroupValue = (u64, u32);
 
 /// What is in no group: the mark of a free place.
 const NO_VALUE: GroupValue = (0, u32::MAX);
-
-/// The different values of one group.
-#[derive(Debug)]
-struct Values {
-    /// As long as each is greater than the one before, or they are those of one run of rows.
-    list: Vec<u64>,
-    is_ascending: bool,
-    /// All, once there are others.
-    table: ValueSet<u64>,
-}
-
-impl Default for Values {
-    fn default() -> Values {
-        Values { list: Vec::new(), is_ascending: true, table: ValueSet::new(0) }
-    }
-}
 
 /// The numbers of one group below a limit.
 #[derive(Debug, Clone)]
@@ -90,57 +67,6 @@ impl Default for Bits {
     }
 }
 
-impl Bits {
-    fn has(&self, number: u64) -> bool {
-        let word = usize::try_from(number / 64).ok().and_then(|place| self.words.get(place));
-        word.is_some_and(|word| word >> (number % 64) & 1 == 1)
-    }
-}
-
-impl Values {
-    /// Takes in a value with its hash; whether it is new.
-    #[inline]
-    fn take(&mut self, word: u64, hash: u64, seed: u64) -> bool {
-        if self.table.is_empty() {
-            match self.list.last() {
-                Some(last) if *last == word => return false,
-                Some(last) if !self.is_ascending || *last > word => self.fill_table(seed),
-                _ => {
-                    self.list.push(word);
-                    return true;
-                }
-            }
-        }
-        self.table.insert(word, hash, |member| hash_of_word(seed, *member))
-    }
-
-    /// Moves what was listed into the table.
-    #[cold]
-    fn fill_table(&mut self, seed: u64) {
-        let hash_of = |member: &u64| hash_of_word(seed, *member);
-        self.table.reserve(2 * self.list.len(), hash_of);
-        for word in std::mem::take(&mut self.list) {
-            self.table.insert(word, hash_of(&word), hash_of);
-        }
-    }
-
-    fn has(&self, word: u64, hash: u64) -> bool {
-        match self.list.last() {
-            Some(last) if self.is_ascending => word <= *last && self.list.binary_search(&word).is_ok(),
-            Some(_) => self.list.contains(&word),
-            None => self.table.has(word, hash),
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.list.len() + self.table.len()
-    }
-
-    fn iter(&self) -> impl Iterator<Item = u64> {
-        self.list.iter().copied().chain(self.table.iter())
-    }
-}
-
 /// Whether whole numbers are so near each other that their bits are fewer than the bytes of a table.
 fn are_near(words: &[u64]) -> bool {
     let (least, greatest) = words
@@ -150,10 +76,6 @@ fn are_near(words: &[u64]) -> bool {
     greatest.abs_diff(least) < (words.len() as u64).saturating_mul(NUMBERS_OF_ROW_MAX).max(BITS_MIN)
 }
 
-fn hash_of_word(seed: u64, word: u64) -> u64 {
-    hash(seed, &[word])
-}
-
 fn hash_of_value(seed: u64, (word, group): GroupValue) -> u64 {
     hash(seed, &[word, u64::from(group)])
 }
@@ -161,16 +83,16 @@ fn hash_of_value(seed: u64, (word, group): GroupValue) -> u64 {
 /// Counts of different values.
 #[derive(Debug)]
 pub(super) struct DistinctCount {
+    /// Values of each group that have bits or are in `seen`.
     counts: Vec<u64>,
-    /// The distinct values of the first groups.
-    own: Vec<Values>,
-    own_values: usize,
+    /// The other values of the first groups.
+    own: Vec<DistinctValues>,
     /// The distinct values of all further groups.
     seen: ValueSet<GroupValue>,
-    /// Values without a bit that haven't been looked up yet.
+    /// Values of these that haven't been looked up yet.
     pending: Vec<GroupValue>,
-    /// Scratch: the values of a run.
-    of_run: ValueSet<u64>,
+    /// Scratch: the values of a run, or of a part.
+    scratch: ValueSet<u64>,
     /// By group: of all groups of texts, of the first ones of whole numbers.
     bits: Vec<Bits>,
     bits_bytes: usize,
@@ -209,10 +131,9 @@ impl DistinctCount {
         Some(DistinctCount {
             counts: Vec::new(),
             own: Vec::new(),
-            own_values: 0,
             seen: ValueSet::new(NO_VALUE),
             pending: Vec::new(),
-            of_run: ValueSet::new(0),
+            scratch: ValueSet::new(0),
             bits: Vec::new(),
             bits_bytes: 0,
             greatest: 0,
@@ -233,7 +154,7 @@ impl DistinctCount {
     #[inline]
     fn take_number(&mut self, group: usize, number: u64) {
         if !self.take_bit(group, number) {
-            self.note(group, number);
+            self.take_entry(group, number);
         }
     }
 
@@ -246,7 +167,7 @@ impl DistinctCount {
                 return;
             }
         }
-        self.note(group, word);
+        self.take_entry(group, word);
     }
 
     /// Takes in the words of a run of rows.
@@ -255,40 +176,27 @@ impl DistinctCount {
         if !is_first || words.len() < RUN_ROWS_MIN || self.has_numbers && are_near(words) {
             return words.iter().for_each(|word| self.take_word(group, *word));
         }
-        let mut values = Vec::new();
-        let is_ascending = words.is_sorted();
-        if is_ascending {
-            values.extend_from_slice(words);
-            values.dedup();
-        } else {
-            let hash_of = |word: &u64| hash_of_word(self.seed, *word);
-            self.of_run.restart(words.len());
-            values.extend(words.iter().filter(|word| self.of_run.insert(**word, hash_of(word), hash_of)));
-        }
-        values.shrink_to_fit();
         if let Some(bits) = self.bits.get_mut(group) {
             // All are entries, however near they are to the base.
             bits.limit = 0;
         }
-        self.own_values += values.len();
-        self.counts[group] = values.len() as u64;
-        self.own[group] = Values { list: values, is_ascending, ..Values::default() };
+        self.own[group] = DistinctValues::of_run(words, self.seed, &mut self.scratch);
     }
 
-    /// Notes a value that is to be looked up.
+    /// Takes in a value without a bit.
     #[inline]
-    fn note(&mut self, group: usize, word: u64) {
+    fn take_entry(&mut self, group: usize, word: u64) {
         #[expect(clippy::cast_possible_truncation, reason = "groups are numbered in 32 bits")]
         let value = (word, group as u32);
-        let last = self.last.replace(value);
-        if last == Some(value) {
+        if self.last.replace(value) == Some(value) {
             return;
         }
-        // A group's rows come one behind the other, or there are few groups.
-        let is_near = last.is_some_and(|(_, last)| last == value.1)
-            && self.own.get(group).is_some_and(|own| own.table.bytes() <= NEAR_BYTES_MAX);
-        if is_near {
-            return self.take_noted(value, hash_of_word(self.seed, word));
+        if let Some(own) = self.own.get_mut(group) {
+            let is_new = own.take(word, self.seed, &mut self.scratch);
+            if is_new && group < self.bits.len() {
+                self.count_entries(group, word);
+            }
+            return;
         }
         self.pending.push(value);
         if self.pending.len() == PENDING_MAX {
@@ -296,50 +204,16 @@ impl DistinctCount {
         }
     }
 
-    /// Looks up what was noted.
+    /// Looks up the values of further groups.
     fn look_up(&mut self) {
-        let pending = std::mem::take(&mut self.pending);
+        let hash_of = |value: &GroupValue| hash_of_value(self.seed, *value);
         let mut hashes = [0; PENDING_MAX];
-        for (value, hash) in pending.iter().zip(&mut hashes) {
-            *hash = self.hash_of(*value);
-            match self.own.get(value.1 as usize) {
-                Some(own) => own.table.prefetch(*hash),
-                None => self.seen.prefetch(*hash),
-            }
+        for (value, hash) in self.pending.iter().zip(&mut hashes) {
+            *hash = hash_of(value);
+            self.seen.prefetch(*hash);
         }
-        for (value, hash) in pending.iter().zip(hashes) {
-            self.take_noted(*value, hash);
-        }
-        self.pending = pending;
-        self.pending.clear();
-    }
-
-    fn hash_of(&self, value: GroupValue) -> u64 {
-        if (value.1 as usize) < self.own.len() {
-            hash_of_word(self.seed, value.0)
-        } else {
-            hash_of_value(self.seed, value)
-        }
-    }
-
-    /// Takes in a value that had no bit when it was noted.
-    fn take_noted(&mut self, value: GroupValue, hash: u64) {
-        let (word, group, seed) = (value.0, value.1 as usize, self.seed);
-        let Some(own) = self.own.get_mut(group) else {
-            self.counts[group] += u64::from(self.seen.insert(value, hash, |member| hash_of_value(seed, *member)));
-            return;
-        };
-        let number = word.wrapping_sub(if self.is_numbered { 0 } else { self.base.unwrap_or(0) });
-        // Bits may have come since.
-        if self.bits.get(group).is_some_and(|bits| number < bits.limit) {
-            self.take_bit(group, number);
-            return;
-        }
-        let is_new = own.take(word, hash, seed);
-        self.own_values += usize::from(is_new);
-        self.counts[group] += u64::from(is_new);
-        if is_new && group < self.bits.len() {
-            self.count_entries(group, number);
+        for (value, hash) in self.pending.drain(..).zip(hashes) {
+            self.counts[value.1 as usize] += u64::from(self.seen.insert(value, hash, hash_of));
         }
     }
 
@@ -364,8 +238,8 @@ impl DistinctCount {
     }
 
     /// Whenever a group's entries have doubled, it is seen whether bits would take less.
-    fn count_entries(&mut self, group: usize, number: u64) {
-        self.greatest = self.greatest.max(number);
+    fn count_entries(&mut self, group: usize, word: u64) {
+        self.greatest = self.greatest.max(word.wrapping_sub(self.base_of_bits()));
         let entries = self.own[group].len();
         if entries >= ENTRIES_MIN && entries.is_power_of_two() {
             // Of texts each that was numbered may come again.
@@ -380,17 +254,12 @@ impl DistinctCount {
     #[cold]
     fn widen(&mut self, group: usize, limit: u64) {
         let values = std::mem::take(&mut self.own[group]);
-        self.own_values -= values.len();
-        self.counts[group] -= values.len() as u64;
         self.bits[group].limit = limit;
         self.last = None;
         let base = self.base_of_bits();
         for word in values.iter() {
             if !self.take_bit(group, word.wrapping_sub(base)) {
-                let hash = hash_of_word(self.seed, word);
-                let is_new = self.own[group].take(word, hash, self.seed);
-                self.own_values += usize::from(is_new);
-                self.counts[group] += u64::from(is_new);
+                self.own[group].take(word, self.seed, &mut self.scratch);
             }
         }
     }
@@ -402,115 +271,89 @@ impl DistinctCount {
 }
 
 impl DistinctCount {
-    /// Puts together what others have counted: counts of groups that one alone has seen, and values of all else. If nothing comes after it,
-    /// counts are all that is right then.
-    fn settle(&mut self, is_end: bool) -> Result<()> {
+    /// Puts together what others have counted, and counts what is in parts: afterwards each group's count is known.
+    fn settle(&mut self) -> Result<()> {
         self.look_up();
-        let others = std::mem::take(&mut self.others);
-        let mut counted: Vec<u8> = self.counts.iter().map(|count| u8::from(*count > 0)).collect();
-        for (other, groups) in &others {
-            let of_them = other.counts.iter().zip(groups).filter(|(count, _)| **count > 0);
+        let mut others = std::mem::take(&mut self.others);
+        let mut counted: Vec<u8> = (0..self.counts.len()).map(|group| u8::from(self.has(group))).collect();
+        for (other, groups) in &mut others {
+            other.look_up();
+            let of_them = groups.iter().enumerate().filter(|(theirs, _)| other.has(*theirs));
             of_them.for_each(|(_, group)| counted[*group as usize] = counted[*group as usize].saturating_add(1));
         }
-        for (number, (other, groups)) in others.iter().enumerate() {
+        for (other, groups) in &mut others {
             let is_shared = |group: usize| counted[groups[group] as usize] > 1;
-            let alone = (0..other.counts.len()).filter(|group| other.counts[*group] > 0 && !is_shared(*group));
-            alone.for_each(|group| self.counts[groups[group] as usize] = other.counts[group]);
-            self.take_values(other, groups, is_shared, is_end && number + 1 == others.len())?;
+            for group in (0..groups.len()).filter(|group| !is_shared(*group)) {
+                self.counts[groups[group] as usize] += other.count(group)?;
+            }
+            self.take_values(other, groups, is_shared);
         }
+        self.look_up();
+        for group in 0..self.own.len() {
+            self.counts[group] = self.count(group)?;
+        }
+        self.own.clear();
         Ok(())
     }
 
+    /// Whether a group has values.
+    fn has(&self, group: usize) -> bool {
+        self.counts[group] > 0 || self.own.get(group).is_some_and(|own| own.len() > 0)
+    }
+
+    /// How many different values a group has.
+    fn count(&mut self, group: usize) -> Result<u64> {
+        let own = match self.own.get_mut(group) {
+            Some(own) => {
+                own.check(self.seed, self.threads)?;
+                own.len() as u64
+            }
+            None => 0,
+        };
+        Ok(self.counts[group] + own)
+    }
+
     /// Takes in the values of those groups of another for which that is asked.
-    fn take_values(
-        &mut self,
-        other: &DistinctCount,
-        groups: &[u32],
-        is_asked: impl Fn(usize) -> bool,
-        is_end: bool,
-    ) -> Result<()> {
+    fn take_values(&mut self, other: &DistinctCount, groups: &[u32], is_asked: impl Fn(usize) -> bool) {
         let numbers: Vec<u64> = match (&mut self.rows, &other.rows) {
             (Some(ours), Some(theirs)) => theirs.iter().map(|value| ours.number(value)).collect(),
             _ => self.texts.numbers_of(&other.texts).into_iter().map(u64::from).collect(),
         };
+        for (group, values) in other.own.iter().enumerate().filter(|(group, _)| is_asked(*group)) {
+            let group = groups[group] as usize;
+            let ours = self.own.get_mut(group).filter(|_| !self.is_numbered && !self.has_numbers);
+            if !ours.is_some_and(|ours| ours.take_ascending(values)) {
+                values.iter().for_each(|word| self.take_of_other(group, word, &numbers));
+            }
+        }
+        let seen = other.seen.iter().filter(|(_, group)| is_asked(*group as usize));
+        seen.for_each(|(word, group)| self.take_of_other(groups[group as usize] as usize, word, &numbers));
         // What has bits is the number of a text, or how far from the base a number is.
         let base = other.base_of_bits();
         for (group, bits) in other.bits.iter().enumerate().filter(|(group, _)| is_asked(*group)) {
-            let ours = groups[group] as usize;
+            let group = groups[group] as usize;
             for (place, word) in bits.words.iter().enumerate().filter(|(_, word)| **word > 0) {
                 for bit in (0..64).filter(|bit| word >> bit & 1 == 1) {
-                    let word = base.wrapping_add((place * 64 + bit) as u64);
-                    match self.is_numbered {
-                        true => self.take_number(ours, numbers[usize::try_from(word).unwrap_or(0)]),
-                        false => self.take_word(ours, word),
-                    }
+                    self.take_of_other(group, base.wrapping_add((place * 64 + bit) as u64), &numbers);
                 }
             }
         }
-        self.look_up();
-        // What others have is looked up in tables.
-        for (group, _) in other.counts.iter().enumerate().filter(|(group, _)| is_asked(*group)) {
-            let seed = self.seed;
-            if let Some(own) = self.own.get_mut(groups[group] as usize).filter(|own| !own.is_ascending) {
-                own.fill_table(seed);
-            }
-        }
-        let own = other.own.iter().zip(0u32..).flat_map(|(values, group)| values.iter().map(move |word| (word, group)));
-        let entries = own.chain(other.seen.iter()).filter(|(_, group)| is_asked(*group as usize));
-        let ours = |(word, group): GroupValue| match self.is_numbered {
-            true => (numbers[usize::try_from(word).unwrap_or(0)], groups[group as usize]),
-            false => (word, groups[group as usize]),
-        };
-        let entries: Vec<GroupValue> = entries.map(ours).collect();
-        let tasks = entries.len().div_ceil(VALUES_OF_TASK);
-        let missing = parallel::each(tasks, self.threads, |task| {
-            let end = entries.len().min((task + 1) * VALUES_OF_TASK);
-            Ok(self.missing(&entries[task * VALUES_OF_TASK..end]))
-        })?;
-        for (word, group) in missing.into_iter().flatten() {
-            match (is_end, self.is_numbered) {
-                (true, _) => self.counts[group as usize] += 1,
-                (false, true) => self.take_number(group as usize, word),
-                (false, false) => self.take_word(group as usize, word),
-            }
-        }
-        self.look_up();
-        Ok(())
     }
 
-    /// Those of some values that aren't there.
-    fn missing(&self, values: &[GroupValue]) -> Vec<GroupValue> {
-        let (mut missing, mut hashes) = (Vec::new(), [0; PENDING_MAX]);
-        let base = self.base_of_bits();
-        for values in values.chunks(PENDING_MAX) {
-            for (value, hash) in values.iter().zip(&mut hashes) {
-                *hash = self.hash_of(*value);
-                match self.own.get(value.1 as usize) {
-                    Some(own) => own.table.prefetch(*hash),
-                    None => self.seen.prefetch(*hash),
-                }
-            }
-            for (value, hash) in values.iter().zip(hashes) {
-                let (number, group) = (value.0.wrapping_sub(base), value.1 as usize);
-                let bits = self.bits.get(group).filter(|bits| number < bits.limit);
-                let is_there = match (bits, self.own.get(group)) {
-                    (Some(bits), _) => bits.has(number),
-                    (None, Some(own)) => own.has(value.0, hash),
-                    (None, None) => self.seen.has(*value, hash),
-                };
-                if !is_there {
-                    missing.push(*value);
-                }
-            }
+    /// Takes in a word of another. Those of texts are numbers there, of which `numbers` has ours.
+    #[inline]
+    fn take_of_other(&mut self, group: usize, word: u64, numbers: &[u64]) {
+        match self.is_numbered {
+            true => self.take_number(group, numbers[usize::try_from(word).unwrap_or(0)]),
+            false => self.take_word(group, word),
         }
-        missing
     }
 }
 
 impl Accumulator for DistinctCount {
     fn grow(&mut self, groups: usize) {
         self.counts.resize(groups, 0);
-        self.own.resize_with(groups.min(OWN_GROUPS_MAX), Values::default);
+        self.own.resize_with(groups.min(OWN_GROUPS_MAX), DistinctValues::default);
         if self.is_numbered {
             self.bits.resize(groups, Bits::default());
         } else if self.has_numbers {
@@ -556,23 +399,24 @@ impl Accumulator for DistinctCount {
     }
 
     fn held_bytes(&self) -> usize {
-        // A table is filled to between a third and two thirds.
-        let own = self.own_values * 2 * size_of::<u64>() + self.own.len() * size_of::<Values>();
+        let own: usize = self.own.iter().map(DistinctValues::bytes).sum();
         let others = self.others.iter().map(|(other, groups)| other.held_bytes() + groups.len() * size_of::<u32>());
         let rows = self.rows.as_ref().map_or(0, RowNumbers::bytes);
-        let seen = self.seen.bytes();
-        own + seen + self.texts.bytes() + rows + self.bits_bytes + others.sum::<usize>()
+        own + self.seen.bytes() + self.texts.bytes() + rows + self.bits_bytes + others.sum::<usize>()
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
         let mut other = same::<DistinctCount>(other)?;
-        other.settle(false)?;
+        for (third, theirs) in std::mem::take(&mut other.others) {
+            self.others.push((third, theirs.into_iter().map(|group| groups[group as usize]).collect()));
+        }
+        other.look_up();
         self.others.push((*other, groups.to_vec()));
         Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<ArrayRef> {
-        self.settle(true)?;
+        self.settle()?;
         Ok(Arc::new(Int64Array::from_iter_values(self.counts.into_iter().map(u64::cast_signed))))
     }
 

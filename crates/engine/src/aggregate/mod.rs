@@ -4,6 +4,7 @@
 mod accumulate;
 mod dense;
 mod distinct;
+mod distinct_values;
 mod external;
 mod extremes;
 mod first_by;
