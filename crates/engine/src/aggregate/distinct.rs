@@ -192,8 +192,8 @@ impl DistinctCount {
             return;
         }
         if let Some(own) = self.own.get_mut(group) {
-            let is_new = own.take(word, self.seed, &mut self.scratch);
-            if is_new && group < self.bits.len() {
+            let is_held = own.take(word, self.seed, &mut self.scratch);
+            if is_held && group < self.bits.len() {
                 self.count_entries(group, word);
             }
             return;

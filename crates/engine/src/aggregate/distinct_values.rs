@@ -1,15 +1,20 @@
 //! The different values of one group, in the form that their number asks for.
 //!
-//! Ascending values, as times are, are a list. Others are in a table, as long as it stays in the cache. Beyond that they
-//! are in parts by hash: a value is appended to its part, and a part is freed of repeated values whenever it has doubled, by a
-//! table that stays in the cache. So no look-up waits for memory, and threads process parts side by side.
+//! Ascending values, as times are, are a list. Others are in a table, as long as it stays in the first cache, or in the second where
+//! most values come again. Beyond that they are in parts by hash: a value is appended to its part, and a part is freed of repeated
+//! values whenever it has doubled, by a table that stays in the cache. So no look-up waits for memory, and threads process parts
+//! side by side.
 
 use crate::error::Result;
 use crate::hashed::{ValueSet, hash};
 use crate::parallel;
 
-/// Bytes of a table up to which it stays in the cache.
+/// Bytes of a table up to which it stays in the cache, and of one whose values come again.
 const TABLE_BYTES_MAX: usize = 1 << 17;
+const REPEATED_BYTES_MAX: usize = 1 << 20;
+
+/// How often values come, on average, that come again.
+const REPEATED_MIN: usize = 3;
 
 /// Parts, as many as six bits of a hash tell apart.
 const PARTS: usize = 64;
@@ -28,6 +33,8 @@ pub(super) struct DistinctValues {
     is_ascending: bool,
     /// All, once there are others.
     table: ValueSet<u64>,
+    /// How many were looked up in the table.
+    looked_up: usize,
     /// All, once the table is too large.
     parts: Vec<ValuesPart>,
     /// Values in the parts, repeated ones among them.
@@ -44,7 +51,14 @@ struct ValuesPart {
 
 impl Default for DistinctValues {
     fn default() -> DistinctValues {
-        DistinctValues { list: Vec::new(), is_ascending: true, table: ValueSet::new(0), parts: Vec::new(), in_parts: 0 }
+        DistinctValues {
+            list: Vec::new(),
+            is_ascending: true,
+            table: ValueSet::new(0),
+            looked_up: 0,
+            parts: Vec::new(),
+            in_parts: 0,
+        }
     }
 }
 
@@ -64,12 +78,12 @@ impl DistinctValues {
         DistinctValues { list, is_ascending, ..DistinctValues::default() }
     }
 
-    /// Takes in a value; whether it is new. Of values in parts that isn't known yet, and they count as such that were there.
+    /// Takes in a value; whether one more is held than before: a new one, or one in parts of which that isn't known yet.
     #[inline]
     pub fn take(&mut self, word: u64, seed: u64, scratch: &mut ValueSet<u64>) -> bool {
         if !self.parts.is_empty() {
             self.append(word, seed, scratch);
-            return false;
+            return true;
         }
         if self.table.is_empty() {
             match self.list.last() {
@@ -81,9 +95,13 @@ impl DistinctValues {
                 }
             }
         }
+        self.looked_up += 1;
         let is_new = add(&mut self.table, word, seed);
-        if self.table.bytes() > TABLE_BYTES_MAX {
-            self.divide(seed);
+        if is_new && self.table.bytes() > TABLE_BYTES_MAX {
+            let repeats = self.looked_up >= REPEATED_MIN * self.table.len();
+            if !repeats || self.table.bytes() > REPEATED_BYTES_MAX {
+                self.divide(seed);
+            }
         }
         is_new
     }
@@ -162,11 +180,6 @@ impl DistinctValues {
         self.list.len() + self.table.len() + self.in_parts
     }
 
-    /// Whether they are in parts, whose number is known only once these were checked.
-    pub fn is_divided(&self) -> bool {
-        !self.parts.is_empty()
-    }
-
     /// Bytes that they take, more or less: tables are filled to between a sixth and two thirds, lists to more than half.
     pub fn bytes(&self) -> usize {
         size_of::<DistinctValues>() + self.table.bytes() + (self.list.len() + self.in_parts) * size_of::<u64>() * 3 / 2
@@ -214,15 +227,24 @@ mod tests {
     fn values_are_counted_in_every_form() {
         for rows in [0, 1, 500, 30_000, 400_000] {
             let (mut values, mut scratch) = (DistinctValues::default(), ValueSet::new(0));
-            let new = (0..rows).filter(|row| values.take(word(*row), 11, &mut scratch)).count();
+            let held = (0..rows).filter(|row| values.take(word(*row), 11, &mut scratch)).count();
             values.check(11, 2).unwrap();
             let expected: std::collections::BTreeSet<u64> = (0..rows).map(word).collect();
             assert_eq!(values.len(), expected.len());
-            assert!(values.is_divided() == (rows >= 30_000) && (values.is_divided() || new == expected.len()));
+            assert!(values.parts.is_empty() == (rows < 30_000) && (!values.parts.is_empty() || held == expected.len()));
             let mut found: Vec<u64> = values.iter().collect();
             found.sort_unstable();
             assert!(found.iter().eq(&expected));
         }
+    }
+
+    #[test]
+    fn values_that_come_again_stay_in_a_table() {
+        let (mut values, mut scratch) = (DistinctValues::default(), ValueSet::new(0));
+        for row in 0..100_000 {
+            values.take(word(row % 25_000 % (row / 4 + 1)), 5, &mut scratch);
+        }
+        assert!(values.parts.is_empty() && values.len() == 25_000);
     }
 
     #[test]
