@@ -245,7 +245,7 @@ soak: wheel
 
 # Fuzzing by coverage, a minute a target; needs a C++ compiler (fuzz/README.md). FUZZ takes options of libFuzzer:
 # make fuzz TARGETS=journal FUZZ="-runs=10000000".
-TARGETS ?= line line_oracle journal rows conform ipc
+TARGETS ?= line line_oracle journal rows conform ipc dense sealed
 FUZZ ?= -max_total_time=60
 
 fuzz:

@@ -3,6 +3,7 @@
 //! The crate's own tests feed them a fixed number of seeded inputs; `fuzz/` feeds them by coverage, and needs the feature `fuzz`.
 //! How to add one: docs/guide/add-a-fuzz-target.md.
 
+pub use crate::encryption::fuzz::{MEMORY as SEALED_MEMORY, sealed};
 pub use crate::segment::fuzz::{MEMORY, dense};
 
 #[cfg(test)]

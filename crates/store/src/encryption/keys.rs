@@ -105,7 +105,7 @@ impl Keys {
         })
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "fuzz"))]
     pub(crate) fn from_text(text: &str) -> Keys {
         Keys::new(list::parse(text), true)
     }

@@ -8,6 +8,8 @@
 //! Bytes: docs/format/encryption.md. Reasons: docs/adr/0085-compressed-tiers-may-be-encrypted.md.
 
 mod frame;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod fuzz;
 mod keys;
 mod list;
 mod settings;
