@@ -97,7 +97,7 @@ impl NumbersByHash {
 }
 
 /// A set of values that are small enough to stand in the table themselves. One of them marks free places; whether it is in the set is kept
-/// apart. Invariant: at most two thirds of the places are occupied, so a probe ends soon.
+/// apart. Invariant: at most half of the places are occupied, so a probe ends soon.
 #[derive(Debug)]
 pub(crate) struct ValueSet<V> {
     /// A power of two, or none.
@@ -179,7 +179,7 @@ impl<V: Copy + PartialEq> ValueSet<V> {
     /// Makes room for more values.
     #[inline]
     pub fn reserve(&mut self, more: usize, hash_of: impl Fn(&V) -> u64) {
-        if (self.len + more) * 3 > self.places.len() * 2 {
+        if (self.len + more) * 2 > self.places.len() {
             self.grow(more, hash_of);
         }
     }
@@ -187,7 +187,7 @@ impl<V: Copy + PartialEq> ValueSet<V> {
     #[cold]
     fn grow(&mut self, more: usize, hash_of: impl Fn(&V) -> u64) {
         let least = if self.places.len() < SMALL_PLACES_MAX { self.places.len() * 4 } else { 0 };
-        let places = ((self.len + more) * 3 / 2 + 1).next_power_of_two().max(PLACES_MIN).max(least);
+        let places = (2 * (self.len + more)).next_power_of_two().max(PLACES_MIN).max(least);
         let before = std::mem::replace(&mut self.places, vec![self.free; places]);
         for value in before.into_iter().filter(|value| *value != self.free) {
             let mut place = self.place(hash_of(&value));
@@ -200,7 +200,7 @@ impl<V: Copy + PartialEq> ValueSet<V> {
 
     /// Empties the set and makes room for so many values.
     pub fn restart(&mut self, values: usize) {
-        let places = (values * 3 / 2 + 1).next_power_of_two().max(PLACES_MIN);
+        let places = (2 * values).next_power_of_two().max(PLACES_MIN);
         self.places.clear();
         self.places.resize(places, self.free);
         (self.len, self.has_free) = (0, false);

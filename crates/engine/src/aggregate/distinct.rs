@@ -30,6 +30,7 @@ use crate::hashed::{ValueSet, hash};
 
 /// Numbers that have a bit in each group.
 const BITS_MIN: u64 = 4096;
+const BITS_HALF: u64 = BITS_MIN / 2;
 
 /// Entries of a group from which on further bits may take their place, and numbers up to the greatest for each of them: a table has this many bits
 /// an entry.
@@ -64,6 +65,16 @@ struct Bits {
 impl Default for Bits {
     fn default() -> Bits {
         Bits { words: Vec::new(), limit: BITS_MIN }
+    }
+}
+
+/// The whole number whose bit is the first one, by the number that came first: small ones, as sizes and counters are, may be followed by any from
+/// zero on, others by those from some way before them on.
+fn base_of(word: u64) -> u64 {
+    const SMALL_MAX: u64 = 1 << 20;
+    match word {
+        BITS_HALF..SMALL_MAX => 0,
+        _ => word.wrapping_sub(BITS_HALF),
     }
 }
 
@@ -162,7 +173,7 @@ impl DistinctCount {
     #[inline]
     fn take_word(&mut self, group: usize, word: u64) {
         if self.has_numbers && group < OWN_GROUPS_MAX {
-            let base = *self.base.get_or_insert(word.wrapping_sub(BITS_MIN / 2));
+            let base = *self.base.get_or_insert_with(|| base_of(word));
             if self.take_bit(group, word.wrapping_sub(base)) {
                 return;
             }

@@ -1,6 +1,6 @@
 //! The different values of one group, in the form that their number asks for.
 //!
-//! Ascending values, as times are, are a list. Others are in a table, as long as it stays in the first cache, or in the second where
+//! Ascending values, as times are, are a list. Others are in a table, as long as it stays in the second cache, or in the third where
 //! most values come again. Beyond that they are in parts by hash: a value is appended to its part, and a part is freed of repeated
 //! values whenever it has doubled, by a table that stays in the cache. So no look-up waits for memory, and threads process parts
 //! side by side.
@@ -10,8 +10,8 @@ use crate::hashed::{ValueSet, hash};
 use crate::parallel;
 
 /// Bytes of a table up to which it stays in the cache, and of one whose values come again.
-const TABLE_BYTES_MAX: usize = 1 << 17;
-const REPEATED_BYTES_MAX: usize = 1 << 20;
+const TABLE_BYTES_MAX: usize = 1 << 20;
+const REPEATED_BYTES_MAX: usize = 1 << 22;
 
 /// How often values come, on average, that come again.
 const REPEATED_MIN: usize = 3;
@@ -180,7 +180,7 @@ impl DistinctValues {
         self.list.len() + self.table.len() + self.in_parts
     }
 
-    /// Bytes that they take, more or less: tables are filled to between a sixth and two thirds, lists to more than half.
+    /// Bytes that they take, more or less: tables are filled to between an eighth and a half, lists to more than half.
     pub fn bytes(&self) -> usize {
         size_of::<DistinctValues>() + self.table.bytes() + (self.list.len() + self.in_parts) * size_of::<u64>() * 3 / 2
     }
@@ -220,18 +220,20 @@ mod tests {
 
     /// Values that come again, in no order.
     fn word(row: u64) -> u64 {
-        row.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 100_003 * 7
+        row.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 250_007 * 7
     }
 
     #[test]
     fn values_are_counted_in_every_form() {
-        for rows in [0, 1, 500, 30_000, 400_000] {
+        for rows in [0, 1, 500, 30_000, 600_000] {
             let (mut values, mut scratch) = (DistinctValues::default(), ValueSet::new(0));
             let held = (0..rows).filter(|row| values.take(word(*row), 11, &mut scratch)).count();
             values.check(11, 2).unwrap();
             let expected: std::collections::BTreeSet<u64> = (0..rows).map(word).collect();
             assert_eq!(values.len(), expected.len());
-            assert!(values.parts.is_empty() == (rows < 30_000) && (!values.parts.is_empty() || held == expected.len()));
+            assert!(
+                values.parts.is_empty() == (rows < 600_000) && (!values.parts.is_empty() || held == expected.len())
+            );
             let mut found: Vec<u64> = values.iter().collect();
             found.sort_unstable();
             assert!(found.iter().eq(&expected));
@@ -241,10 +243,10 @@ mod tests {
     #[test]
     fn values_that_come_again_stay_in_a_table() {
         let (mut values, mut scratch) = (DistinctValues::default(), ValueSet::new(0));
-        for row in 0..100_000 {
-            values.take(word(row % 25_000 % (row / 4 + 1)), 5, &mut scratch);
+        for row in 0..800_000 {
+            values.take(word(row % 150_000 % (row / 4 + 1)), 5, &mut scratch);
         }
-        assert!(values.parts.is_empty() && values.len() == 25_000);
+        assert!(values.parts.is_empty() && values.len() == 150_000);
     }
 
     #[test]
