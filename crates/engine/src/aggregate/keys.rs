@@ -7,6 +7,7 @@ use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type};
 
+use super::decimal_scale::DecimalScale;
 use super::group_slots::RowSlots;
 use super::groups::words_of;
 use super::texts::Texts;
@@ -134,6 +135,19 @@ enum KeyWords {
     Codes(ScalarBuffer<i32>, Arc<[Option<u64>]>),
     /// The word of each row, and the least one where there are few.
     Words(ScalarBuffer<u64>, u64),
+    /// The word of each row of floats that are multiples of a power of ten, the multiples as words, and the least of these where there are few.
+    Multiples(ScalarBuffer<u64>, Vec<u64>, u64),
+}
+
+impl KeyWords {
+    /// What the places of rows follow from, of keys without codes.
+    fn of_places(&self) -> &[u64] {
+        match self {
+            KeyWords::Codes(_, _) => &[],
+            KeyWords::Words(words, _) => words,
+            KeyWords::Multiples(_, multiples, _) => multiples,
+        }
+    }
 }
 
 /// The words for the texts of the dictionary that came last, and for null: blocks of one segment have the same one.
@@ -148,9 +162,16 @@ pub(crate) struct TextWords {
     rows: usize,
     /// The last dictionary with a text that what the key is computed by refuses, though it may be in no row.
     refused: Option<ArrayRef>,
+    /// Of which power of ten floats are multiples, where groups are found by place.
+    scale: Option<DecimalScale>,
 }
 
 impl TextWords {
+    /// For keys whose groups are found by place.
+    pub fn of_places() -> TextWords {
+        TextWords { scale: Some(DecimalScale::default()), ..TextWords::default() }
+    }
+
     /// Whether it is cheaper to number these rows one by one, because all rows of this dictionary together are fewer than its texts.
     pub fn are_few(&mut self, dictionary: &ArrayRef, rows: usize) -> bool {
         let is_known = || self.dictionary.as_ref().is_some_and(|known| is_same(known, dictionary));
@@ -258,6 +279,12 @@ impl ValueKey {
             return Ok(ValueKey::of_numbers(key, words, nulls, texts));
         }
         let words = words_of(array)?;
+        if let Some(multiples) = multiples(of, &words, nulls.as_ref(), known) {
+            let bounds = WordBounds::of(multiples.iter().copied(), false);
+            let range = bounds.as_ref().and_then(|bounds| narrow(bounds, words.len()));
+            let (least, choices) = range.map_or((0, None), |(least, span)| (least, Some(span + 2)));
+            return Ok(ValueKey { key, words: KeyWords::Multiples(words, multiples, least), nulls, choices, bounds });
+        }
         let bounds = match of {
             DataType::Float32 | DataType::Float64 => None,
             of => WordBounds::of(words.iter().copied(), of.is_unsigned_integer()),
@@ -330,9 +357,9 @@ impl ValueKey {
         let last = self.last();
         match &self.words {
             KeyWords::Codes(codes, _) => places.extend(codes.iter().map(|code| place(code.cast_unsigned(), last))),
-            KeyWords::Words(words, least) => {
+            KeyWords::Words(_, least) | KeyWords::Multiples(_, _, least) => {
                 let number = |word: &u64| u32::try_from(word.wrapping_sub(*least)).unwrap_or(u32::MAX);
-                places.extend(words.iter().map(|word| place(number(word), last)));
+                places.extend(self.words.of_places().iter().map(|word| place(number(word), last)));
             }
         }
         if let Some(nulls) = &self.nulls {
@@ -371,20 +398,23 @@ impl ValueKey {
                     *at = *at * stride + own.copied().unwrap_or(of_null);
                 }
             }
-            KeyWords::Words(words, _) => match &self.nulls {
+            KeyWords::Words(_, _) | KeyWords::Multiples(_, _, _) => match &self.nulls {
                 // A division is made where the word changes.
                 None if reach.unit > 1 => {
                     let mut last = (reach.least, place(reach.least));
-                    for (at, word) in places.iter_mut().zip(words) {
+                    for (at, word) in places.iter_mut().zip(self.words.of_places()) {
                         if *word != last.0 {
                             last = (*word, place(*word));
                         }
                         *at = *at * stride + last.1;
                     }
                 }
-                None => places.iter_mut().zip(words).for_each(|(at, word)| *at = *at * stride + place(*word)),
+                None => places
+                    .iter_mut()
+                    .zip(self.words.of_places())
+                    .for_each(|(at, word)| *at = *at * stride + place(*word)),
                 Some(nulls) => {
-                    for (row, (at, word)) in places.iter_mut().zip(words).enumerate() {
+                    for (row, (at, word)) in places.iter_mut().zip(self.words.of_places()).enumerate() {
                         *at = *at * stride + if nulls.is_valid(row) { place(*word) } else { 0 };
                     }
                 }
@@ -402,7 +432,7 @@ impl ValueKey {
     pub fn write(&self, start: usize, words: &mut [u64], stride: usize) {
         let rows = words.chunks_exact_mut(stride);
         match (&self.words, &self.nulls) {
-            (KeyWords::Words(own, _), None) => {
+            (KeyWords::Words(own, _) | KeyWords::Multiples(own, _, _), None) => {
                 rows.zip(&own[start..]).for_each(|(words, own)| words[self.key] = *own);
             }
             _ => {
@@ -423,10 +453,35 @@ impl ValueKey {
                 let own = if is_null { None } else { words.get(code) };
                 own.or(words.last()).copied().flatten()
             }
-            KeyWords::Words(_, _) if is_null => None,
-            KeyWords::Words(words, _) => Some(words[row]),
+            KeyWords::Words(_, _) | KeyWords::Multiples(_, _, _) if is_null => None,
+            KeyWords::Words(words, _) | KeyWords::Multiples(words, _, _) => Some(words[row]),
         }
     }
+}
+
+/// Floats as multiples of a power of ten, if they are and groups are found by place.
+fn multiples(of: &DataType, words: &[u64], nulls: Option<&NullBuffer>, known: &mut TextWords) -> Option<Vec<u64>> {
+    let scale = known.scale.as_mut()?;
+    #[expect(clippy::cast_possible_truncation, reason = "the word holds a float32")]
+    let value = |word: &u64| match of {
+        DataType::Float32 => f64::from(f32::from_bits(*word as u32)),
+        _ => f64::from_bits(*word),
+    };
+    let mut values: Vec<f64> = match of {
+        DataType::Float32 | DataType::Float64 => words.iter().map(value).collect(),
+        _ => return None,
+    };
+    if let Some(nulls) = nulls {
+        // What stands for a null is any value.
+        let valid = nulls.inner().set_indices().next().map_or(0.0, |row| values[row]);
+        (!nulls.inner()).set_indices().for_each(|row| values[row] = valid);
+    }
+    let multiples = match of {
+        #[expect(clippy::cast_possible_truncation, reason = "it is compared as a float32")]
+        DataType::Float32 => scale.multiples(&values, |quotient, value| quotient as f32 == value as f32),
+        _ => scale.multiples(&values, |quotient, value| quotient == value),
+    };
+    multiples.map(|multiples| multiples.into_iter().map(i64::cast_unsigned).collect())
 }
 
 /// The least of some words, and how much greater the greatest is, where the rows are [`ROWS_OF_NUMBER`] times as many.
@@ -443,9 +498,31 @@ fn place(number: u32, last: u16) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Int32Array, StringArray};
+    use arrow::array::{Float64Array, Int32Array, StringArray};
 
     use super::*;
+
+    /// Prices have places as whole numbers do, and the words of the floats that they are; other floats have none.
+    #[test]
+    fn floats_that_are_multiples_have_places() {
+        let prices: ArrayRef = Arc::new(Float64Array::from_iter(
+            (0..400).map(|row| (row % 50 != 7).then_some(f64::from(row % 30) / 100.0 + 20.0)),
+        ));
+        let key = ValueKey::new(0, &prices, &mut Texts::default(), &mut TextWords::of_places()).unwrap();
+        assert_eq!(key.bounds().map(|bounds| bounds.steps()), Some(29));
+        let places = ValueKey::places(std::slice::from_ref(&key), 400, 1_000).unwrap();
+        for row in 0..400 {
+            let price = f64::from(row % 30) / 100.0 + 20.0;
+            assert_eq!(key.word(row as usize), (row % 50 != 7).then_some(price.to_bits()));
+            assert_eq!(places.of_rows[row as usize], if row % 50 == 7 { 30 } else { (row % 30) as u16 });
+        }
+        for (array, mut known) in [
+            (prices, TextWords::default()),
+            (Arc::new(Float64Array::from(vec![0.1 + 0.2])) as ArrayRef, TextWords::of_places()),
+        ] {
+            assert_eq!(ValueKey::new(0, &array, &mut Texts::default(), &mut known).unwrap().bounds(), None);
+        }
+    }
 
     /// Few rows of a large dictionary are numbered one by one, later ones by all its texts: as the texts themselves are.
     #[test]

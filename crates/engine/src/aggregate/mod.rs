@@ -2,6 +2,7 @@
 //! (`over_frame.rs`).
 
 mod accumulate;
+mod decimal_scale;
 mod dense;
 mod distinct;
 mod distinct_values;

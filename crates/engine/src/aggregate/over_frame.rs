@@ -52,7 +52,7 @@ impl<'a> Grouping<'a> {
             // Without keys there is one group, of nothing if need be.
             groups.find(&[0]);
         }
-        let (texts, words) = keys.iter().map(|_| (Texts::default(), TextWords::default())).unzip();
+        let (texts, words) = keys.iter().map(|_| (Texts::default(), TextWords::of_places())).unzip();
         Grouping { keys, groups, texts, words, dense: DenseGroups::within(PLACES_BYTES_MAX) }
     }
 

@@ -229,7 +229,7 @@ impl<'a> State<'a> {
             dense: DenseGroups::within(aggregation.memory_bytes / PLACES_OF_MEMORY / aggregation.threads.max(1)),
             texts: (0..keys).map(|_| Texts::default()).collect(),
             slots,
-            text_words: (0..keys).map(|_| TextWords::default()).collect(),
+            text_words: (0..keys).map(|_| TextWords::of_places()).collect(),
             only_symbols: aggregation.aggregates.iter().map(|aggregate| only_symbols(aggregation, aggregate)).collect(),
             same: same_arguments(aggregation),
             same_filters: same_filters(aggregation),
