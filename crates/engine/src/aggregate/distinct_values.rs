@@ -10,8 +10,8 @@ use crate::hashed::{ValueSet, hash};
 use crate::parallel;
 
 /// Bytes of a table up to which it stays in the cache, and of one whose values come again.
-const TABLE_BYTES_MAX: usize = 1 << 20;
-const REPEATED_BYTES_MAX: usize = 1 << 22;
+const TABLE_BYTES_MAX: usize = 1 << 18;
+const REPEATED_BYTES_MAX: usize = 1 << 21;
 
 /// How often values come, on average, that come again.
 const REPEATED_MIN: usize = 3;
@@ -232,7 +232,7 @@ mod tests {
             let expected: std::collections::BTreeSet<u64> = (0..rows).map(word).collect();
             assert_eq!(values.len(), expected.len());
             assert!(
-                values.parts.is_empty() == (rows < 600_000) && (!values.parts.is_empty() || held == expected.len())
+                values.parts.is_empty() == (rows < 30_000) && (!values.parts.is_empty() || held == expected.len())
             );
             let mut found: Vec<u64> = values.iter().collect();
             found.sort_unstable();
