@@ -17,6 +17,7 @@
 
 mod access;
 mod answer;
+mod array_queries;
 mod batch_queue;
 mod bounds;
 mod calendars;
