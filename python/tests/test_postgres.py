@@ -513,6 +513,22 @@ def test_psql_runs_statements_and_describes(server: Postgres) -> None:
     assert refused.returncode == 1 and "LINE 1: select (1 from trade" in refused.stderr
 
 
+@pytest.mark.parametrize("plus", ["", "+"])
+def test_psql_lists_what_there_is_and_what_there_is_none_of(server: Postgres, plus: str) -> None:
+    server.send("/query", b"create view cheap as select sym, price from trade where price < 10", content_type="text/plain")
+    names = "d dt di dv dm ds dE dn l df dx dT du dg dD da db dA dAc dAf dAo dAp dc dC dd des deu dew det dF dFd dFp dFt dl dL dO do"
+    commands = [f"\\{name}{plus}" for name in f"{names} dRp dRs dX dy dconfig".split()]
+    commands += [f"\\d{plus} trade", f"\\d{plus} cheap", f"\\dt{plus} tr*", f"\\dS{plus} pg_class", "\\dp", "\\dp trade", "\\drds", "\\conninfo"]
+    for command in commands:
+        ran = psql(server, "-At", "-c", command)
+        assert ran.returncode == 0 or "Did not find any" in ran.stderr, (command, ran.stderr)
+    described = psql(server, "-At", "-c", "\\d+ trade").stdout.splitlines()
+    assert described[1] == "sym|text||||extended|||", described
+    assert "select sym, price from trade where price < 10" in psql(server, "-At", "-c", "\\sv cheap").stdout
+    assert psql(server, "-At", "-c", "\\du").stdout == "splay||{}\n"
+    server.send("/query", b"drop view cheap", content_type="text/plain")
+
+
 def test_catalogue_queries_are_answered(server: Postgres) -> None:
     with psycopg.connect(server.address, autocommit=True) as connection:
 

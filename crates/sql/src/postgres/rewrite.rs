@@ -16,6 +16,8 @@
 //! | `current_schema`, `current_catalog` | `pg_current_schema()`, which the parser doesn't take for a word of its own |
 //! | `x::oid`, `x::name`, `x::pg_catalog.text` and others | the type that it is here |
 //! | `c.oid = '16384'` | `c.oid = 16384` |
+//! | `c.tableoid`, `c.xmin`, in a statement about the catalogue alone | 0 |
+//! | `pg_get_viewdef(x)` | `(SELECT definition FROM pg_views WHERE to_regclass(quote_ident(viewname)) = x)` |
 //! | `user`, in a statement about the catalogue alone | as `current_user`: it may be a column of other tables |
 //! | `FROM string_to_array(x, ',') AS s` | a query of one value (`from_functions.rs`) |
 //! | a select from a table that never has rows | one without rows, whatever it computes (`without_rows.rs`) |
@@ -26,8 +28,9 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, Query, SelectItem, SetExpr, Statement, TableFactor, Value, Visitor, VisitorMut,
+    ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TableFactor, Value,
+    Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -121,10 +124,8 @@ impl VisitorMut for CatalogueRewrite<'_> {
         if without_rows(&mut query.body, &self.queries) {
             query.order_by = None;
         }
-        if self.user.is_some()
-            && let SetExpr::Select(select) = query.body.as_mut()
-        {
-            select.projection.iter_mut().for_each(|item| name_user(item, self.is_of_catalogue));
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            select.projection.iter_mut().for_each(|item| self.name_column(item));
         }
         ControlFlow::Continue(())
     }
@@ -141,6 +142,7 @@ impl VisitorMut for CatalogueRewrite<'_> {
         match (word, self.user) {
             (Some(_), Some(user)) => *expr = Expr::Value(Value::SingleQuotedString(user.replace('\'', "''")).into()),
             (Some("user"), None) => *expr = call("pg_current_user", Vec::new()),
+            _ if self.is_of_catalogue && system_column(expr).is_some() => *expr = number(0),
             _ => change(expr),
         }
         ControlFlow::Continue(())
@@ -162,13 +164,53 @@ fn user_word(expr: &Expr) -> Option<&'static str> {
     USER_WORDS.into_iter().find(|word| name.eq_ignore_ascii_case(word))
 }
 
-/// Calls a column that is such a word by it, and not by the name that stands in its place.
-fn name_user(item: &mut SelectItem, is_of_catalogue: bool) {
-    if let SelectItem::UnnamedExpr(expr) = item
-        && let Some(word) = user_word(expr).filter(|word| *word != "user" || is_of_catalogue)
-    {
-        *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(word) };
+impl CatalogueRewrite<'_> {
+    /// Calls a column by what is written where something else will stand: a word for whoever asks, a hidden column, the definition of a view.
+    fn name_column(&self, item: &mut SelectItem) {
+        let SelectItem::UnnamedExpr(expr) = item else { return };
+        let word = user_word(expr).filter(|word| self.user.is_some() && (*word != "user" || self.is_of_catalogue));
+        let hidden = system_column(expr).filter(|_| self.is_of_catalogue);
+        let view = viewed(expr).map(|_| VIEW_DEFINITION);
+        if let Some(name) = word.or(hidden).or(view) {
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(name) };
+        }
     }
+}
+
+/// Columns that every table of PostgreSQL has besides those that `*` gives.
+const SYSTEM_COLUMNS: [&str; 2] = ["tableoid", "xmin"];
+
+fn system_column(expr: &Expr) -> Option<&'static str> {
+    let name = column_name(expr).filter(|name| name.quote_style.is_none())?;
+    SYSTEM_COLUMNS.into_iter().find(|column| name.value.eq_ignore_ascii_case(column))
+}
+
+const VIEW_DEFINITION: &str = "pg_get_viewdef";
+
+/// The view that an expression asks for the definition of.
+fn viewed(expr: &Expr) -> Option<&Expr> {
+    let Expr::Function(function) = expr else { return None };
+    let name = function.name.0.last().and_then(ObjectNamePart::as_ident)?;
+    let FunctionArguments::List(list) = &function.args else { return None };
+    match list.args.first() {
+        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(view))) if name.value.eq_ignore_ascii_case(VIEW_DEFINITION) => {
+            Some(view)
+        }
+        _ => None,
+    }
+}
+
+/// The definition of a view by its number, or by its name.
+fn definition_of(view: &Expr) -> Option<Expr> {
+    let view = match literal(view) {
+        Some(name) => number(oid_of_class(name)),
+        None => view.clone(),
+    };
+    let text = format!(
+        "(SELECT __views.definition FROM pg_catalog.pg_views AS __views WHERE to_regclass(quote_ident(__views.viewname)) = {view})"
+    );
+    let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).try_with_sql(&text);
+    parser.and_then(|mut parser| parser.parse_expr()).ok()
 }
 
 /// Finds a table that isn't of the catalogue.
@@ -207,6 +249,7 @@ pub(super) fn parts(name: &ObjectName) -> Vec<&str> {
 
 fn change(expr: &mut Expr) {
     let changed = match expr {
+        Expr::Function(_) if viewed(expr).is_some() => viewed(expr).and_then(definition_of),
         Expr::Function(function) => {
             strip(&mut function.name);
             let name = function.name.to_string().to_ascii_lowercase();
@@ -485,6 +528,12 @@ mod tests {
             (
                 "select user, \"user\" from pg_catalog.pg_user, information_schema.tables",
                 "SELECT pg_current_user(), \"user\" FROM pg_catalog.pg_user, information_schema.tables",
+            ),
+            (
+                "select c.tableoid, c.xmin, pg_catalog.pg_get_viewdef(c.oid, true) from pg_class c where pg_get_viewdef('v') <> ''",
+                "SELECT 0 AS tableoid, 0 AS xmin, (SELECT __views.definition FROM pg_catalog.pg_views AS __views WHERE \
+                 to_regclass(quote_ident(__views.viewname)) = c.oid) AS pg_get_viewdef FROM pg_class c WHERE (SELECT \
+                 __views.definition FROM pg_catalog.pg_views AS __views WHERE to_regclass(quote_ident(__views.viewname)) = 1019433010) <> ''",
             ),
             ("select user, 'pg_' from orders", "SELECT user, 'pg_' FROM orders"),
             (

@@ -234,12 +234,18 @@ fn type_rows(listed: &types::CatalogueType) -> [Row; 2] {
             ("typreceive", of("recv")),
             ("typsend", of("send")),
             ("typtypmod", (-1).into()),
+            ("typstorage", storage(length).into()),
         ]
     };
     [
         row(listed.oid, listed.name.to_owned(), listed.length, listed.category, 0, listed.array),
         row(listed.array, format!("_{}", listed.name), -1, "A", listed.oid, 0),
     ]
+}
+
+/// Whether values of a length stand where they are, or may be compressed and stand elsewhere, as PostgreSQL says it.
+fn storage(length: i64) -> &'static str {
+    if length < 0 { "x" } else { "p" }
 }
 
 fn class(name: &str, is_view: bool, schema: &Schema) -> Row {
@@ -256,7 +262,7 @@ fn class(name: &str, is_view: bool, schema: &Schema) -> Row {
         ("relkind", if is_view { "v" } else { "r" }.into()),
         ("relnatts", columns.into()),
         ("relispopulated", true.into()),
-        ("relreplident", "n".into()),
+        ("relreplident", "d".into()),
     ]
 }
 
@@ -273,6 +279,8 @@ fn attributes(name: &str, schema: &Schema) -> Vec<Row> {
             ("attndims", i64::from(types::item(field.data_type()).is_some()).into()),
             ("attnotnull", (!field.is_nullable()).into()),
             ("attislocal", true.into()),
+            ("attstorage", storage(i64::from(held.size)).into()),
+            ("attstattarget", (-1).into()),
         ]
     };
     schema.fields().iter().enumerate().map(row).collect()
