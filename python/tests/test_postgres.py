@@ -483,6 +483,76 @@ def test_pandas_and_sqlalchemy_read(server: Postgres, driver: str) -> None:
     engine.dispose()
 
 
+TIMES = [DAY, DAY + datetime.timedelta(microseconds=1)]
+ARRAYS = [
+    ("select count(*) from trade where sym = any($1)", ["IBM", "none"], 500),
+    ("select count(*) from trade where sym = any($1)", [], 0),
+    ("select count(*) from trade where sym <> all($1)", ["IBM"], 500),
+    ("select count(*) from trade where not sym = any($1)", ["IBM", None], 0),
+    ("select count(*) from trade where size = any($1)", [1, 2, None], 2),
+    ("select count(*) from trade where price = any($1)", [1.5, 2.5, 0.25], 2),
+    ("select count(*) from trade where price < any($1)", [1.0, 2.0], 2),
+    ("select count(*) from kinds where day = any($1)", [datetime.date(2026, 1, 3)], 1),
+    ("select count(*) from trade where time = any($1)", TIMES, 1),
+    ("select count(*) from trade where time = any($1::timestamptz[])", TIMES, 1),
+    ("select array_length($1::int8[])", [1, None], 2),
+    ("select array(select x.n from unnest($1::int8[]) as x(n) order by n desc nulls last)", [1, None, 3], [3, 1, None]),
+    *(
+        (f"select $1::{kind}[]", values, values)
+        for kind, values in {
+            "text": ["a", None, 'b "\\,{}', ""],
+            "int8": [1, None],
+            "float8": [],
+            "bool": [True, None, False],
+            "date": [datetime.date(2026, 1, 3), None],
+            "timestamptz": [*TIMES, None],
+            "timestamp": [datetime.datetime(2026, 1, 1), None],
+            "time": [datetime.time(9, 30), None],
+            "numeric": [decimal.Decimal("1.5"), None, decimal.Decimal("-12.25")],
+        }.items()
+    ),
+]
+LISTS = [
+    ("select array_agg(size order by size) from trade where size < 3", [0, 1, 2]),
+    ("select list(sym order by size) from trade where size < 2", ["AIG", "IBM"]),
+    ("select array_agg(time) from trade where size < 2", [DAY, DAY]),
+    ("select array_agg(cast(null as text)) from trade where size < 2", [None, None]),
+    ("select array(select size from trade where size < 3 order by size desc)", [2, 1, 0]),
+    ("select array(select size from trade where false)", []),
+    ("select depth from kinds where sym = 'IBM'", [1.5, 2.5]),
+    ("select array[cast(1.5 as decimal(4, 2)), null]", [decimal.Decimal("1.50"), None]),
+    ("select array[interval '1 day 2 hours', null]", [datetime.timedelta(days=1, hours=2), None]),
+    ("select array[array[1, 2], array[3]]", "[[1, 2], [3]]"),
+]
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_psycopg_gives_and_takes_arrays(server: Postgres, binary: bool) -> None:
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        cursor = connection.cursor(binary=binary)
+        for statement, values, expected in ARRAYS:
+            cursor.execute(statement.replace("$1", "%b" if binary else "%s"), (values,))
+            assert cursor.fetchone() == (expected,), statement
+        for statement, expected in LISTS:
+            assert cursor.execute(statement).fetchone() == (expected,), statement
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="several dimensions"):
+            cursor.execute("select %s::int8[]", ([[1], [2]],))
+
+
+def test_asyncpg_gives_and_takes_arrays(server: Postgres) -> None:
+    async def run() -> None:
+        connection = await asyncpg.connect(host="127.0.0.1", port=server.port, user="anybody", database="market")
+        for statement, values, expected in ARRAYS:
+            assert await connection.fetchval(statement, values) == expected, statement
+        for statement, expected in LISTS:
+            assert await connection.fetchval(statement) == expected, statement
+        with pytest.raises(asyncpg.exceptions.FeatureNotSupportedError, match="several dimensions"):
+            await connection.fetchval("select $1::int8[]", [[1], [2]])
+        await connection.close()
+
+    asyncio.run(run())
+
+
 def psql(server: Postgres, *arguments: str, statement: str | None = None) -> subprocess.CompletedProcess[str]:
     if shutil.which("psql") is None:
         pytest.skip("there is no psql")

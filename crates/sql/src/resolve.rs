@@ -134,6 +134,7 @@ impl VisitorMut for Resolver<'_> {
         casts::name_apart(select, &mut []);
         for column in &mut select.projection {
             calls::name_as_written(column);
+            forms::keep_nulls(column);
             fold_exclusions(column);
         }
         if let Some(condition) = &mut select.selection {

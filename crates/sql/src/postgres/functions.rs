@@ -29,6 +29,7 @@ enum FunctionAnswer {
     ToRegclass,
     ToRegtype,
     CurrentSetting,
+    SetConfig,
     SizePretty,
     QuoteIdent,
     ParseIdent,
@@ -39,12 +40,12 @@ enum FunctionAnswer {
 }
 
 use FunctionAnswer::{
-    ArrayLower, ArrayUpper, CurrentSetting, FormatType, NoNumber, NoText, Number, ParseIdent, QuoteIdent, SizePretty,
-    Text, ToRegclass, ToRegtype, Truth,
+    ArrayLower, ArrayUpper, CurrentSetting, FormatType, NoNumber, NoText, Number, ParseIdent, QuoteIdent, SetConfig,
+    SizePretty, Text, ToRegclass, ToRegtype, Truth,
 };
 
 /// Names and answers. There is one role, which may do what the connection's token allows.
-const FUNCTIONS: [(&str, FunctionAnswer); 58] = [
+const FUNCTIONS: [(&str, FunctionAnswer); 59] = [
     ("version", Text(concat!("PostgreSQL 16.0 (SplayDB ", env!("CARGO_PKG_VERSION"), ")"))),
     ("current_database", Text("splay")),
     ("pg_current_schema", Text("public")),
@@ -93,6 +94,7 @@ const FUNCTIONS: [(&str, FunctionAnswer); 58] = [
     ("to_regclass", ToRegclass),
     ("to_regtype", ToRegtype),
     ("current_setting", CurrentSetting),
+    ("set_config", SetConfig),
     ("pg_size_pretty", SizePretty),
     ("pg_database_size", NoNumber),
     ("pg_relation_size", NoNumber),
@@ -174,23 +176,30 @@ impl ScalarUDFImpl for CatalogueFunction {
             }
             CurrentSetting => {
                 let texts = texts(&args, self.name)?;
-                let setting = |name: Option<&str>| match name.map(str::to_ascii_lowercase).as_deref() {
-                    Some("server_version") => Ok(Some("16.0")),
-                    Some("server_version_num") => Ok(Some("160000")),
-                    Some("search_path") => Ok(Some("public")),
-                    Some("timezone") => Ok(Some("UTC")),
-                    Some("datestyle") => Ok(Some("ISO, MDY")),
-                    Some("server_encoding" | "client_encoding") => Ok(Some("UTF8")),
-                    Some("standard_conforming_strings") => Ok(Some("on")),
-                    Some("max_index_keys") => Ok(Some("32")),
-                    Some("max_identifier_length") => Ok(Some("128")),
-                    Some("default_table_access_method") => Ok(Some("heap")),
+                let setting = |name: Option<&str>| match name.map(|name| (name, setting(name))) {
                     None => Ok(None),
+                    Some((_, Some(value))) => Ok(Some(value)),
                     Some(_) if args.args.len() > 1 => Ok(None),
-                    Some(other) => exec_err!("unrecognized configuration parameter \"{other}\""),
+                    Some((name, None)) => exec_err!("unrecognized configuration parameter \"{name}\""),
                 };
                 let settings = texts.iter().map(setting).collect::<Result<StringArray>>()?;
                 Ok(ColumnarValue::Array(Arc::new(settings)))
+            }
+            SetConfig => {
+                let [_, values, _] = args.args.as_slice() else {
+                    return exec_err!("set_config takes a name, a value, and whether it is for the transaction alone");
+                };
+                let values = cast(&values.to_array(args.number_rows)?, &DataType::Utf8)?;
+                let names = texts(&args, self.name)?;
+                for (name, value) in names.iter().zip(values.as_string::<i32>()) {
+                    if name.and_then(setting) != value {
+                        return exec_err!(
+                            "set_config sets a setting to what it is: write SET {}",
+                            name.unwrap_or("name")
+                        );
+                    }
+                }
+                Ok(ColumnarValue::Array(values))
             }
             QuoteIdent => {
                 let texts = texts(&args, self.name)?;
@@ -222,6 +231,24 @@ impl ScalarUDFImpl for CatalogueFunction {
             }
         }
     }
+}
+
+/// What a setting is in every connection.
+fn setting(name: &str) -> Option<&'static str> {
+    Some(match name.to_ascii_lowercase().as_str() {
+        "server_version" => "16.0",
+        "server_version_num" => "160000",
+        "search_path" => "public",
+        "timezone" => "UTC",
+        "datestyle" => "ISO, MDY",
+        "server_encoding" | "client_encoding" => "UTF8",
+        "standard_conforming_strings" => "on",
+        "max_index_keys" => "32",
+        "max_identifier_length" => "128",
+        "default_table_access_method" => "heap",
+        "jit" | "is_superuser" => "off",
+        _ => return None,
+    })
 }
 
 /// How many items each list has.

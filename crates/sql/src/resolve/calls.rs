@@ -17,17 +17,17 @@ pub(super) const LEAST: [&str; 3] = ["arg_min", "argmin", "min_by"];
 pub(super) const GREATEST: [&str; 3] = ["arg_max", "argmax", "max_by"];
 
 /// Gives a column whose calls are written otherwise below the name that it has now, and one with `IN (SELECT …)`, which DataFusion calls `IN`,
-/// or that compares with `ANY` or `ALL` of a query, the name that is written. `ARRAY(SELECT …)` alone is `array`, as in PostgreSQL.
+/// or that compares by `ANY` or `ALL`, the name that is written. `ARRAY(SELECT …)` alone is `array`, as in PostgreSQL.
 pub(super) fn name_as_written(column: &mut SelectItem) {
     let SelectItem::UnnamedExpr(expression) = column else { return };
     let is_spelt_out = |inner: &Expr| matches!(inner, Expr::Function(call) if stands_for_another(call));
-    let looks_in_query = |inner: &Expr| match inner {
+    let is_renamed = |inner: &Expr| match inner {
         Expr::InSubquery { .. } => true,
         Expr::Function(call) => is_array_query(call),
-        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => matches!(right.as_ref(), Expr::Subquery(_)),
+        Expr::AnyOp { .. } | Expr::AllOp { .. } => true,
         _ => false,
     };
-    if any_expression(expression, is_spelt_out) || any_expression_outside_queries(expression, looks_in_query) {
+    if any_expression(expression, is_spelt_out) || any_expression_outside_queries(expression, is_renamed) {
         let name = match &*expression {
             Expr::Function(call) if is_array_query(call) => "array".to_owned(),
             expression => expression.to_string().to_lowercase(),
