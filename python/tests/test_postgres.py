@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import decimal
+import itertools
 import math
 import pathlib
 import shutil
@@ -551,6 +552,94 @@ def test_asyncpg_gives_and_takes_arrays(server: Postgres) -> None:
         await connection.close()
 
     asyncio.run(run())
+
+
+class Growing:
+    """A table of two rows that grows while it is read, and a view over it."""
+
+    numbers = itertools.count()
+
+    def __init__(self, server: Postgres) -> None:
+        self.server, self.table = server, f"growing_{next(self.numbers)}"
+        self._send(f"create table {self.table} (time timestamp, sym symbol, x int)")
+        self._send(f"create view of_{self.table} as select x from {self.table}")
+        self.grow(2)
+        self.counts = f"select (select count(*) from {self.table}), (select count(*) from of_{self.table})"
+
+    def _send(self, statement: str) -> None:
+        status, body = self.server.send("/query", statement.encode(), content_type="text/plain")
+        assert status == 200, body
+
+    def grow(self, rows: int) -> None:
+        values = ", ".join(f"(timestamp '2026-01-02 10:00:00', 'IBM', {number})" for number in range(rows))
+        self._send(f"insert into {self.table} values {values}")
+
+
+def test_a_repeatable_read_sees_what_its_first_statement_saw(server: Postgres) -> None:
+    growing = Growing(server)
+    with psycopg.connect(server.address) as connection, psycopg.connect(server.address) as other:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
+        # All tables are held when the first statement begins, whichever it reads.
+        assert connection.execute("select 1").fetchone() == (1,)
+        growing.grow(3)
+        assert other.execute(growing.counts).fetchone() == (5, 5)
+        assert connection.execute(growing.counts).fetchone() == (2, 2)
+        assert connection.execute("show transaction isolation level").fetchone() == ("repeatable read",)
+        with connection.transaction():
+            assert connection.execute(f"select count(*) from {growing.table} where sym = %s", ("IBM",)).fetchone() == (2,)
+            with pytest.raises(psycopg.errors.UndefinedTable), connection.transaction():
+                connection.execute("select * from nowhere")
+        with connection.cursor(name="rows") as cursor:
+            assert len(cursor.execute(f"select x from {growing.table}").fetchall()) == 2
+        with pytest.raises(psycopg.errors.ActiveSqlTransaction):
+            connection.execute("set transaction isolation level read committed")
+        connection.rollback()
+        assert connection.execute(growing.counts).fetchone() == (5, 5)
+        connection.rollback()
+        connection.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="SERIALIZABLE"):
+            connection.execute("select 1")
+
+
+def test_isolation_levels_are_set_as_clients_set_them(server: Postgres) -> None:
+    growing = Growing(server)
+
+    async def of_asyncpg() -> None:
+        connection = await asyncpg.connect(host="127.0.0.1", port=server.port, user="anybody", database="market")
+        async with connection.transaction(isolation="repeatable_read", readonly=True, deferrable=True):
+            assert tuple(await connection.fetchrow(growing.counts)) == (2, 2)
+            growing.grow(1)
+            try:
+                async with connection.transaction():
+                    await connection.fetch(f"select nothing from {growing.table}")
+            except asyncpg.exceptions.UndefinedColumnError:
+                pass
+            assert tuple(await connection.fetchrow(growing.counts)) == (2, 2)
+        assert tuple(await connection.fetchrow(growing.counts)) == (3, 3)
+        await connection.close()
+
+    asyncio.run(of_asyncpg())
+    for driver in ("psycopg", "psycopg2"):
+        engine = sqlalchemy.create_engine(f"postgresql+{driver}://{server.url}", isolation_level="REPEATABLE READ")
+        with engine.connect() as connection:
+            assert connection.get_isolation_level() == "REPEATABLE READ"
+            before = connection.execute(sqlalchemy.text(growing.counts)).one()
+            growing.grow(1)
+            assert connection.execute(sqlalchemy.text(growing.counts)).one() == before
+            connection.rollback()
+            assert connection.execute(sqlalchemy.text(growing.counts)).one() == (before[0] + 1, before[1] + 1)
+        engine.dispose()
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        connection.execute("set session characteristics as transaction isolation level repeatable read, read only")
+        assert connection.execute("show transaction_isolation").fetchone() == ("repeatable read",)
+        connection.execute("begin")
+        assert connection.execute(growing.counts).fetchone() == (5, 5)
+        growing.grow(1)
+        assert connection.execute(growing.counts).fetchone() == (5, 5)
+        connection.execute("commit")
+        # Each statement outside of a transaction is one by itself.
+        assert connection.execute(growing.counts).fetchone() == (6, 6)
 
 
 def psql(server: Postgres, *arguments: str, statement: str | None = None) -> subprocess.CompletedProcess[str]:
