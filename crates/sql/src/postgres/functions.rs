@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray, Int64Array, ListBuilder, StringArray, StringBuilder};
 use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
-use arrow::datatypes::{DataType, Field, Int64Type};
+use arrow::datatypes::{DataType, Field, Int64Type, TimeUnit};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
@@ -25,7 +25,10 @@ enum FunctionAnswer {
     Number(i64),
     /// Null, as a number: what isn't known.
     NoNumber,
+    /// Null, as an instant.
+    NoTime,
     FormatType,
+    CurrentSchemas,
     ToRegclass,
     ToRegtype,
     CurrentSetting,
@@ -40,14 +43,15 @@ enum FunctionAnswer {
 }
 
 use FunctionAnswer::{
-    ArrayLower, ArrayUpper, CurrentSetting, FormatType, NoNumber, NoText, Number, ParseIdent, QuoteIdent, SetConfig,
-    SizePretty, Text, ToRegclass, ToRegtype, Truth,
+    ArrayLower, ArrayUpper, CurrentSchemas, CurrentSetting, FormatType, NoNumber, NoText, NoTime, Number, ParseIdent,
+    QuoteIdent, SetConfig, SizePretty, Text, ToRegclass, ToRegtype, Truth,
 };
 
 /// Names and answers. There is one role, which may do what the connection's token allows.
-const FUNCTIONS: [(&str, FunctionAnswer); 59] = [
+const FUNCTIONS: [(&str, FunctionAnswer); 65] = [
     ("version", Text(concat!("PostgreSQL 16.0 (SplayDB ", env!("CARGO_PKG_VERSION"), ")"))),
     ("current_database", Text("splay")),
+    ("current_schemas", CurrentSchemas),
     ("pg_current_schema", Text("public")),
     ("pg_current_catalog", Text("splay")),
     ("pg_current_user", Text("splay")),
@@ -96,6 +100,11 @@ const FUNCTIONS: [(&str, FunctionAnswer); 59] = [
     ("current_setting", CurrentSetting),
     ("set_config", SetConfig),
     ("pg_size_pretty", SizePretty),
+    ("pg_backend_pid", NoNumber),
+    ("txid_current", NoNumber),
+    ("txid_current_if_assigned", NoNumber),
+    ("pg_postmaster_start_time", NoTime),
+    ("pg_conf_load_time", NoTime),
     ("pg_database_size", NoNumber),
     ("pg_relation_size", NoNumber),
     ("pg_table_size", NoNumber),
@@ -136,7 +145,8 @@ impl ScalarUDFImpl for CatalogueFunction {
         Ok(match self.answers {
             Truth(_) => DataType::Boolean,
             Number(_) | NoNumber | ToRegclass | ToRegtype | ArrayLower | ArrayUpper => DataType::Int64,
-            ParseIdent => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))),
+            NoTime => DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
+            ParseIdent | CurrentSchemas => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))),
             _ => DataType::Utf8,
         })
     }
@@ -149,6 +159,16 @@ impl ScalarUDFImpl for CatalogueFunction {
             Truth(truth) => scalar(ScalarValue::from(truth)),
             Number(number) => scalar(ScalarValue::from(number)),
             NoNumber => scalar(ScalarValue::Int64(None)),
+            NoTime => scalar(ScalarValue::TimestampNanosecond(None, Some("UTC".into()))),
+            CurrentSchemas => {
+                let has_implicit = match args.args.as_slice() {
+                    [ColumnarValue::Scalar(ScalarValue::Boolean(Some(has_implicit)))] => *has_implicit,
+                    _ => return exec_err!("current_schemas takes true or false"),
+                };
+                let schemas = ["pg_catalog", "public"].map(ScalarValue::from);
+                let schemas = if has_implicit { &schemas[..] } else { &schemas[1..] };
+                scalar(ScalarValue::List(ScalarValue::new_list_nullable(schemas, &DataType::Utf8)))
+            }
             SizePretty => {
                 let [size] = args.args.as_slice() else { return exec_err!("pg_size_pretty takes a number of bytes") };
                 let sizes = numbers(size, args.number_rows)?;

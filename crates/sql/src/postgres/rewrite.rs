@@ -6,7 +6,7 @@
 //! | `x OPERATOR(pg_catalog.~) y` | `x ~ y` |
 //! | `x COLLATE pg_catalog.default` | `x` |
 //! | `'trade'::regclass`, `'int4'::regtype` | the number |
-//! | `$1::regclass` | `to_regclass($1)` |
+//! | `$1::regclass`, `(a || '.' || b)::regclass` | `to_regclass` of the text |
 //! | `relkind = ANY($1)` | `relkind = ANY($1::TEXT[])` |
 //! | `$1::oid[]` | `$1::bigint[]` |
 //! | `CASE WHEN typtype = 'c' THEN (SELECT …) END` | null: there are no composite types and domains |
@@ -17,7 +17,10 @@
 //! | `x::oid`, `x::name`, `x::pg_catalog.text` and others | the type that it is here |
 //! | `c.oid = '16384'` | `c.oid = 16384` |
 //! | `c.tableoid`, `c.xmin`, in a statement about the catalogue alone | 0 |
-//! | `pg_get_viewdef(x)` | `(SELECT definition FROM pg_views WHERE to_regclass(quote_ident(viewname)) = x)` |
+//! | `pg_get_viewdef(x)`, `format('%I', x)` and others | expressions over other functions (`calls.rs`) |
+//! | `c.oid, c.*` | the columns (`wildcards.rs`) |
+//! | `JOIN pg_proc p ON p.oid = t.typreceive` | a query of names (`type_functions.rs`) |
+//! | `'array_in'::regproc` | the text: functions are names here |
 //! | `user`, in a statement about the catalogue alone | as `current_user`: it may be a column of other tables |
 //! | `FROM string_to_array(x, ',') AS s` | a query of one value (`from_functions.rs`) |
 //! | a select from a table that never has rows | one without rows, whatever it computes (`without_rows.rs`) |
@@ -28,16 +31,15 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Statement, TableFactor, Value,
-    Visitor, VisitorMut,
+    ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, Query, SelectItem, SetExpr, Statement, TableFactor, Value, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 use super::without_rows::{list_of, typed_null, without_rows};
-use super::{from_functions, is_in_catalogue, oid_of_class, types};
+use super::{calls, from_functions, is_in_catalogue, oid_of_class, type_functions, types, wildcards};
 use crate::information_schema;
 use crate::limits::TokenLimits;
 use crate::walk::{visit, visit_mut};
@@ -62,7 +64,7 @@ const WITHOUT_PARENTHESES: [&str; 5] =
     ["current_user", "session_user", "current_role", "current_catalog", "current_schema"];
 
 /// Depth of expressions that the parser goes into.
-const DEPTH_MAX: usize = 200;
+pub(super) const DEPTH_MAX: usize = 200;
 
 /// Longest text, in bytes, that is examined. Clients' queries of the catalogue have some thousands.
 const TEXT_BYTES_MAX: usize = 16 << 10;
@@ -121,6 +123,8 @@ impl VisitorMut for CatalogueRewrite<'_> {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         let with = query.with.iter().flat_map(|with| &with.cte_tables);
         self.queries.extend(with.map(|query| query.alias.name.value.to_lowercase()));
+        type_functions::join_names(&mut query.body);
+        wildcards::write_out(&mut query.body, &self.queries);
         if without_rows(&mut query.body, &self.queries) {
             query.order_by = None;
         }
@@ -143,7 +147,10 @@ impl VisitorMut for CatalogueRewrite<'_> {
             (Some(_), Some(user)) => *expr = Expr::Value(Value::SingleQuotedString(user.replace('\'', "''")).into()),
             (Some("user"), None) => *expr = call("pg_current_user", Vec::new()),
             _ if self.is_of_catalogue && system_column(expr).is_some() => *expr = number(0),
-            _ => change(expr),
+            _ => match calls::of_catalogue(expr).filter(|_| self.is_of_catalogue) {
+                Some(other) => *expr = other,
+                None => change(expr),
+            },
         }
         ControlFlow::Continue(())
     }
@@ -170,7 +177,7 @@ impl CatalogueRewrite<'_> {
         let SelectItem::UnnamedExpr(expr) = item else { return };
         let word = user_word(expr).filter(|word| self.user.is_some() && (*word != "user" || self.is_of_catalogue));
         let hidden = system_column(expr).filter(|_| self.is_of_catalogue);
-        let view = viewed(expr).map(|_| VIEW_DEFINITION);
+        let view = calls::is_view_definition(expr).then_some(calls::VIEW_DEFINITION);
         if let Some(name) = word.or(hidden).or(view) {
             *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(name) };
         }
@@ -183,34 +190,6 @@ const SYSTEM_COLUMNS: [&str; 2] = ["tableoid", "xmin"];
 fn system_column(expr: &Expr) -> Option<&'static str> {
     let name = column_name(expr).filter(|name| name.quote_style.is_none())?;
     SYSTEM_COLUMNS.into_iter().find(|column| name.value.eq_ignore_ascii_case(column))
-}
-
-const VIEW_DEFINITION: &str = "pg_get_viewdef";
-
-/// The view that an expression asks for the definition of.
-fn viewed(expr: &Expr) -> Option<&Expr> {
-    let Expr::Function(function) = expr else { return None };
-    let name = function.name.0.last().and_then(ObjectNamePart::as_ident)?;
-    let FunctionArguments::List(list) = &function.args else { return None };
-    match list.args.first() {
-        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(view))) if name.value.eq_ignore_ascii_case(VIEW_DEFINITION) => {
-            Some(view)
-        }
-        _ => None,
-    }
-}
-
-/// The definition of a view by its number, or by its name.
-fn definition_of(view: &Expr) -> Option<Expr> {
-    let view = match literal(view) {
-        Some(name) => number(oid_of_class(name)),
-        None => view.clone(),
-    };
-    let text = format!(
-        "(SELECT __views.definition FROM pg_catalog.pg_views AS __views WHERE to_regclass(quote_ident(__views.viewname)) = {view})"
-    );
-    let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).try_with_sql(&text);
-    parser.and_then(|mut parser| parser.parse_expr()).ok()
 }
 
 /// Finds a table that isn't of the catalogue.
@@ -249,7 +228,7 @@ pub(super) fn parts(name: &ObjectName) -> Vec<&str> {
 
 fn change(expr: &mut Expr) {
     let changed = match expr {
-        Expr::Function(_) if viewed(expr).is_some() => viewed(expr).and_then(definition_of),
+        Expr::Function(_) if calls::is_view_definition(expr) => calls::view_definition(expr),
         Expr::Function(function) => {
             strip(&mut function.name);
             let name = function.name.to_string().to_ascii_lowercase();
@@ -430,6 +409,7 @@ fn cast(expr: &mut Expr, held: &mut DataType) -> Option<Expr> {
         }
         "regclass" => match literal(expr) {
             Some(text) => Some(number(oid_of_class(text))),
+            None if is_text(expr) => Some(call("to_regclass", vec![taken(expr)])),
             // A number stays one.
             None => {
                 *held = DataType::BigInt(None);
@@ -440,7 +420,14 @@ fn cast(expr: &mut Expr, held: &mut DataType) -> Option<Expr> {
             Some(text) => number(types::named(text).map_or(0, i64::from)),
             None => call("format_type", vec![taken(expr), Expr::Value(Value::Null.into())]),
         }),
-        "oid" | "xid" | "int8" | "int4" | "int2" | "regproc" => {
+        "regproc" | "regprocedure" => match literal(expr) {
+            Some(_) => Some(taken(expr)),
+            None => {
+                *held = DataType::Varchar(None);
+                None
+            }
+        },
+        "oid" | "xid" | "int8" | "int4" | "int2" => {
             *held = DataType::BigInt(None);
             None
         }
@@ -453,6 +440,17 @@ fn cast(expr: &mut Expr, held: &mut DataType) -> Option<Expr> {
             None
         }
         _ => None,
+    }
+}
+
+/// Whether an expression is made of texts.
+fn is_text(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_text(inner),
+        Expr::BinaryOp { op: BinaryOperator::StringConcat, .. } => true,
+        Expr::Cast { data_type, .. } => matches!(data_type, DataType::Text | DataType::Varchar(_)),
+        Expr::Function(function) => ["concat", "quote_ident"].contains(&function.name.to_string().as_str()),
+        _ => false,
     }
 }
 
@@ -534,6 +532,15 @@ mod tests {
                 "SELECT 0 AS tableoid, 0 AS xmin, (SELECT __views.definition FROM pg_catalog.pg_views AS __views WHERE \
                  to_regclass(quote_ident(__views.viewname)) = c.oid) AS pg_get_viewdef FROM pg_class c WHERE (SELECT \
                  __views.definition FROM pg_catalog.pg_views AS __views WHERE to_regclass(quote_ident(__views.viewname)) = 1019433010) <> ''",
+            ),
+            (
+                "select c.oid, c.* from pg_catalog.pg_am c",
+                "SELECT c.oid, c.oid, c.amname, c.amhandler, c.amtype FROM pg_catalog.pg_am c",
+            ),
+            (
+                "select p.proname from pg_type t left join pg_proc as p on p.oid = t.typreceive where t.typinput = 'array_in'::regproc",
+                "SELECT p.proname FROM pg_type t LEFT JOIN (SELECT DISTINCT typreceive AS oid, typreceive AS proname FROM \
+                 pg_catalog.pg_type) AS p ON p.oid = t.typreceive WHERE t.typinput = 'array_in'",
             ),
             ("select user, 'pg_' from orders", "SELECT user, 'pg_' FROM orders"),
             (

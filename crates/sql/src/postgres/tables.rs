@@ -39,7 +39,7 @@ const SETTINGS: [(&str, &str); 9] = [
 
 /// A value of a table of the catalogue.
 #[derive(Debug, Clone)]
-enum Value {
+pub(super) enum Value {
     Null,
     Number(i64),
     Text(String),
@@ -65,7 +65,7 @@ impl From<bool> for Value {
 }
 
 /// What a row says of some columns; the others have the value that means nothing.
-type Row = Vec<(&'static str, Value)>;
+pub(super) type Row = Vec<(&'static str, Value)>;
 
 /// `pg_catalog`.
 #[derive(Debug)]
@@ -287,7 +287,7 @@ fn attributes(name: &str, schema: &Schema) -> Vec<Row> {
 }
 
 /// A table of these columns and rows. A column that a row doesn't speak of is 0, false, or, where it is a text, empty or null.
-fn table(columns: &str, rows: &[Row]) -> Result<MemTable> {
+pub(super) fn table(columns: &str, rows: &[Row]) -> Result<MemTable> {
     let mut fields = Vec::new();
     let mut arrays: Vec<ArrayRef> = Vec::new();
     for (name, kind) in columns.split_whitespace().filter_map(|column| column.split_once(':')) {
