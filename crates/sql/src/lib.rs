@@ -47,6 +47,7 @@ mod names;
 mod nested_text;
 mod null_safe_keys;
 mod numbers;
+mod offset_limits;
 mod one_nan;
 mod operator_call;
 mod pass;
