@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import decimal
+import itertools
 import math
 import pathlib
 import shutil
@@ -483,6 +484,164 @@ def test_pandas_and_sqlalchemy_read(server: Postgres, driver: str) -> None:
     engine.dispose()
 
 
+TIMES = [DAY, DAY + datetime.timedelta(microseconds=1)]
+ARRAYS = [
+    ("select count(*) from trade where sym = any($1)", ["IBM", "none"], 500),
+    ("select count(*) from trade where sym = any($1)", [], 0),
+    ("select count(*) from trade where sym <> all($1)", ["IBM"], 500),
+    ("select count(*) from trade where not sym = any($1)", ["IBM", None], 0),
+    ("select count(*) from trade where size = any($1)", [1, 2, None], 2),
+    ("select count(*) from trade where price = any($1)", [1.5, 2.5, 0.25], 2),
+    ("select count(*) from trade where price < any($1)", [1.0, 2.0], 2),
+    ("select count(*) from kinds where day = any($1)", [datetime.date(2026, 1, 3)], 1),
+    ("select count(*) from trade where time = any($1)", TIMES, 1),
+    ("select count(*) from trade where time = any($1::timestamptz[])", TIMES, 1),
+    ("select array_length($1::int8[])", [1, None], 2),
+    ("select array(select x.n from unnest($1::int8[]) as x(n) order by n desc nulls last)", [1, None, 3], [3, 1, None]),
+    *(
+        (f"select $1::{kind}[]", values, values)
+        for kind, values in {
+            "text": ["a", None, 'b "\\,{}', ""],
+            "int8": [1, None],
+            "float8": [],
+            "bool": [True, None, False],
+            "date": [datetime.date(2026, 1, 3), None],
+            "timestamptz": [*TIMES, None],
+            "timestamp": [datetime.datetime(2026, 1, 1), None],
+            "time": [datetime.time(9, 30), None],
+            "numeric": [decimal.Decimal("1.5"), None, decimal.Decimal("-12.25")],
+        }.items()
+    ),
+]
+LISTS = [
+    ("select array_agg(size order by size) from trade where size < 3", [0, 1, 2]),
+    ("select list(sym order by size) from trade where size < 2", ["AIG", "IBM"]),
+    ("select array_agg(time) from trade where size < 2", [DAY, DAY]),
+    ("select array_agg(cast(null as text)) from trade where size < 2", [None, None]),
+    ("select array(select size from trade where size < 3 order by size desc)", [2, 1, 0]),
+    ("select array(select size from trade where false)", []),
+    ("select depth from kinds where sym = 'IBM'", [1.5, 2.5]),
+    ("select array[cast(1.5 as decimal(4, 2)), null]", [decimal.Decimal("1.50"), None]),
+    ("select array[interval '1 day 2 hours', null]", [datetime.timedelta(days=1, hours=2), None]),
+    ("select array[array[1, 2], array[3]]", "[[1, 2], [3]]"),
+]
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_psycopg_gives_and_takes_arrays(server: Postgres, binary: bool) -> None:
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        cursor = connection.cursor(binary=binary)
+        for statement, values, expected in ARRAYS:
+            cursor.execute(statement.replace("$1", "%b" if binary else "%s"), (values,))
+            assert cursor.fetchone() == (expected,), statement
+        for statement, expected in LISTS:
+            assert cursor.execute(statement).fetchone() == (expected,), statement
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="several dimensions"):
+            cursor.execute("select %s::int8[]", ([[1], [2]],))
+
+
+def test_asyncpg_gives_and_takes_arrays(server: Postgres) -> None:
+    async def run() -> None:
+        connection = await asyncpg.connect(host="127.0.0.1", port=server.port, user="anybody", database="market")
+        for statement, values, expected in ARRAYS:
+            assert await connection.fetchval(statement, values) == expected, statement
+        for statement, expected in LISTS:
+            assert await connection.fetchval(statement) == expected, statement
+        with pytest.raises(asyncpg.exceptions.FeatureNotSupportedError, match="several dimensions"):
+            await connection.fetchval("select $1::int8[]", [[1], [2]])
+        await connection.close()
+
+    asyncio.run(run())
+
+
+class Growing:
+    """A table of two rows that grows while it is read, and a view over it."""
+
+    numbers = itertools.count()
+
+    def __init__(self, server: Postgres) -> None:
+        self.server, self.table = server, f"growing_{next(self.numbers)}"
+        self._send(f"create table {self.table} (time timestamp, sym symbol, x int)")
+        self._send(f"create view of_{self.table} as select x from {self.table}")
+        self.grow(2)
+        self.counts = f"select (select count(*) from {self.table}), (select count(*) from of_{self.table})"
+
+    def _send(self, statement: str) -> None:
+        status, body = self.server.send("/query", statement.encode(), content_type="text/plain")
+        assert status == 200, body
+
+    def grow(self, rows: int) -> None:
+        values = ", ".join(f"(timestamp '2026-01-02 10:00:00', 'IBM', {number})" for number in range(rows))
+        self._send(f"insert into {self.table} values {values}")
+
+
+def test_a_repeatable_read_sees_what_its_first_statement_saw(server: Postgres) -> None:
+    growing = Growing(server)
+    with psycopg.connect(server.address) as connection, psycopg.connect(server.address) as other:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
+        # All tables are held when the first statement begins, whichever it reads.
+        assert connection.execute("select 1").fetchone() == (1,)
+        growing.grow(3)
+        assert other.execute(growing.counts).fetchone() == (5, 5)
+        assert connection.execute(growing.counts).fetchone() == (2, 2)
+        assert connection.execute("show transaction isolation level").fetchone() == ("repeatable read",)
+        with connection.transaction():
+            assert connection.execute(f"select count(*) from {growing.table} where sym = %s", ("IBM",)).fetchone() == (2,)
+            with pytest.raises(psycopg.errors.UndefinedTable), connection.transaction():
+                connection.execute("select * from nowhere")
+        with connection.cursor(name="rows") as cursor:
+            assert len(cursor.execute(f"select x from {growing.table}").fetchall()) == 2
+        with pytest.raises(psycopg.errors.ActiveSqlTransaction):
+            connection.execute("set transaction isolation level read committed")
+        connection.rollback()
+        assert connection.execute(growing.counts).fetchone() == (5, 5)
+        connection.rollback()
+        connection.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="SERIALIZABLE"):
+            connection.execute("select 1")
+
+
+def test_isolation_levels_are_set_as_clients_set_them(server: Postgres) -> None:
+    growing = Growing(server)
+
+    async def of_asyncpg() -> None:
+        connection = await asyncpg.connect(host="127.0.0.1", port=server.port, user="anybody", database="market")
+        async with connection.transaction(isolation="repeatable_read", readonly=True, deferrable=True):
+            assert tuple(await connection.fetchrow(growing.counts)) == (2, 2)
+            growing.grow(1)
+            try:
+                async with connection.transaction():
+                    await connection.fetch(f"select nothing from {growing.table}")
+            except asyncpg.exceptions.UndefinedColumnError:
+                pass
+            assert tuple(await connection.fetchrow(growing.counts)) == (2, 2)
+        assert tuple(await connection.fetchrow(growing.counts)) == (3, 3)
+        await connection.close()
+
+    asyncio.run(of_asyncpg())
+    for driver in ("psycopg", "psycopg2"):
+        engine = sqlalchemy.create_engine(f"postgresql+{driver}://{server.url}", isolation_level="REPEATABLE READ")
+        with engine.connect() as connection:
+            assert connection.get_isolation_level() == "REPEATABLE READ"
+            before = connection.execute(sqlalchemy.text(growing.counts)).one()
+            growing.grow(1)
+            assert connection.execute(sqlalchemy.text(growing.counts)).one() == before
+            connection.rollback()
+            assert connection.execute(sqlalchemy.text(growing.counts)).one() == (before[0] + 1, before[1] + 1)
+        engine.dispose()
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        connection.execute("set session characteristics as transaction isolation level repeatable read, read only")
+        assert connection.execute("show transaction_isolation").fetchone() == ("repeatable read",)
+        connection.execute("begin")
+        assert connection.execute(growing.counts).fetchone() == (5, 5)
+        growing.grow(1)
+        assert connection.execute(growing.counts).fetchone() == (5, 5)
+        connection.execute("commit")
+        # Each statement outside of a transaction is one by itself.
+        assert connection.execute(growing.counts).fetchone() == (6, 6)
+
+
 def psql(server: Postgres, *arguments: str, statement: str | None = None) -> subprocess.CompletedProcess[str]:
     if shutil.which("psql") is None:
         pytest.skip("there is no psql")
@@ -511,6 +670,22 @@ def test_psql_runs_statements_and_describes(server: Postgres) -> None:
         assert told("-v", f"FETCH_COUNT={count}", "-c", "select size from trade order by size limit 3") == "0\n1\n2\n"
     refused = psql(server, "-c", "select (1 from trade")
     assert refused.returncode == 1 and "LINE 1: select (1 from trade" in refused.stderr
+
+
+@pytest.mark.parametrize("plus", ["", "+"])
+def test_psql_lists_what_there_is_and_what_there_is_none_of(server: Postgres, plus: str) -> None:
+    server.send("/query", b"create view cheap as select sym, price from trade where price < 10", content_type="text/plain")
+    names = "d dt di dv dm ds dE dn l df dx dT du dg dD da db dA dAc dAf dAo dAp dc dC dd des deu dew det dF dFd dFp dFt dl dL dO do"
+    commands = [f"\\{name}{plus}" for name in f"{names} dRp dRs dX dy dconfig".split()]
+    commands += [f"\\d{plus} trade", f"\\d{plus} cheap", f"\\dt{plus} tr*", f"\\dS{plus} pg_class", "\\dp", "\\dp trade", "\\drds", "\\conninfo"]
+    for command in commands:
+        ran = psql(server, "-At", "-c", command)
+        assert ran.returncode == 0 or "Did not find any" in ran.stderr, (command, ran.stderr)
+    described = psql(server, "-At", "-c", "\\d+ trade").stdout.splitlines()
+    assert described[1] == "sym|text||||extended|||", described
+    assert "select sym, price from trade where price < 10" in psql(server, "-At", "-c", "\\sv cheap").stdout
+    assert psql(server, "-At", "-c", "\\du").stdout == "splay||{}\n"
+    server.send("/query", b"drop view cheap", content_type="text/plain")
 
 
 def test_catalogue_queries_are_answered(server: Postgres) -> None:

@@ -1,5 +1,5 @@
 //! DataFusion's `information_schema`, with a table `views` that lists only views. Sessions of PostgreSQL's clients
-//! also have its `columns`.
+//! also have its `columns`, and its tables of what there is none of.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -11,7 +11,7 @@ use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TableFu
 use datafusion::common::Result;
 use datafusion::datasource::TableType;
 
-use crate::postgres::CatalogueSchema;
+use crate::postgres::{CatalogueSchema, information_table, is_information};
 use crate::provider::TickSchema;
 
 /// Its name.
@@ -81,8 +81,14 @@ impl SchemaProvider for InformationSchema {
         {
             return catalogue.information_columns().await.map(Some);
         }
+        let name = name.to_ascii_lowercase();
+        if self.catalogue.is_some()
+            && let Some(table) = information_table(&name)?
+        {
+            return Ok(Some(table));
+        }
         match self.provider() {
-            Some(provider) => provider.table(name).await,
+            Some(provider) => provider.table(&name).await,
             None => Ok(None),
         }
     }
@@ -92,6 +98,7 @@ impl SchemaProvider for InformationSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.provider().is_some_and(|provider| provider.table_exist(name))
+        let is_of_postgres = self.catalogue.is_some() && is_information(&name.to_ascii_lowercase());
+        is_of_postgres || self.provider().is_some_and(|provider| provider.table_exist(name))
     }
 }

@@ -17,6 +17,7 @@
 
 mod access;
 mod answer;
+mod array_queries;
 mod batch_queue;
 mod bounds;
 mod calendars;
@@ -46,6 +47,7 @@ mod names;
 mod nested_text;
 mod null_safe_keys;
 mod numbers;
+mod offset_limits;
 mod one_nan;
 mod operator_call;
 mod pass;
@@ -94,3 +96,4 @@ pub use nested_text::nested_as_text;
 pub use session::{Description, LeafRows, Parameters, Session, SessionSettings};
 pub use slices::{Leaf, RunLeaves, SliceSettings};
 pub use splay_engine::{Progress, Stop};
+pub use splay_store::HeldSnapshots;

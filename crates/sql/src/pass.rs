@@ -14,6 +14,8 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 pub(crate) trait PassThrough: Debug + Clone + PartialEq + Send + Sync + 'static {
     /// The operator's name in `EXPLAIN`.
     const NAME: &'static str;
+    /// Whether an order of the output may be asked of the input.
+    const KEEPS_ORDER: bool = true;
 
     /// Hands the input's batches on, unchanged.
     fn stream(&self, input: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream;
@@ -60,7 +62,7 @@ impl<P: PassThrough> ExecutionPlan for PassExec<P> {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
+        vec![P::KEEPS_ORDER]
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {

@@ -14,6 +14,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, Select, Visitor};
 use splay_functions::with_own_calendars;
 
+use crate::array_queries;
 use crate::dialect;
 use crate::error::Error;
 use crate::expand::expand;
@@ -51,6 +52,7 @@ pub(crate) async fn plan(
     }
     let plan = state.statement_to_plan(statement).await?;
     let plan = unnest_joins::without_joins(plan)?;
+    let plan = array_queries::as_aggregates(plan)?;
     limits::check_plan(&plan)?;
     let plan = with_own_calendars(plan, state.config())?;
     // The list of what reads is ours; this one is DataFusion's.

@@ -9,6 +9,7 @@
 //!   have one name are named as they are written (`casts.rs`).
 //! - `arg_max(x, y)` is `first(x ORDER BY y DESC)` of the rows in which neither is null, and `strftime` is `to_char`; other names of functions are
 //!   in `calls.rs`, `names_of_calls.rs` and `templates.rs`.
+//! - `ARRAY(SELECT …)` is a call of a query as a value (`array_queries.rs`).
 //! - `unnest` in `FROM` has PostgreSQL's names, and `WITH ORDINALITY` (`unnest.rs`).
 //! - Differences with another sign, slices, intervals in other words: `forms.rs`. Tables of `WITH` that hide others: `hidden_tables.rs`, before all else.
 //! - `FETCH FIRST n ROWS ONLY` is `LIMIT n`, `ORDER BY ALL` the order by all columns, `SEMI JOIN` and `ANTI JOIN` those of the left side, and
@@ -41,6 +42,7 @@ use datafusion::sql::sqlparser::ast::{
 
 pub(crate) use self::hidden_tables::name_apart as name_hidden_tables_apart;
 use self::row_comparisons::Comparisons;
+use crate::array_queries;
 use crate::error::{Error, Result};
 use crate::long_numbers;
 use crate::names::SAME_NAME;
@@ -132,6 +134,7 @@ impl VisitorMut for Resolver<'_> {
         casts::name_apart(select, &mut []);
         for column in &mut select.projection {
             calls::name_as_written(column);
+            forms::keep_nulls(column);
             fold_exclusions(column);
         }
         if let Some(condition) = &mut select.selection {
@@ -166,6 +169,7 @@ impl VisitorMut for Resolver<'_> {
         long_numbers::keep_digits(expression);
         templates::other_operator(expression);
         forms::complete(expression);
+        array_queries::mark(expression);
         flow(templates::extracted(expression))?;
         if let Expr::Function(call) = expression {
             let spelt = match names_of_calls::spelt_out(call) {

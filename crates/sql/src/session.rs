@@ -19,7 +19,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::execution::memory_pool::MemoryPool;
 use splay_engine::{ReadStats, Stop};
-use splay_store::{Database, View};
+use splay_store::{Database, HeldSnapshots, View};
 
 use self::explain::{with_metrics, with_rows, with_tick_plan};
 pub(crate) use self::planning::{learn_columns, logical_plan};
@@ -177,6 +177,40 @@ impl Session {
         let states = states(&self.database, &self.settings, true, self.caller.guard.clone())?;
         let statements = Arc::new(TickStatements::new(0));
         Ok(Session { states, statements, has_catalogue: true, ..self.clone() })
+    }
+
+    /// This session over tables as they are held, with empty caches. `begins` to hold all of them as they are now; others are held once they are
+    /// read.
+    ///
+    /// # Errors
+    /// [`Error::Store`](crate::Error::Store) if the tables can't be listed, [`Error::Internal`] if it can't be set up.
+    pub fn holding(&self, held: &Arc<HeldSnapshots>, begins: bool) -> Result<Session> {
+        if begins {
+            held.hold_all(&self.database)?;
+        }
+        let database = self.database.holding(Arc::clone(held));
+        let settings = SessionSettings { result_cache_bytes: 0, ..self.settings.clone() };
+        let states = states(&database, &settings, self.has_catalogue, self.caller.guard.clone())?;
+        let statements = Arc::new(TickStatements::new(0));
+        Ok(Session { database, settings, states, statements, materialized: Arc::default(), ..self.clone() })
+    }
+
+    /// This session with the tables, and what is known of statements over them, of another one.
+    #[must_use]
+    pub fn over_tables_of(&self, other: &Session) -> Session {
+        Session {
+            database: other.database.clone(),
+            states: Arc::clone(&other.states),
+            statements: Arc::clone(&other.statements),
+            materialized: Arc::clone(&other.materialized),
+            ..self.clone()
+        }
+    }
+
+    /// Whether both find the same tables, by the same rights.
+    #[must_use]
+    pub fn reads_as(&self, other: &Session) -> bool {
+        Arc::ptr_eq(&self.states, &other.states)
     }
 
     /// A session over the same database, threads and memory that sees what a guard lets through.

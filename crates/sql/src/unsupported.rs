@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use crate::array_queries::is_array_query;
 use crate::error::{Error, Result, fault};
 use crate::joins;
 use crate::resolve::is_unnest;
@@ -253,7 +254,8 @@ pub(crate) fn check_relation(relation: &TableFactor) -> Result<()> {
 pub(crate) fn check_call(call: &Function, state: &SessionState) -> Result<()> {
     let Function { name, uses_odbc_syntax: _, parameters, args, filter, null_treatment, over, within_group } = call;
     refuse(*parameters != FunctionArguments::None, "a second list of arguments, as in quantile(0.5)(x),")?;
-    refuse(matches!(args, FunctionArguments::Subquery(_)), "a query as the argument of a function")?;
+    let is_query = matches!(args, FunctionArguments::Subquery(_)) && !is_array_query(call);
+    refuse(is_query, "a query as the argument of a function")?;
     let (is_distinct, clauses) = match args {
         FunctionArguments::List(FunctionArgumentList { duplicate_treatment, args: _, clauses }) => {
             (*duplicate_treatment == Some(DuplicateTreatment::Distinct), clauses.as_slice())

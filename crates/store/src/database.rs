@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use crate::access::ReadAccess;
 use crate::encryption::Keys;
 use crate::error::{Error, Result};
+use crate::held::HeldSnapshots;
 use crate::live::{CapturedRows, FollowedRows, LiveRows};
 use crate::load::{Load, LoadOptions, follow_each_other};
 use crate::manifest::{self, FileEntry, Head, HeadFile, Source, TableState, Tier, WriteDownPosition};
@@ -34,6 +35,8 @@ pub struct Database {
     pub(crate) shared: Arc<DatabaseState>,
     /// At which commits tables are read, if not at the last ones.
     pub(crate) pinned: Option<Arc<PinnedCommits>>,
+    /// How tables are read, if not as they are now.
+    pub(crate) held: Option<Arc<HeldSnapshots>>,
 }
 
 #[derive(Debug)]
@@ -254,7 +257,7 @@ impl Database {
             views: Mutex::default(),
             access: Mutex::default(),
         };
-        Ok(Database { shared: Arc::new(shared), pinned: None })
+        Ok(Database { shared: Arc::new(shared), pinned: None, held: None })
     }
 
     /// Its settings.
@@ -521,6 +524,14 @@ impl Table {
         if let Some(pinned) = &self.database.pinned {
             return pinned.snapshot(self, None);
         }
+        match &self.database.held {
+            Some(held) => held.snapshot(self),
+            None => self.newest(),
+        }
+    }
+
+    /// The table as it is now, whatever is held of it.
+    pub(crate) fn newest(&self) -> Result<TableSnapshot> {
         if let Some(followed) = self.database.followed() {
             return followed.over(self, &|| self.stored());
         }

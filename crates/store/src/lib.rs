@@ -61,6 +61,7 @@ mod floats;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod given_dates;
+mod held;
 mod index;
 mod little_endian;
 mod live;
@@ -102,6 +103,7 @@ pub use delta::{Publish, PublishReport};
 pub use encryption::EncryptionSettings;
 pub use error::{Error, Result};
 pub use floats::{canonical, in_form, one_nan};
+pub use held::HeldSnapshots;
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
 pub use live::{CapturedRows, FollowedRows, LiveRows, chain, follows};
 pub use load::{Load, LoadOptions, LoadReport, OnConflict, Removal, Replace, ResolveConflicts};

@@ -19,8 +19,11 @@ pub(super) fn value(at: usize, item: u32, held: &DataType, format: i16, bytes: &
         0 => of_text(at, bytes)?.into_iter().map(|text| values::value(at, item, 0, text.as_deref())).collect(),
         _ => of_binary(at, bytes)?.into_iter().map(|(of, item)| values::value(at, of, 1, item)).collect(),
     };
-    let items: Vec<ScalarValue> = items_of_type(at, held, items)?;
-    Ok(ScalarValue::List(ScalarValue::new_list_nullable(&items, held)))
+    let (items, held) = match item {
+        types::NUMERIC => numbers(at, items?)?,
+        _ => (items_of_type(at, held, items)?, held.clone()),
+    };
+    Ok(ScalarValue::List(ScalarValue::new_list_nullable(&items, &held)))
 }
 
 fn items_of_type(
@@ -37,6 +40,30 @@ fn items_of_type(
             Err(Refusal::new("22P03", text))
         }
     }
+}
+
+/// Decimal numbers with as many digits behind the point as the one with the most; floats if one is none, such as `NaN`.
+fn numbers(at: usize, items: Vec<ScalarValue>) -> Result<(Vec<ScalarValue>, DataType), Refusal> {
+    let refused = |item: &ScalarValue| {
+        Refusal::new(
+            "22003",
+            format!("the array ${at} has numbers that have no common type of 38 digits, {item} among them"),
+        )
+    };
+    let is_float = items.iter().any(|item| matches!(item, ScalarValue::Float64(_)));
+    let scales = items.iter().filter_map(|item| match item {
+        ScalarValue::Decimal128(Some(_), _, scale) => Some(*scale),
+        _ => None,
+    });
+    let held = match is_float {
+        true => DataType::Float64,
+        false => DataType::Decimal128(38, scales.max().unwrap_or(0)),
+    };
+    let converted = items.into_iter().map(|item| match item.is_null() {
+        true => ScalarValue::try_from(&held).map_err(|_| refused(&item)),
+        false => item.cast_to(&held).map_err(|_| refused(&item)),
+    });
+    Ok((converted.collect::<Result<_, _>>()?, held))
 }
 
 fn too_many(at: usize) -> Refusal {
@@ -139,11 +166,6 @@ fn of_binary(at: usize, bytes: &[u8]) -> Result<Vec<(u32, Option<&[u8]>)>, Refus
     if rest.is_empty() { Ok(items) } else { Err(malformed()) }
 }
 
-/// Whether values may be arrays of items with this number: those of decimal numbers have no common type.
-pub(super) fn takes(item: u32) -> bool {
-    item != types::NUMERIC
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -196,6 +218,18 @@ mod tests {
         ] {
             assert!(value(1, types::TEXT, &DataType::Utf8, 1, &wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn decimal_numbers_have_a_common_type() {
+        let array = |text: &str| value(1, types::NUMERIC, &DataType::Decimal128(38, 10), 0, text.as_bytes());
+        let of = |number: i128| ScalarValue::Decimal128(Some(number), 38, 2);
+        let expected = [of(150), ScalarValue::Decimal128(None, 38, 2), of(-1225)];
+        let list = ScalarValue::List(ScalarValue::new_list_nullable(&expected, &DataType::Decimal128(38, 2)));
+        assert_eq!(array("{1.5,null,-12.25}").unwrap(), list);
+        assert_eq!(array("{}").unwrap().data_type(), list_of(DataType::Decimal128(38, 0)));
+        assert_eq!(array("{1.5,NaN}").unwrap().data_type(), list_of(DataType::Float64));
+        assert_eq!(array("{1e37,0.01}").unwrap_err().code, "22003");
     }
 
     fn list_of(held: DataType) -> DataType {

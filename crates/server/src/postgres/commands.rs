@@ -5,13 +5,17 @@ use splay_sql::NamedStatement;
 use splay_sql::statements::without_blanks;
 
 use super::cursors::CursorCommand;
+use super::parameters::REPEATABLE_READ;
 use super::refusal::Refusal;
 
 /// Such a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
-    Begin {
-        reads: Option<bool>,
+    Begin(Modes),
+    /// `SET TRANSACTION`, or `SET SESSION CHARACTERISTICS` for those that follow.
+    Modes {
+        modes: Modes,
+        is_default: bool,
     },
     /// `COMMIT` or `ROLLBACK`: nothing was changed that could be taken back.
     End {
@@ -39,6 +43,21 @@ pub(super) enum Command {
     Cursor(CursorCommand),
     /// What there is nothing to do for, with the tag that it is answered with.
     Nothing(&'static str),
+}
+
+/// What a transaction is, as far as it is said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Modes {
+    reads: Option<bool>,
+    /// The level, as settings have it.
+    pub(super) isolation: Option<&'static str>,
+}
+
+impl Modes {
+    /// The value of the setting that says whether it only reads.
+    pub(super) fn read_only(&self) -> Option<&'static str> {
+        self.reads.map(|reads| if reads { "on" } else { "off" })
+    }
 }
 
 /// Bytes of a statement about the connection.
@@ -95,9 +114,7 @@ impl Command {
         let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
         let rest = |from: usize| lower[from..].iter().copied().filter(|word| !matches!(*word, "transaction" | "work"));
         let command = match lower.as_slice() {
-            ["begin", ..] | ["start", "transaction", ..] => {
-                Command::Begin { reads: modes(&rest(1).collect::<Vec<_>>())? }
-            }
+            ["begin", ..] | ["start", "transaction", ..] => Command::Begin(modes(&rest(1).collect::<Vec<_>>())?),
             ["commit" | "end", ..] => {
                 no_more("COMMIT", rest(1))?;
                 Command::End { is_commit: true }
@@ -112,9 +129,9 @@ impl Command {
             }
             ["set", "local", ..] => set(&words[2..], true)?,
             ["set", "constraints", ..] => return Err(Refusal::unsupported("SET CONSTRAINTS")),
-            ["set", "transaction", modes_of @ ..] => read_only(modes(modes_of)?, "transaction_read_only"),
-            ["set", "session", "characteristics", "as", "transaction", modes_of @ ..] => {
-                read_only(modes(modes_of)?, "default_transaction_read_only")
+            ["set", "transaction", of @ ..] => Command::Modes { modes: modes(of)?, is_default: false },
+            ["set", "session", "characteristics", "as", "transaction", of @ ..] => {
+                Command::Modes { modes: modes(of)?, is_default: true }
             }
             ["set", "session", "authorization", ..] => return Err(Refusal::unsupported("SET SESSION AUTHORIZATION")),
             ["set", "session", ..] => set(&words[2..], false)?,
@@ -145,13 +162,13 @@ impl Command {
     /// What the client is told when it is done.
     pub(super) fn tag(&self) -> &'static str {
         match self {
-            Command::Begin { .. } => "BEGIN",
+            Command::Begin(_) => "BEGIN",
             Command::End { is_commit: true } => "COMMIT",
             Command::End { is_commit: false } => "ROLLBACK",
             Command::Savepoint(_) => "SAVEPOINT",
             Command::Release(_) => "RELEASE",
             Command::RollbackTo(_) => "ROLLBACK",
-            Command::Set { value: Some(_), .. } | Command::Set { is_local: true, .. } => "SET",
+            Command::Set { value: Some(_), .. } | Command::Set { is_local: true, .. } | Command::Modes { .. } => "SET",
             Command::Set { value: None, .. } | Command::ResetAll => "RESET",
             Command::Show(_) => "SHOW",
             Command::Prepare(_) => "PREPARE",
@@ -171,9 +188,10 @@ fn prepare(text: &str) -> Result<Option<Command>, Refusal> {
     }
 }
 
-/// The last word, a name.
+/// The last word, a name, which is folded unless it is quoted.
 fn last(words: &[String]) -> String {
-    words.last().map(|name| unquoted(name)).unwrap_or_default()
+    let name = words.last().map(String::as_str).unwrap_or_default();
+    if name.starts_with('"') { unquoted(name) } else { name.to_lowercase() }
 }
 
 fn no_more<'a>(what: &str, mut rest: impl Iterator<Item = &'a str>) -> Result<(), Refusal> {
@@ -184,36 +202,34 @@ fn no_more<'a>(what: &str, mut rest: impl Iterator<Item = &'a str>) -> Result<()
     }
 }
 
-fn read_only(reads: Option<bool>, name: &str) -> Command {
-    match reads {
-        Some(reads) => Command::Set {
-            name: name.to_owned(),
-            value: Some(if reads { "on" } else { "off" }.to_owned()),
-            is_local: false,
-        },
-        None => Command::Nothing("SET"),
-    }
-}
-
-/// Whether a transaction only reads, by its modes. Each statement sees the newest commit, which is `READ COMMITTED`.
-fn modes(mut words: &[&str]) -> Result<Option<bool>, Refusal> {
-    let mut reads = None;
+/// What is said of a transaction. Each statement sees the newest commit, which is `READ COMMITTED`, unless all see what the first one does.
+fn modes(mut words: &[&str]) -> Result<Modes, Refusal> {
+    let mut modes = Modes::default();
     loop {
         words = match words {
-            [] => return Ok(reads),
-            [",", rest @ ..] | ["isolation", "level", "read", "committed" | "uncommitted", rest @ ..] => rest,
-            ["not", "deferrable", rest @ ..] => rest,
+            [] => return Ok(modes),
+            [",", rest @ ..] => rest,
+            ["isolation", "level", "read", "committed" | "uncommitted", rest @ ..] => {
+                modes.isolation = Some("read committed");
+                rest
+            }
+            ["isolation", "level", "repeatable", "read", rest @ ..] => {
+                modes.isolation = Some(REPEATABLE_READ);
+                rest
+            }
+            // Of a level below SERIALIZABLE it says nothing, as in PostgreSQL.
+            ["deferrable", rest @ ..] | ["not", "deferrable", rest @ ..] => rest,
             ["read", "only", rest @ ..] => {
-                reads.get_or_insert(true);
+                modes.reads.get_or_insert(true);
                 rest
             }
             ["read", "write", rest @ ..] => {
-                reads.get_or_insert(false);
+                modes.reads.get_or_insert(false);
                 rest
             }
             other => {
                 return Err(Refusal::unsupported(format!(
-                    "a transaction {}; each statement sees the newest commit: that",
+                    "a transaction {}; there are READ COMMITTED and REPEATABLE READ: that",
                     other.join(" ").to_uppercase()
                 )));
             }
@@ -296,6 +312,10 @@ pub(super) fn words(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn modes(reads: Option<bool>, isolation: Option<&'static str>) -> Modes {
+        Modes { reads, isolation }
+    }
+
     fn set(name: &str, value: &str) -> Command {
         Command::Set { name: name.to_owned(), value: Some(value.to_owned()), is_local: false }
     }
@@ -303,9 +323,21 @@ mod tests {
     #[test]
     fn what_clients_send_is_understood() {
         for (text, expected) in [
-            ("BEGIN", Command::Begin { reads: None }),
-            ("begin transaction isolation level read committed, read only", Command::Begin { reads: Some(true) }),
-            ("START TRANSACTION READ ONLY", Command::Begin { reads: Some(true) }),
+            ("BEGIN", Command::Begin(modes(None, None))),
+            (
+                "begin transaction isolation level read committed, read only",
+                Command::Begin(modes(Some(true), Some("read committed"))),
+            ),
+            ("START TRANSACTION READ ONLY", Command::Begin(modes(Some(true), None))),
+            (
+                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY DEFERRABLE;",
+                Command::Begin(modes(Some(true), Some("repeatable read"))),
+            ),
+            (
+                "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+                Command::Modes { modes: modes(Some(true), Some("repeatable read")), is_default: false },
+            ),
+            ("SAVEPOINT Sp_1", Command::Savepoint("sp_1".to_owned())),
             ("/* x */ COMMIT WORK;", Command::End { is_commit: true }),
             ("ROLLBACK", Command::End { is_commit: false }),
             ("SAVEPOINT \"a b\"", Command::Savepoint("a b".to_owned())),
@@ -333,7 +365,10 @@ mod tests {
                     text: "select $1".to_owned(),
                 }),
             ),
-            ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", set("default_transaction_read_only", "on")),
+            (
+                "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+                Command::Modes { modes: modes(Some(true), None), is_default: true },
+            ),
             ("show transaction isolation level", Command::Show("transaction_isolation".to_owned())),
             ("SHOW search_path", Command::Show("search_path".to_owned())),
             ("RESET ALL", Command::ResetAll),

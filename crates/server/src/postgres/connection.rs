@@ -7,12 +7,13 @@ use bytes::Bytes;
 use splay_sql::{NamedStatement, NamedStatements};
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 
-use super::commands::Command;
+use super::commands::{Command, Modes};
 use super::extended::{Portal, PreparedStatement};
 use super::messages::{ClientMessage, Reader};
 use super::parameters::Parameters;
 use super::refusal::Refusal;
 use super::replies::{Column, Replies};
+use super::transaction_reads::TransactionReads;
 use super::types::Type;
 use super::{PostgresFront, Wire};
 use crate::callers::Caller;
@@ -63,6 +64,10 @@ pub(crate) struct Connection {
     pub(super) key: Bytes,
     pub(super) transaction: Transaction,
     savepoints: Vec<String>,
+    /// Whether a statement has run in the transaction: its level is settled by then.
+    has_read: bool,
+    /// What it sees, if its statements see the same.
+    reads: TransactionReads,
     pub(super) prepared: HashMap<String, std::sync::Arc<PreparedStatement>>,
     /// Statements of `PREPARE`.
     named: NamedStatements,
@@ -95,6 +100,8 @@ impl Connection {
             key: Bytes::new(),
             transaction: Transaction::None,
             savepoints: Vec::new(),
+            has_read: false,
+            reads: TransactionReads::default(),
             prepared: HashMap::new(),
             named: NamedStatements::default(),
             portals: HashMap::new(),
@@ -111,7 +118,13 @@ impl Connection {
     /// Where its client's statements run, by the rights that he has now.
     pub(super) async fn statements(&mut self) -> Result<Statements, Refusal> {
         self.caller = self.front.shared.callers.still(&self.caller)?;
-        let session = self.front.shared.callers.session(&self.caller, self.front.statements.session()).await?;
+        let mut session = self.front.shared.callers.session(&self.caller, self.front.statements.session()).await?;
+        if self.transaction != Transaction::None {
+            self.has_read = true;
+            if self.parameters.repeats_reads() {
+                session = self.reads.session(session).await?;
+            }
+        }
         Ok(self.front.statements.in_session(session).by(&self.caller))
     }
 
@@ -271,18 +284,25 @@ impl Connection {
     /// Does what a statement about the connection says. What it gives, if it gives something.
     pub(super) fn command(&mut self, command: &Command) -> Result<Option<String>, Refusal> {
         match command {
-            Command::Begin { reads } => {
+            Command::Begin(modes) => {
+                let begins = self.transaction == Transaction::None;
                 self.transaction = Transaction::Open;
                 self.parameters.begin();
-                if let Some(reads) = reads {
-                    self.set("transaction_read_only", Some(if *reads { "on" } else { "off" }), true)?;
+                let usual = self.parameters.get("default_transaction_isolation").map(str::to_owned)?;
+                if let Some(level) = modes.isolation.or(begins.then_some(usual.as_str())) {
+                    self.set("transaction_isolation", Some(level), true)?;
+                }
+                if let Some(value) = modes.read_only() {
+                    self.set("transaction_read_only", Some(value), true)?;
                 }
             }
+            Command::Modes { modes, is_default } => self.set_modes(modes, *is_default)?,
             Command::End { is_commit } => {
                 let is_committed = *is_commit && self.transaction != Transaction::Failed;
                 self.transaction = Transaction::None;
                 self.savepoints.clear();
                 self.portals.clear();
+                (self.has_read, self.reads) = (false, TransactionReads::default());
                 if self.parameters.end(is_committed) {
                     self.report();
                 }
@@ -367,7 +387,34 @@ impl Connection {
         self.savepoints.iter().rposition(|known| known == name).ok_or_else(none)
     }
 
+    /// Sets what transactions are: this one, or all that follow.
+    fn set_modes(&mut self, modes: &Modes, is_default: bool) -> Result<(), Refusal> {
+        let (level, reads) = match is_default {
+            true => ("default_transaction_isolation", "default_transaction_read_only"),
+            false => ("transaction_isolation", "transaction_read_only"),
+        };
+        if let Some(value) = modes.isolation {
+            match is_default || self.transaction != Transaction::None {
+                true => self.set(level, Some(value), false)?,
+                false => self.replies.notice("SET TRANSACTION is for transactions: BEGIN one"),
+            }
+        }
+        match modes.read_only() {
+            Some(value) => self.set(reads, Some(value), false),
+            None => Ok(()),
+        }
+    }
+
     fn set(&mut self, name: &str, value: Option<&str>, is_local: bool) -> Result<(), Refusal> {
+        if self.has_read
+            && name.eq_ignore_ascii_case("transaction_isolation")
+            && value.is_none_or(|value| !self.parameters.get(name).is_ok_and(|level| level.eq_ignore_ascii_case(value)))
+        {
+            return Err(Refusal::new(
+                "25001",
+                "the isolation level of a transaction is set before its first statement",
+            ));
+        }
         match is_local {
             true => self.parameters.set_local(name, value)?,
             false => self.parameters.set(name, value)?,

@@ -354,7 +354,7 @@ impl Connection {
         for (name, held) in found {
             let at = name.trim_start_matches('$').parse::<usize>().ok().and_then(|at| at.checked_sub(1));
             if let Some(at) = at.filter(|at| *at < count && given(*at).is_none()) {
-                types[at] = Type::of(&held).oid;
+                types[at] = types::of_placeholder(&prepared.text, at + 1, Type::of(&held).oid);
             }
         }
         Ok(Ok(prepared.described.get_or_init(|| StatementDescription { columns, types }).clone()))

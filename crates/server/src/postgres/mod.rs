@@ -25,6 +25,7 @@ mod replies;
 mod startup;
 mod statement;
 mod times;
+mod transaction_reads;
 mod types;
 mod values;
 

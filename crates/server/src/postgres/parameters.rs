@@ -9,6 +9,9 @@ use super::refusal::Refusal;
 /// PostgreSQL's version that clients are told, so that they ask what it understands.
 pub(super) const SERVER_VERSION: &str = "16.0 (SplayDB)";
 
+/// The level of transactions whose statements all see the same.
+pub(super) const REPEATABLE_READ: &str = "repeatable read";
+
 /// Settings that clients are told of when they connect, and when these change.
 const REPORTED: [&str; 11] = [
     "application_name",
@@ -104,8 +107,17 @@ impl Parameters {
     }
 
     pub(super) fn get(&self, name: &str) -> Result<&str, Refusal> {
-        let supported = supported(name)?;
+        let supported = match supported(name)? {
+            // A statement without a transaction is one by itself.
+            "transaction_isolation" if self.ends.is_none() => "default_transaction_isolation",
+            supported => supported,
+        };
         Ok(self.values.get(supported).map_or("", String::as_str))
+    }
+
+    /// Whether all statements of the transaction see the same.
+    pub(super) fn repeats_reads(&self) -> bool {
+        self.get("transaction_isolation").is_ok_and(|level| level == REPEATABLE_READ)
     }
 
     pub(super) fn is_read_only(&self) -> bool {
@@ -210,7 +222,8 @@ fn accepted(name: &'static str, value: &str) -> Result<String, Refusal> {
             (is_iso && lower.contains("iso")).then(|| "ISO, MDY".to_owned())
         }
         "default_transaction_isolation" | "transaction_isolation" => {
-            one_of(&["read committed", "read uncommitted"], "read committed")
+            let committed = one_of(&["read committed", "read uncommitted"], "read committed");
+            committed.or_else(|| one_of(&[REPEATABLE_READ], REPEATABLE_READ))
         }
         "default_transaction_read_only" | "transaction_read_only" => {
             one_of(&["on", "true", "yes", "1"], "on").or_else(|| one_of(&["off", "false", "no", "0"], "off"))

@@ -3,9 +3,9 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-use splay_store::Secret;
+use splay_store::{Database, LoadOptions, Secret};
 
-use crate::support::{Served, TRADES, connect, eventually};
+use crate::support::{Served, TRADES, connect, eventually, trades, trades_spec};
 
 /// A server that speaks it, with these settings.
 pub fn served(text: &str) -> Served {
@@ -174,6 +174,48 @@ fn failures_have_codes_and_places() {
     let replies = client.query("select 1; select (1 from trade");
     let (_, body) = replies.iter().find(|(kind, _)| *kind == 'E').unwrap();
     assert_eq!((field(body, b'S').as_deref(), field(body, b'P').as_deref()), (Some("ERROR"), Some("21")), "{body:?}");
+}
+
+#[test]
+fn a_repeatable_read_sees_what_its_first_statement_saw() {
+    let served = served("");
+    let database = Database::open(served.folder.path()).unwrap();
+    let grow = |first: i64| {
+        let mut load = database.load(&trades_spec(), LoadOptions::default()).unwrap();
+        load.append(&trades(first, 10)).unwrap();
+        load.commit().unwrap();
+    };
+    let (mut client, mut other) = (Client::new(&served), Client::new(&served));
+    let count = |client: &mut Client| rows(&client.query("select count(*) from trade"))[0][0].clone().unwrap();
+    let shown = |client: &mut Client| rows(&client.query("show transaction_isolation"))[0][0].clone().unwrap();
+    client.query("begin isolation level repeatable read read only");
+    assert_eq!(shown(&mut client), "repeatable read");
+    grow(TRADES);
+    // It begins with its first statement that reads, of whatever.
+    client.query("select 1");
+    grow(TRADES + 10);
+    assert_eq!(count(&mut client), (TRADES + 10).to_string());
+    assert_eq!(count(&mut other), (TRADES + 20).to_string());
+    client.query("savepoint a");
+    assert_eq!(client.fails("select nothing from trade"), "42703");
+    client.query("rollback to A");
+    assert_eq!(count(&mut client), (TRADES + 10).to_string());
+    assert_eq!(client.fails("set transaction isolation level read committed"), "25001");
+    client.query("rollback");
+    assert_eq!(count(&mut client), (TRADES + 20).to_string());
+    client.query("set session characteristics as transaction isolation level repeatable read");
+    client.query("begin; select 1");
+    grow(TRADES + 20);
+    assert_eq!(count(&mut client), (TRADES + 20).to_string());
+    client.query("commit");
+    client.query("begin; set transaction isolation level read committed; select 1");
+    grow(TRADES + 30);
+    assert_eq!((count(&mut client), shown(&mut client)), ((TRADES + 40).to_string(), "read committed".to_owned()));
+    client.query("commit");
+    // Outside of a transaction it says nothing.
+    let replies = client.query("set transaction isolation level read committed");
+    assert_eq!(replies.iter().map(|(kind, _)| *kind).collect::<String>(), "NCZ");
+    assert_eq!(shown(&mut client), "repeatable read");
 }
 
 #[test]

@@ -22,6 +22,7 @@ use super::constants::BoundConstants;
 use super::pushdown::expands_too_far;
 use crate::equal_names::move_filters;
 use crate::limits;
+use crate::offset_limits::{MOVES_SORTS, move_sorts};
 
 /// Wraps the state's rules so that they check the bounds. Rules that are added later aren't wrapped.
 pub(crate) fn register(state: SessionState) -> SessionState {
@@ -84,13 +85,16 @@ impl OptimizerRule for BoundedRule<dyn OptimizerRule + Send + Sync> {
 }
 
 impl BoundedRule<dyn PhysicalOptimizerRule + Send + Sync> {
-    /// The plan by the rule. It is right with its filters anywhere above what they are about.
+    /// The plan by the rule. It is right with its filters anywhere above what they are about, and with its sorts above limits.
     fn within(
         &self,
         plan: Arc<dyn ExecutionPlan>,
         rule: impl FnOnce(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         check_time()?;
+        if self.0.name() == MOVES_SORTS {
+            return move_sorts(plan, rule);
+        }
         if !self.0.name().starts_with("FilterPushdown") {
             return rule(plan);
         }

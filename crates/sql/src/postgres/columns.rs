@@ -52,9 +52,14 @@ pub(super) const WITH_ROWS: [(&str, &str); 12] = [
 ];
 
 /// Tables of what SplayDB has none of: there are never rows in them.
-pub(super) const EMPTY: [(&str, &str); 45] = [
+pub(super) const EMPTY: [(&str, &str); 54] = [
     ("pg_attrdef", "oid:i adrelid:i adnum:i adbin:t"),
     ("pg_available_extensions", "name:t default_version:t installed_version:t comment:t"),
+    (
+        "pg_amop",
+        "oid:i amopfamily:i amoplefttype:i amoprighttype:i amopstrategy:i amoppurpose:t amopopr:i amopmethod:i amopsortfamily:i",
+    ),
+    ("pg_amproc", "oid:i amprocfamily:i amproclefttype:i amprocrighttype:i amprocnum:i amproc:t"),
     ("pg_auth_members", "oid:i roleid:i member:i grantor:i admin_option:b inherit_option:b set_option:b"),
     ("pg_cast", "oid:i castsource:i casttarget:i castfunc:i castcontext:t castmethod:t"),
     (
@@ -94,7 +99,9 @@ pub(super) const EMPTY: [(&str, &str); 45] = [
         "pg_opclass",
         "oid:i opcmethod:i opcname:t opcnamespace:i opcowner:i opcfamily:i opcintype:i opcdefault:b opckeytype:i",
     ),
+    ("pg_opfamily", "oid:i opfmethod:i opfname:t opfnamespace:i opfowner:i"),
     ("pg_operator", "oid:i oprname:t oprnamespace:i oprowner:i"),
+    ("pg_parameter_acl", "oid:i parname:t paracl:t"),
     ("pg_partitioned_table", "partrelid:i partstrat:t partnatts:i partdefid:i partattrs:t"),
     ("pg_policy", "oid:i polname:t polrelid:i polcmd:t polpermissive:b polroles:t polqual:t polwithcheck:t"),
     ("pg_prepared_statements", "name:t statement:t prepare_time:t from_sql:b"),
@@ -117,6 +124,11 @@ pub(super) const EMPTY: [(&str, &str); 45] = [
     ("pg_subscription", "oid:i subdbid:i subname:t subowner:i subenabled:b subconninfo:t subslotname:t"),
     ("pg_trigger", "oid:i tgrelid:i tgparentid:i tgname:t tgfoid:i tgtype:i tgenabled:t tgisinternal:b tgconstraint:i"),
     ("pg_ts_config", "oid:i cfgname:t cfgnamespace:i cfgowner:i cfgparser:i"),
+    ("pg_ts_config_map", "mapcfg:i maptokentype:i mapseqno:i mapdict:i"),
+    ("pg_ts_dict", "oid:i dictname:t dictnamespace:i dictowner:i dicttemplate:i dictinitoption:t"),
+    ("pg_ts_parser", "oid:i prsname:t prsnamespace:i prsstart:t prstoken:t prsend:t prsheadline:t prslextype:t"),
+    ("pg_ts_template", "oid:i tmplname:t tmplnamespace:i tmplinit:t tmpllexize:t"),
+    ("pg_user_mappings", "umid:i srvid:i srvname:t umuser:i usename:t umoptions:t"),
 ];
 
 /// The columns of a table.

@@ -13,6 +13,9 @@ use datafusion::sql::sqlparser::parser::Parser;
 /// Functions of rows: the others give one value.
 const OF_ROWS: [&str; 2] = ["generate_series", "range"];
 
+/// The function of PostgreSQL's own words, which drivers tell from those of the standard: none.
+const KEYWORDS: &str = "pg_get_keywords";
+
 /// Depth of expressions that the parser goes into.
 const DEPTH_MAX: usize = 200;
 
@@ -23,6 +26,9 @@ pub(super) fn as_query(factor: &TableFactor) -> Option<TableFactor> {
     if args.settings.is_some() {
         return None;
     }
+    if function.value.eq_ignore_ascii_case(KEYWORDS) {
+        return parsed(&format!("(SELECT '' AS word, '' AS catcode WHERE false) AS {KEYWORDS}"));
+    }
     let arguments: Vec<String> = args.args.iter().map(ToString::to_string).collect();
     let call = format!("{name}({})", arguments.join(", "));
     let text = if OF_ROWS.iter().any(|function_name| function.value.eq_ignore_ascii_case(function_name)) {
@@ -32,8 +38,12 @@ pub(super) fn as_query(factor: &TableFactor) -> Option<TableFactor> {
         let (name, columns) = names(function, alias.as_ref());
         format!("(SELECT {call} AS {name}) AS {name}{columns}")
     };
+    parsed(&text)
+}
+
+fn parsed(text: &str) -> Option<TableFactor> {
     let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
-    parser.try_with_sql(&text).and_then(|mut parser| parser.parse_table_factor()).ok()
+    parser.try_with_sql(text).and_then(|mut parser| parser.parse_table_factor()).ok()
 }
 
 /// The name that a function's value has, and the names of its columns.

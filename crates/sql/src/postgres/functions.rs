@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray, Int64Array, ListBuilder, StringArray, StringBuilder};
 use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
-use arrow::datatypes::{DataType, Field, Int64Type};
+use arrow::datatypes::{DataType, Field, Int64Type, TimeUnit};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
@@ -25,10 +25,14 @@ enum FunctionAnswer {
     Number(i64),
     /// Null, as a number: what isn't known.
     NoNumber,
+    /// Null, as an instant.
+    NoTime,
     FormatType,
+    CurrentSchemas,
     ToRegclass,
     ToRegtype,
     CurrentSetting,
+    SetConfig,
     SizePretty,
     QuoteIdent,
     ParseIdent,
@@ -39,14 +43,15 @@ enum FunctionAnswer {
 }
 
 use FunctionAnswer::{
-    ArrayLower, ArrayUpper, CurrentSetting, FormatType, NoNumber, NoText, Number, ParseIdent, QuoteIdent, SizePretty,
-    Text, ToRegclass, ToRegtype, Truth,
+    ArrayLower, ArrayUpper, CurrentSchemas, CurrentSetting, FormatType, NoNumber, NoText, NoTime, Number, ParseIdent,
+    QuoteIdent, SetConfig, SizePretty, Text, ToRegclass, ToRegtype, Truth,
 };
 
 /// Names and answers. There is one role, which may do what the connection's token allows.
-const FUNCTIONS: [(&str, FunctionAnswer); 58] = [
+const FUNCTIONS: [(&str, FunctionAnswer); 65] = [
     ("version", Text(concat!("PostgreSQL 16.0 (SplayDB ", env!("CARGO_PKG_VERSION"), ")"))),
     ("current_database", Text("splay")),
+    ("current_schemas", CurrentSchemas),
     ("pg_current_schema", Text("public")),
     ("pg_current_catalog", Text("splay")),
     ("pg_current_user", Text("splay")),
@@ -93,7 +98,13 @@ const FUNCTIONS: [(&str, FunctionAnswer); 58] = [
     ("to_regclass", ToRegclass),
     ("to_regtype", ToRegtype),
     ("current_setting", CurrentSetting),
+    ("set_config", SetConfig),
     ("pg_size_pretty", SizePretty),
+    ("pg_backend_pid", NoNumber),
+    ("txid_current", NoNumber),
+    ("txid_current_if_assigned", NoNumber),
+    ("pg_postmaster_start_time", NoTime),
+    ("pg_conf_load_time", NoTime),
     ("pg_database_size", NoNumber),
     ("pg_relation_size", NoNumber),
     ("pg_table_size", NoNumber),
@@ -134,7 +145,8 @@ impl ScalarUDFImpl for CatalogueFunction {
         Ok(match self.answers {
             Truth(_) => DataType::Boolean,
             Number(_) | NoNumber | ToRegclass | ToRegtype | ArrayLower | ArrayUpper => DataType::Int64,
-            ParseIdent => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))),
+            NoTime => DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
+            ParseIdent | CurrentSchemas => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))),
             _ => DataType::Utf8,
         })
     }
@@ -147,6 +159,16 @@ impl ScalarUDFImpl for CatalogueFunction {
             Truth(truth) => scalar(ScalarValue::from(truth)),
             Number(number) => scalar(ScalarValue::from(number)),
             NoNumber => scalar(ScalarValue::Int64(None)),
+            NoTime => scalar(ScalarValue::TimestampNanosecond(None, Some("UTC".into()))),
+            CurrentSchemas => {
+                let has_implicit = match args.args.as_slice() {
+                    [ColumnarValue::Scalar(ScalarValue::Boolean(Some(has_implicit)))] => *has_implicit,
+                    _ => return exec_err!("current_schemas takes true or false"),
+                };
+                let schemas = ["pg_catalog", "public"].map(ScalarValue::from);
+                let schemas = if has_implicit { &schemas[..] } else { &schemas[1..] };
+                scalar(ScalarValue::List(ScalarValue::new_list_nullable(schemas, &DataType::Utf8)))
+            }
             SizePretty => {
                 let [size] = args.args.as_slice() else { return exec_err!("pg_size_pretty takes a number of bytes") };
                 let sizes = numbers(size, args.number_rows)?;
@@ -174,23 +196,30 @@ impl ScalarUDFImpl for CatalogueFunction {
             }
             CurrentSetting => {
                 let texts = texts(&args, self.name)?;
-                let setting = |name: Option<&str>| match name.map(str::to_ascii_lowercase).as_deref() {
-                    Some("server_version") => Ok(Some("16.0")),
-                    Some("server_version_num") => Ok(Some("160000")),
-                    Some("search_path") => Ok(Some("public")),
-                    Some("timezone") => Ok(Some("UTC")),
-                    Some("datestyle") => Ok(Some("ISO, MDY")),
-                    Some("server_encoding" | "client_encoding") => Ok(Some("UTF8")),
-                    Some("standard_conforming_strings") => Ok(Some("on")),
-                    Some("max_index_keys") => Ok(Some("32")),
-                    Some("max_identifier_length") => Ok(Some("128")),
-                    Some("default_table_access_method") => Ok(Some("heap")),
+                let setting = |name: Option<&str>| match name.map(|name| (name, setting(name))) {
                     None => Ok(None),
+                    Some((_, Some(value))) => Ok(Some(value)),
                     Some(_) if args.args.len() > 1 => Ok(None),
-                    Some(other) => exec_err!("unrecognized configuration parameter \"{other}\""),
+                    Some((name, None)) => exec_err!("unrecognized configuration parameter \"{name}\""),
                 };
                 let settings = texts.iter().map(setting).collect::<Result<StringArray>>()?;
                 Ok(ColumnarValue::Array(Arc::new(settings)))
+            }
+            SetConfig => {
+                let [_, values, _] = args.args.as_slice() else {
+                    return exec_err!("set_config takes a name, a value, and whether it is for the transaction alone");
+                };
+                let values = cast(&values.to_array(args.number_rows)?, &DataType::Utf8)?;
+                let names = texts(&args, self.name)?;
+                for (name, value) in names.iter().zip(values.as_string::<i32>()) {
+                    if name.and_then(setting) != value {
+                        return exec_err!(
+                            "set_config sets a setting to what it is: write SET {}",
+                            name.unwrap_or("name")
+                        );
+                    }
+                }
+                Ok(ColumnarValue::Array(values))
             }
             QuoteIdent => {
                 let texts = texts(&args, self.name)?;
@@ -222,6 +251,24 @@ impl ScalarUDFImpl for CatalogueFunction {
             }
         }
     }
+}
+
+/// What a setting is in every connection.
+fn setting(name: &str) -> Option<&'static str> {
+    Some(match name.to_ascii_lowercase().as_str() {
+        "server_version" => "16.0",
+        "server_version_num" => "160000",
+        "search_path" => "public",
+        "timezone" => "UTC",
+        "datestyle" => "ISO, MDY",
+        "server_encoding" | "client_encoding" => "UTF8",
+        "standard_conforming_strings" => "on",
+        "max_index_keys" => "32",
+        "max_identifier_length" => "128",
+        "default_table_access_method" => "heap",
+        "jit" | "is_superuser" => "off",
+        _ => return None,
+    })
 }
 
 /// How many items each list has.

@@ -1,5 +1,5 @@
 //! `information_schema.columns` in PostgreSQL's form: its types, numbers from 1, and names in their own spelling,
-//! which its clients quote. Columns without a right to see them are missing.
+//! which its clients quote. Columns without a right to see them are missing. And its tables of constraints, rights and others, without rows.
 
 use std::sync::Arc;
 
@@ -8,9 +8,85 @@ use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
 use datafusion::common::Result;
 
-use super::tables::CatalogueSchema;
+use super::tables::{CatalogueSchema, Value, table};
 use super::types::{self, Type, item};
 use crate::syntax::snapshot_of;
+
+/// Tables of `information_schema` of what SplayDB has none of, with the columns that clients ask for, as in `columns.rs`.
+const EMPTY: [(&str, &str); 14] = [
+    ("check_constraints", "constraint_catalog:t constraint_schema:t constraint_name:t check_clause:t"),
+    (
+        "column_privileges",
+        "grantor:t grantee:t table_catalog:t table_schema:t table_name:t column_name:t privilege_type:t is_grantable:t",
+    ),
+    (
+        "constraint_column_usage",
+        "table_catalog:t table_schema:t table_name:t column_name:t constraint_catalog:t constraint_schema:t constraint_name:t",
+    ),
+    (
+        "constraint_table_usage",
+        "table_catalog:t table_schema:t table_name:t constraint_catalog:t constraint_schema:t constraint_name:t",
+    ),
+    ("domains", "domain_catalog:t domain_schema:t domain_name:t data_type:t"),
+    ("foreign_tables", "foreign_table_catalog:t foreign_table_schema:t foreign_table_name:t foreign_server_name:t"),
+    (
+        "key_column_usage",
+        "constraint_catalog:t constraint_schema:t constraint_name:t table_catalog:t table_schema:t table_name:t column_name:t \
+         ordinal_position:i position_in_unique_constraint:i",
+    ),
+    (
+        "referential_constraints",
+        "constraint_catalog:t constraint_schema:t constraint_name:t unique_constraint_catalog:t unique_constraint_schema:t \
+         unique_constraint_name:t match_option:t update_rule:t delete_rule:t",
+    ),
+    (
+        "role_table_grants",
+        "grantor:t grantee:t table_catalog:t table_schema:t table_name:t privilege_type:t is_grantable:t with_hierarchy:t",
+    ),
+    (
+        "sequences",
+        "sequence_catalog:t sequence_schema:t sequence_name:t data_type:t start_value:t minimum_value:t maximum_value:t increment:t",
+    ),
+    (
+        "table_constraints",
+        "constraint_catalog:t constraint_schema:t constraint_name:t table_catalog:t table_schema:t table_name:t constraint_type:t \
+         is_deferrable:t initially_deferred:t enforced:t",
+    ),
+    (
+        "table_privileges",
+        "grantor:t grantee:t table_catalog:t table_schema:t table_name:t privilege_type:t is_grantable:t with_hierarchy:t",
+    ),
+    (
+        "triggers",
+        "trigger_catalog:t trigger_schema:t trigger_name:t event_manipulation:t event_object_catalog:t event_object_schema:t \
+         event_object_table:t action_statement:t action_orientation:t action_timing:t",
+    ),
+    ("user_defined_types", "user_defined_type_catalog:t user_defined_type_schema:t user_defined_type_name:t"),
+];
+
+const CHARACTER_SETS: (&str, &str) = (
+    "character_sets",
+    "character_set_catalog:t character_set_schema:t character_set_name:t character_repertoire:t form_of_use:t default_collate_catalog:t",
+);
+
+/// Whether a table is one of PostgreSQL's `information_schema` alone.
+pub(crate) fn is_information(name: &str) -> bool {
+    EMPTY.iter().any(|(table, _)| *table == name) || name == CHARACTER_SETS.0
+}
+
+/// A table of PostgreSQL's `information_schema` alone.
+pub(crate) fn information_table(name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+    let of_utf8 = || {
+        let values = [("character_set_name", "UTF8"), ("character_repertoire", "UCS"), ("form_of_use", "UTF8")];
+        values.map(|(column, value)| (column, Value::from(value))).to_vec()
+    };
+    let found = match EMPTY.iter().find(|(table, _)| *table == name) {
+        Some((_, columns)) => table(columns, &[])?,
+        None if name == CHARACTER_SETS.0 => table(CHARACTER_SETS.1, &[of_utf8()])?,
+        None => return Ok(None),
+    };
+    Ok(Some(Arc::new(found)))
+}
 
 /// Columns of tables, column by column.
 #[derive(Default)]

@@ -3,17 +3,21 @@
 //!
 //! - `rewrite.rs` rewrites forms of such statements that the parser or the planner lacks.
 //! - `tables.rs` has the tables of `pg_catalog`, computed when a statement reads them; `columns.rs` their columns.
+//! - `calls.rs`, `wildcards.rs` and `type_functions.rs` write calls, `c.*` and functions of types out.
 //! - `from_functions.rs` rewrites functions in `FROM`, `without_rows.rs` selects from tables that never have rows.
-//! - `information.rs` has `information_schema.columns` with PostgreSQL's types.
+//! - `information.rs` has `information_schema.columns` with PostgreSQL's types, and the tables of what there is none of.
 //! - `functions.rs` has functions about the session and the catalogue. None reads rows of tables.
 
+mod calls;
 mod columns;
 mod from_functions;
 mod functions;
 mod information;
 mod rewrite;
 mod tables;
+mod type_functions;
 pub mod types;
+mod wildcards;
 mod without_rows;
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -22,6 +26,7 @@ use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 use crate::token_reader::TokenReader;
 
 pub(crate) use functions::functions;
+pub(crate) use information::{information_table, is_information};
 pub(crate) use rewrite::rewritten;
 pub(crate) use tables::{CatalogueSchema, WithCatalogue, is_in_catalogue};
 

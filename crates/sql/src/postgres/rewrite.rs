@@ -6,7 +6,7 @@
 //! | `x OPERATOR(pg_catalog.~) y` | `x ~ y` |
 //! | `x COLLATE pg_catalog.default` | `x` |
 //! | `'trade'::regclass`, `'int4'::regtype` | the number |
-//! | `$1::regclass` | `to_regclass($1)` |
+//! | `$1::regclass`, `(a || '.' || b)::regclass` | `to_regclass` of the text |
 //! | `relkind = ANY($1)` | `relkind = ANY($1::TEXT[])` |
 //! | `$1::oid[]` | `$1::bigint[]` |
 //! | `CASE WHEN typtype = 'c' THEN (SELECT …) END` | null: there are no composite types and domains |
@@ -16,6 +16,11 @@
 //! | `current_schema`, `current_catalog` | `pg_current_schema()`, which the parser doesn't take for a word of its own |
 //! | `x::oid`, `x::name`, `x::pg_catalog.text` and others | the type that it is here |
 //! | `c.oid = '16384'` | `c.oid = 16384` |
+//! | `c.tableoid`, `c.xmin`, in a statement about the catalogue alone | 0 |
+//! | `pg_get_viewdef(x)`, `format('%I', x)` and others | expressions over other functions (`calls.rs`) |
+//! | `c.oid, c.*` | the columns (`wildcards.rs`) |
+//! | `JOIN pg_proc p ON p.oid = t.typreceive` | a query of names (`type_functions.rs`) |
+//! | `'array_in'::regproc` | the text: functions are names here |
 //! | `user`, in a statement about the catalogue alone | as `current_user`: it may be a column of other tables |
 //! | `FROM string_to_array(x, ',') AS s` | a query of one value (`from_functions.rs`) |
 //! | a select from a table that never has rows | one without rows, whatever it computes (`without_rows.rs`) |
@@ -34,7 +39,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 use super::without_rows::{list_of, typed_null, without_rows};
-use super::{from_functions, is_in_catalogue, oid_of_class, types};
+use super::{calls, from_functions, is_in_catalogue, oid_of_class, type_functions, types, wildcards};
 use crate::information_schema;
 use crate::limits::TokenLimits;
 use crate::walk::{visit, visit_mut};
@@ -59,7 +64,7 @@ const WITHOUT_PARENTHESES: [&str; 5] =
     ["current_user", "session_user", "current_role", "current_catalog", "current_schema"];
 
 /// Depth of expressions that the parser goes into.
-const DEPTH_MAX: usize = 200;
+pub(super) const DEPTH_MAX: usize = 200;
 
 /// Longest text, in bytes, that is examined. Clients' queries of the catalogue have some thousands.
 const TEXT_BYTES_MAX: usize = 16 << 10;
@@ -118,13 +123,13 @@ impl VisitorMut for CatalogueRewrite<'_> {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         let with = query.with.iter().flat_map(|with| &with.cte_tables);
         self.queries.extend(with.map(|query| query.alias.name.value.to_lowercase()));
+        type_functions::join_names(&mut query.body);
+        wildcards::write_out(&mut query.body, &self.queries);
         if without_rows(&mut query.body, &self.queries) {
             query.order_by = None;
         }
-        if self.user.is_some()
-            && let SetExpr::Select(select) = query.body.as_mut()
-        {
-            select.projection.iter_mut().for_each(|item| name_user(item, self.is_of_catalogue));
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            select.projection.iter_mut().for_each(|item| self.name_column(item));
         }
         ControlFlow::Continue(())
     }
@@ -141,7 +146,11 @@ impl VisitorMut for CatalogueRewrite<'_> {
         match (word, self.user) {
             (Some(_), Some(user)) => *expr = Expr::Value(Value::SingleQuotedString(user.replace('\'', "''")).into()),
             (Some("user"), None) => *expr = call("pg_current_user", Vec::new()),
-            _ => change(expr),
+            _ if self.is_of_catalogue && system_column(expr).is_some() => *expr = number(0),
+            _ => match calls::of_catalogue(expr).filter(|_| self.is_of_catalogue) {
+                Some(other) => *expr = other,
+                None => change(expr),
+            },
         }
         ControlFlow::Continue(())
     }
@@ -162,13 +171,25 @@ fn user_word(expr: &Expr) -> Option<&'static str> {
     USER_WORDS.into_iter().find(|word| name.eq_ignore_ascii_case(word))
 }
 
-/// Calls a column that is such a word by it, and not by the name that stands in its place.
-fn name_user(item: &mut SelectItem, is_of_catalogue: bool) {
-    if let SelectItem::UnnamedExpr(expr) = item
-        && let Some(word) = user_word(expr).filter(|word| *word != "user" || is_of_catalogue)
-    {
-        *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(word) };
+impl CatalogueRewrite<'_> {
+    /// Calls a column by what is written where something else will stand: a word for whoever asks, a hidden column, the definition of a view.
+    fn name_column(&self, item: &mut SelectItem) {
+        let SelectItem::UnnamedExpr(expr) = item else { return };
+        let word = user_word(expr).filter(|word| self.user.is_some() && (*word != "user" || self.is_of_catalogue));
+        let hidden = system_column(expr).filter(|_| self.is_of_catalogue);
+        let view = calls::is_view_definition(expr).then_some(calls::VIEW_DEFINITION);
+        if let Some(name) = word.or(hidden).or(view) {
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(name) };
+        }
     }
+}
+
+/// Columns that every table of PostgreSQL has besides those that `*` gives.
+const SYSTEM_COLUMNS: [&str; 2] = ["tableoid", "xmin"];
+
+fn system_column(expr: &Expr) -> Option<&'static str> {
+    let name = column_name(expr).filter(|name| name.quote_style.is_none())?;
+    SYSTEM_COLUMNS.into_iter().find(|column| name.value.eq_ignore_ascii_case(column))
 }
 
 /// Finds a table that isn't of the catalogue.
@@ -207,6 +228,7 @@ pub(super) fn parts(name: &ObjectName) -> Vec<&str> {
 
 fn change(expr: &mut Expr) {
     let changed = match expr {
+        Expr::Function(_) if calls::is_view_definition(expr) => calls::view_definition(expr),
         Expr::Function(function) => {
             strip(&mut function.name);
             let name = function.name.to_string().to_ascii_lowercase();
@@ -387,6 +409,7 @@ fn cast(expr: &mut Expr, held: &mut DataType) -> Option<Expr> {
         }
         "regclass" => match literal(expr) {
             Some(text) => Some(number(oid_of_class(text))),
+            None if is_text(expr) => Some(call("to_regclass", vec![taken(expr)])),
             // A number stays one.
             None => {
                 *held = DataType::BigInt(None);
@@ -397,7 +420,14 @@ fn cast(expr: &mut Expr, held: &mut DataType) -> Option<Expr> {
             Some(text) => number(types::named(text).map_or(0, i64::from)),
             None => call("format_type", vec![taken(expr), Expr::Value(Value::Null.into())]),
         }),
-        "oid" | "xid" | "int8" | "int4" | "int2" | "regproc" => {
+        "regproc" | "regprocedure" => match literal(expr) {
+            Some(_) => Some(taken(expr)),
+            None => {
+                *held = DataType::Varchar(None);
+                None
+            }
+        },
+        "oid" | "xid" | "int8" | "int4" | "int2" => {
             *held = DataType::BigInt(None);
             None
         }
@@ -410,6 +440,17 @@ fn cast(expr: &mut Expr, held: &mut DataType) -> Option<Expr> {
             None
         }
         _ => None,
+    }
+}
+
+/// Whether an expression is made of texts.
+fn is_text(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_text(inner),
+        Expr::BinaryOp { op: BinaryOperator::StringConcat, .. } => true,
+        Expr::Cast { data_type, .. } => matches!(data_type, DataType::Text | DataType::Varchar(_)),
+        Expr::Function(function) => ["concat", "quote_ident"].contains(&function.name.to_string().as_str()),
+        _ => false,
     }
 }
 
@@ -485,6 +526,21 @@ mod tests {
             (
                 "select user, \"user\" from pg_catalog.pg_user, information_schema.tables",
                 "SELECT pg_current_user(), \"user\" FROM pg_catalog.pg_user, information_schema.tables",
+            ),
+            (
+                "select c.tableoid, c.xmin, pg_catalog.pg_get_viewdef(c.oid, true) from pg_class c where pg_get_viewdef('v') <> ''",
+                "SELECT 0 AS tableoid, 0 AS xmin, (SELECT __views.definition FROM pg_catalog.pg_views AS __views WHERE \
+                 to_regclass(quote_ident(__views.viewname)) = c.oid) AS pg_get_viewdef FROM pg_class c WHERE (SELECT \
+                 __views.definition FROM pg_catalog.pg_views AS __views WHERE to_regclass(quote_ident(__views.viewname)) = 1019433010) <> ''",
+            ),
+            (
+                "select c.oid, c.* from pg_catalog.pg_am c",
+                "SELECT c.oid, c.oid, c.amname, c.amhandler, c.amtype FROM pg_catalog.pg_am c",
+            ),
+            (
+                "select p.proname from pg_type t left join pg_proc as p on p.oid = t.typreceive where t.typinput = 'array_in'::regproc",
+                "SELECT p.proname FROM pg_type t LEFT JOIN (SELECT DISTINCT typreceive AS oid, typreceive AS proname FROM \
+                 pg_catalog.pg_type) AS p ON p.oid = t.typreceive WHERE t.typinput = 'array_in'",
             ),
             ("select user, 'pg_' from orders", "SELECT user, 'pg_' FROM orders"),
             (

@@ -39,7 +39,7 @@ const SETTINGS: [(&str, &str); 9] = [
 
 /// A value of a table of the catalogue.
 #[derive(Debug, Clone)]
-enum Value {
+pub(super) enum Value {
     Null,
     Number(i64),
     Text(String),
@@ -65,7 +65,7 @@ impl From<bool> for Value {
 }
 
 /// What a row says of some columns; the others have the value that means nothing.
-type Row = Vec<(&'static str, Value)>;
+pub(super) type Row = Vec<(&'static str, Value)>;
 
 /// `pg_catalog`.
 #[derive(Debug)]
@@ -234,12 +234,18 @@ fn type_rows(listed: &types::CatalogueType) -> [Row; 2] {
             ("typreceive", of("recv")),
             ("typsend", of("send")),
             ("typtypmod", (-1).into()),
+            ("typstorage", storage(length).into()),
         ]
     };
     [
         row(listed.oid, listed.name.to_owned(), listed.length, listed.category, 0, listed.array),
         row(listed.array, format!("_{}", listed.name), -1, "A", listed.oid, 0),
     ]
+}
+
+/// Whether values of a length stand where they are, or may be compressed and stand elsewhere, as PostgreSQL says it.
+fn storage(length: i64) -> &'static str {
+    if length < 0 { "x" } else { "p" }
 }
 
 fn class(name: &str, is_view: bool, schema: &Schema) -> Row {
@@ -256,7 +262,7 @@ fn class(name: &str, is_view: bool, schema: &Schema) -> Row {
         ("relkind", if is_view { "v" } else { "r" }.into()),
         ("relnatts", columns.into()),
         ("relispopulated", true.into()),
-        ("relreplident", "n".into()),
+        ("relreplident", "d".into()),
     ]
 }
 
@@ -273,13 +279,15 @@ fn attributes(name: &str, schema: &Schema) -> Vec<Row> {
             ("attndims", i64::from(types::item(field.data_type()).is_some()).into()),
             ("attnotnull", (!field.is_nullable()).into()),
             ("attislocal", true.into()),
+            ("attstorage", storage(i64::from(held.size)).into()),
+            ("attstattarget", (-1).into()),
         ]
     };
     schema.fields().iter().enumerate().map(row).collect()
 }
 
 /// A table of these columns and rows. A column that a row doesn't speak of is 0, false, or, where it is a text, empty or null.
-fn table(columns: &str, rows: &[Row]) -> Result<MemTable> {
+pub(super) fn table(columns: &str, rows: &[Row]) -> Result<MemTable> {
     let mut fields = Vec::new();
     let mut arrays: Vec<ArrayRef> = Vec::new();
     for (name, kind) in columns.split_whitespace().filter_map(|column| column.split_once(':')) {

@@ -2,7 +2,7 @@
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, ObjectNamePart, Select, SelectItem,
-    SetExpr, TableFactor, Value,
+    SetExpr, TableFactor, TableWithJoins, Value,
 };
 
 use super::columns::{is_empty, kind_of};
@@ -36,24 +36,27 @@ fn never_has_rows(select: &Select, queries: &[String]) -> bool {
     if is_grouped || is_aggregate || !select.projection.iter().all(is_plain) {
         return false;
     }
-    select.from.iter().any(|from| {
-        is_empty_table(&from.relation, queries)
-            || from.joins.iter().any(|join| {
-                let needs = matches!(
-                    join.join_operator,
-                    JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_)
-                );
-                needs && is_empty_table(&join.relation, queries)
-            })
-    }) && select.from.iter().all(|from| {
-        // Outer joins give rows without those of one side.
-        from.joins.iter().all(|join| {
+    select.from.iter().any(|from| is_without_rows(from, queries))
+}
+
+/// Whether tables and what is joined to them never give a row.
+fn is_without_rows(from: &TableWithJoins, queries: &[String]) -> bool {
+    let has_needed = is_empty_table(&from.relation, queries)
+        || from.joins.iter().any(|join| {
+            let needs = matches!(
+                join.join_operator,
+                JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_)
+            );
+            needs && is_empty_table(&join.relation, queries)
+        });
+    // Outer joins give rows without those of one side.
+    has_needed
+        && from.joins.iter().all(|join| {
             !matches!(
                 join.join_operator,
                 JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_)
             )
         })
-    })
 }
 
 fn is_call_of_aggregate(expr: &Expr) -> bool {
@@ -64,7 +67,11 @@ fn is_call_of_aggregate(expr: &Expr) -> bool {
 }
 
 fn is_empty_table(factor: &TableFactor, queries: &[String]) -> bool {
-    let TableFactor::Table { name, args: None, .. } = factor else { return false };
+    let name = match factor {
+        TableFactor::Table { name, args: None, .. } => name,
+        TableFactor::NestedJoin { table_with_joins, .. } => return is_without_rows(table_with_joins, queries),
+        _ => return false,
+    };
     match parts(name).as_slice() {
         [table] => is_empty(table) && !queries.contains(&table.to_lowercase()),
         [schema, table] => schema.eq_ignore_ascii_case("pg_catalog") && is_empty(table),
@@ -98,7 +105,11 @@ fn simplify(select: &mut Select) {
 
 /// A null of the type that an expression has: of a column that of the catalogue, of items of a list a number, of others a text.
 fn null_like(expr: &Expr) -> Expr {
-    let is_of_items = matches!(expr, Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("unnest"));
+    let is_of_items = matches!(
+        expr,
+        Expr::Function(call)
+            if ["unnest", "generate_subscripts"].iter().any(|of| call.name.to_string().eq_ignore_ascii_case(of))
+    );
     let data_type = match expr {
         Expr::Identifier(name) => data_type(&name.value),
         Expr::CompoundIdentifier(names) => names.last().and_then(|name| data_type(&name.value)),

@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 use splay_functions::{FRAME_MARKER, in_words_of_chrono};
 
 use super::names_of_calls;
+use crate::array_queries::is_array_query;
 use crate::error::{Error, Result};
 use crate::walk::{any_expression, any_expression_outside_queries};
 
@@ -16,17 +17,22 @@ pub(super) const LEAST: [&str; 3] = ["arg_min", "argmin", "min_by"];
 pub(super) const GREATEST: [&str; 3] = ["arg_max", "argmax", "max_by"];
 
 /// Gives a column whose calls are written otherwise below the name that it has now, and one with `IN (SELECT …)`, which DataFusion calls `IN`,
-/// or that compares with `ANY` or `ALL` of a query, the name that is written.
+/// or that compares by `ANY` or `ALL`, the name that is written. `ARRAY(SELECT …)` alone is `array`, as in PostgreSQL.
 pub(super) fn name_as_written(column: &mut SelectItem) {
     let SelectItem::UnnamedExpr(expression) = column else { return };
     let is_spelt_out = |inner: &Expr| matches!(inner, Expr::Function(call) if stands_for_another(call));
-    let looks_in_query = |inner: &Expr| match inner {
+    let is_renamed = |inner: &Expr| match inner {
         Expr::InSubquery { .. } => true,
-        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => matches!(right.as_ref(), Expr::Subquery(_)),
+        Expr::Function(call) => is_array_query(call),
+        Expr::AnyOp { .. } | Expr::AllOp { .. } => true,
         _ => false,
     };
-    if any_expression(expression, is_spelt_out) || any_expression_outside_queries(expression, looks_in_query) {
-        let alias = Ident::with_quote('"', expression.to_string().to_lowercase());
+    if any_expression(expression, is_spelt_out) || any_expression_outside_queries(expression, is_renamed) {
+        let name = match &*expression {
+            Expr::Function(call) if is_array_query(call) => "array".to_owned(),
+            expression => expression.to_string().to_lowercase(),
+        };
+        let alias = Ident::with_quote('"', name);
         let expr = std::mem::replace(expression, super::nothing());
         *column = SelectItem::ExprWithAlias { expr, alias };
     }

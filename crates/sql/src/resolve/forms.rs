@@ -7,19 +7,23 @@
 //! | `(a, b) < (c, d)` | `a < c OR a = c AND b < d`, and the like, as in PostgreSQL |
 //! | `x[2:]`, `x[:2]`, `x[:]` | with 1 and -1 for the bound that isn't there |
 //! | `{'a': 1}.a` | `{'a': 1}['a']` |
+//! | `NOT x = ANY (list)` | `x <> ALL (list)`, which is null where an item is null and none equals `x`; `ANY` is false there |
+//! | `x = ANY (list)` in a select list | `NOT x <> ALL (list)`, for the same reason |
 //! | `x LIKE p ESCAPE '/'` | with the backslash, in the pattern too |
 //! | `INTERVAL '1 day 02:03:04'`, `INTERVAL '1 quarter'` | `INTERVAL '1 day 2 hours 3 minutes 4 seconds'`, `INTERVAL '3 months'` |
 
 use std::borrow::Cow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, DataType, DateTimeField, Expr, Interval, Subscript, UnaryOperator, Value, ValueWithSpan,
+    AccessExpr, BinaryOperator, DataType, DateTimeField, Expr, Interval, SelectItem, Subscript, UnaryOperator, Value,
+    ValueWithSpan,
 };
 use splay_functions::NEGATED;
 
 use super::calls::text;
 use super::nothing;
 use super::templates::filled;
+use crate::walk::change_expressions;
 
 /// Writes an expression as the planner takes it. What it contains is written so already.
 pub(super) fn complete(expression: &mut Expr) {
@@ -27,6 +31,11 @@ pub(super) fn complete(expression: &mut Expr) {
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } if is_difference(expr) => {
             let operator = BinaryOperator::Custom(NEGATED.to_owned());
             *expression = binary(Expr::Value(Value::Null.into()), operator, expr);
+        }
+        Expr::UnaryOp { op: UnaryOperator::Not, expr } => {
+            if let Some(differs) = differs_from_all(expr) {
+                *expression = differs;
+            }
         }
         Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr } => {
             *expression = Expr::Nested(Box::new(binary(number("-1"), BinaryOperator::Minus, expr)));
@@ -53,6 +62,39 @@ pub(super) fn complete(expression: &mut Expr) {
         Expr::Cast { expr, data_type: DataType::Interval { .. }, .. } => complete_text(expr),
         _ => {}
     }
+}
+
+/// Writes the comparisons of a column with the items of lists so that they are null where a null item leaves them open. In a condition null is as
+/// good as false, and scans look values of such a comparison up.
+pub(super) fn keep_nulls(column: &mut SelectItem) {
+    let (SelectItem::UnnamedExpr(expression) | SelectItem::ExprWithAlias { expr: expression, .. }) = column else {
+        return;
+    };
+    change_expressions(expression, |inner| {
+        if let Some(differs) = differs_from_all(inner) {
+            *inner = Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(Expr::Nested(Box::new(differs))) };
+        }
+    });
+}
+
+/// `x <> ALL (list)` for `x = ANY (list)`, whose list may have nulls.
+fn differs_from_all(expression: &mut Expr) -> Option<Expr> {
+    match expression {
+        Expr::Nested(inner) => differs_from_all(inner),
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. }
+            if !matches!(right.as_ref(), Expr::Subquery(_)) && !is_of_literals(right) =>
+        {
+            let [left, right] = [left, right].map(|side| std::mem::replace(side, Box::new(nothing())));
+            Some(Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right })
+        }
+        _ => None,
+    }
+}
+
+fn is_of_literals(list: &Expr) -> bool {
+    let is_literal =
+        |item: &Expr| matches!(item, Expr::Value(value) if !matches!(value.value, Value::Null | Value::Placeholder(_)));
+    matches!(list, Expr::Array(array) if array.elem.iter().all(is_literal))
 }
 
 /// Escapes by the backslash, as DataFusion does, where a pattern escapes by another character that isn't a wildcard.

@@ -6,7 +6,8 @@ use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr::{Cast, TryCast};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use splay_engine::Stop;
 
 use super::planning::learn_columns;
@@ -61,6 +62,7 @@ impl Session {
         let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
         let (plan, mut spellings, has_joins) = self.plan_logically(&self.states.shared(), text).await?;
         let mut parameters = plan.get_parameter_types().map_err(wrap)?;
+        learn_lists(&plan, &mut parameters).map_err(wrap)?;
         if self.has_catalogue {
             learn_casts(&plan, &mut parameters).map_err(wrap)?;
         }
@@ -82,7 +84,7 @@ fn learn_casts(plan: &LogicalPlan, types: &mut HashMap<String, Option<DataType>>
         is_simple || held.is_integer() || matches!(held, D::Timestamp(..) | D::Time64(_))
     };
     let is_sent = |held: &DataType| match held {
-        DataType::List(item) => is_sent(item.data_type()) && !item.data_type().is_decimal(),
+        DataType::List(item) => is_sent(item.data_type()),
         held => is_sent(held),
     };
     plan.apply_with_subqueries(|node| {
@@ -100,4 +102,62 @@ fn learn_casts(plan: &LogicalPlan, types: &mut HashMap<String, Option<DataType>>
         })
     })
     .map(drop)
+}
+
+/// Gives placeholders that nothing else gives a type that of lists of what they are compared with: `sym = ANY($1)`, `price > ALL($2)`.
+fn learn_lists(plan: &LogicalPlan, types: &mut HashMap<String, Option<DataType>>) -> Result<(), DataFusionError> {
+    if types.values().all(Option::is_some) {
+        return Ok(());
+    }
+    plan.apply_with_subqueries(|node| {
+        let schema = match node {
+            LogicalPlan::TableScan(_) => node.schema().as_ref().clone(),
+            node => merge_schema(&node.inputs()),
+        };
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Some((name, item)) = compared_list(expr)
+                    && let Some(held @ None) = types.get_mut(name)
+                    && let Ok(item) = item.get_type(&schema)
+                    && !matches!(item, DataType::Null)
+                {
+                    let item = if let DataType::Dictionary(_, value) = item { *value } else { item };
+                    *held = Some(DataType::new_list(item, true));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })
+    .map(drop)
+}
+
+fn compares(op: Operator) -> bool {
+    matches!(op, Operator::Eq | Operator::NotEq | Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq)
+}
+
+/// The placeholder whose items are compared with a value, and the value, in the forms that `ANY` and `ALL` are planned as.
+fn compared_list(expr: &Expr) -> Option<(&str, &Expr)> {
+    fn named(expr: &Expr) -> Option<&str> {
+        if let Expr::Placeholder(list) = expr { Some(list.id.as_str()) } else { None }
+    }
+    fn extreme(expr: &Expr) -> Option<&str> {
+        match expr {
+            Expr::ScalarFunction(call) if matches!(call.func.name(), "array_min" | "array_max") => {
+                named(call.args.first()?)
+            }
+            _ => None,
+        }
+    }
+    match expr {
+        Expr::ScalarFunction(call) if call.func.name() == "array_has" => match call.args.as_slice() {
+            [list, item] => Some((named(list)?, item)),
+            _ => None,
+        },
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(*op) => match (extreme(left), extreme(right)) {
+            (Some(list), None) => Some((list, right)),
+            (None, Some(list)) => Some((list, left)),
+            _ => None,
+        },
+        _ => None,
+    }
 }

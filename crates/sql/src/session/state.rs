@@ -13,6 +13,7 @@ use splay_store::Database;
 
 use super::SessionSettings;
 use crate::access::Guard;
+use crate::array_queries;
 use crate::bounds::{self, BoundFunctions};
 use crate::calendars::CalendarTables;
 use crate::coercion::PrepareCoercion;
@@ -137,6 +138,7 @@ fn state(
     }
     context.register_catalog("splay", Arc::clone(&catalog) as Arc<_>);
     functions::register(&context);
+    context.register_udf(array_queries::marker());
     if has_catalogue {
         postgres::functions().into_iter().for_each(|function| context.register_udf(ScalarUDF::clone(&function)));
     }
