@@ -6,27 +6,27 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::counts::{FeedCounts, Seldom};
+use crate::counts::{FeedCounts, LogRateLimit};
 
 /// Symbols whose numbers are kept.
 const SYMBOLS_MAX: usize = 100_000;
 
 /// The numbers of a table's rows.
 #[derive(Debug)]
-pub struct Sequence {
+pub struct GapDetector {
     of: String,
     counts: Arc<FeedCounts>,
     last: HashMap<String, u64>,
     /// The offset behind the last record that was looked at.
     next: u64,
-    seldom: Seldom,
+    log_limit: LogRateLimit,
 }
 
-impl Sequence {
+impl GapDetector {
     /// None yet, of a table of a feed.
     #[must_use]
-    pub fn new(of: String, counts: Arc<FeedCounts>) -> Sequence {
-        Sequence { of, counts, last: HashMap::new(), next: 0, seldom: Seldom::default() }
+    pub fn new(of: String, counts: Arc<FeedCounts>) -> GapDetector {
+        GapDetector { of, counts, last: HashMap::new(), next: 0, log_limit: LogRateLimit::default() }
     }
 
     /// Whether a record's numbers are to be looked at: once.
@@ -54,7 +54,7 @@ impl Sequence {
         if missing > 0 {
             self.counts.gaps.add(1);
             self.counts.missing_numbers.add(missing);
-            if self.seldom.is_due() {
+            if self.log_limit.is_due() {
                 tracing::error!(of = self.of, by, from = *last + 1, to = number - 1, missing, "numbers are missing");
             }
         }
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn gaps_are_counted_by_symbol_and_each_record_once() {
         let counts = Arc::new(FeedCounts::default());
-        let mut sequence = Sequence::new("venue/trade".to_owned(), Arc::clone(&counts));
+        let mut sequence = GapDetector::new("venue/trade".to_owned(), Arc::clone(&counts));
         for (offset, by, number) in [(0, "a", 7), (1, "b", 100), (2, "a", 8), (3, "a", 11), (4, "b", 101), (5, "a", 11)]
         {
             assert!(sequence.begins(offset));
