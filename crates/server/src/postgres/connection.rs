@@ -364,7 +364,7 @@ impl Connection {
         }
         let Some(name) = name else { return Ok(0) };
         let none = || Refusal::new("3B001", format!("savepoint \"{name}\" does not exist"));
-        self.savepoints.iter().rposition(|known| known == name).ok_or_else(none)
+        self.savepoints.iter().rposition(|savepoint| savepoint == name).ok_or_else(none)
     }
 
     fn set(&mut self, name: &str, value: Option<&str>, is_local: bool) -> Result<(), Refusal> {
