@@ -42,7 +42,7 @@ pub struct TableSink<'a> {
     name: String,
     producer: String,
     counts: Arc<Counts>,
-    sequence: Arc<Mutex<GapDetector>>,
+    gaps: Arc<Mutex<GapDetector>>,
     /// The columns that rows are made for.
     columns: Mutex<Vec<Column>>,
 }
@@ -121,7 +121,7 @@ impl<'a> Worker<'a> {
         let counts = Arc::clone(&dead.counts);
         let sink = |(place, settings): (usize, &'a TableSettings)| {
             let name = format!("{}/{}", feed.name, settings.name);
-            let sequence = GapDetector::new(name.clone(), Arc::clone(&counts));
+            let gaps = GapDetector::new(name.clone(), Arc::clone(&counts));
             TableSink {
                 server,
                 settings,
@@ -129,7 +129,7 @@ impl<'a> Worker<'a> {
                 producer: all.producer(&feed.name, place, &settings.name, run),
                 counts: tables.counts(&name),
                 name,
-                sequence: Arc::new(Mutex::new(sequence)),
+                gaps: Arc::new(Mutex::new(gaps)),
                 columns: Mutex::default(),
             }
         };
@@ -320,7 +320,7 @@ impl<'a> Worker<'a> {
             // A venue goes on, whatever it sends: the dead letters have it, and their file has a limit.
             in_a_row_max: u64::MAX,
         };
-        let decoder = Decoder::new(recipe, Arc::clone(&sink.sequence));
+        let decoder = Decoder::new(recipe, Arc::clone(&sink.gaps));
         Ok(TableFeed { feed: Feed::new(partition, sink, self.dead, counts, decoder, (last, last)), next: last })
     }
 

@@ -278,29 +278,29 @@ fn recipe_column(
 pub struct Decoder {
     recipe: Recipe,
     rows: Rows,
-    sequence: Arc<Mutex<GapDetector>>,
+    gaps: Arc<Mutex<GapDetector>>,
 }
 
 impl Decoder {
-    /// A decoder by a recipe, which tells the venue's numbers to `sequence`.
+    /// A decoder by a recipe, which gives the venue's numbers to `gaps`.
     #[must_use]
-    pub fn new(recipe: Recipe, sequence: Arc<Mutex<GapDetector>>) -> Decoder {
+    pub fn new(recipe: Recipe, gaps: Arc<Mutex<GapDetector>>) -> Decoder {
         let columns: Vec<Column> = recipe.columns.iter().map(|recipe_column| recipe_column.column.clone()).collect();
-        Decoder { rows: Rows::new(&columns), recipe, sequence }
+        Decoder { rows: Rows::new(&columns), recipe, gaps }
     }
 
-    /// Looks at the venue's numbers of a record, once.
-    fn look(&self, offset: u64, rows: &[Vec<Option<&str>>]) -> Result<(), String> {
+    /// Checks the venue's numbers of a record, once.
+    fn check_gaps(&self, offset: u64, rows: &[Vec<Option<&str>>]) -> Result<(), String> {
         let Some((slot, by)) = &self.recipe.sequence else { return Ok(()) };
-        let mut sequence = self.sequence.lock().unwrap_or_else(PoisonError::into_inner);
-        if !sequence.begins(offset) {
+        let mut gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
+        if !gaps.begin_record(offset) {
             return Ok(());
         }
         for row in rows {
             let Some(raw) = row[*slot].filter(|raw| *raw != "null") else { continue };
             let number = raw.trim_matches('"').parse().map_err(|_| format!("the venue's number is {raw:.40}"))?;
             let by: Vec<&str> = by.iter().map(|slot| row[*slot].unwrap_or("").trim_matches('"')).collect();
-            sequence.see(&by.join(" "), number);
+            gaps.check(&by.join(" "), number);
         }
         Ok(())
     }
@@ -310,7 +310,7 @@ impl Decode for Decoder {
     fn add(&mut self, record: &Record<'_>) -> Result<usize, DecodeFailure> {
         let payload = record.payload.unwrap_or_default();
         let (rows, message) = self.recipe.found(payload)?;
-        self.look(record.offset, &rows)?;
+        self.check_gaps(record.offset, &rows)?;
         let mut all: Vec<Vec<Value<'_>>> = Vec::with_capacity(rows.len());
         for row in &rows {
             let value = |recipe_column| {

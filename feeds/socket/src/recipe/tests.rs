@@ -50,8 +50,8 @@ impl RoutedFeed {
     fn new(feed: FeedSettings) -> RoutedFeed {
         let counts = Arc::new(FeedCounts::default());
         let decoder = |table: &TableSettings| {
-            let sequence = Arc::new(Mutex::new(GapDetector::new(table.name.clone(), Arc::clone(&counts))));
-            Decoder::new(Recipe::new(&feed.name, table, &columns(table)).unwrap(), sequence)
+            let gaps = Arc::new(Mutex::new(GapDetector::new(table.name.clone(), Arc::clone(&counts))));
+            Decoder::new(Recipe::new(&feed.name, table, &columns(table)).unwrap(), gaps)
         };
         let decoders = feed.tables.iter().map(decoder).collect();
         RoutedFeed { router: Router::new(&feed).unwrap(), feed, decoders, counts, next: 0 }
