@@ -169,24 +169,40 @@ def wrapped(text: str) -> str:
     return "\n".join(lines)
 
 
+# Tables of settings: heading of the table, file and type of the settings, their section, and what stands before each key on the page.
+# The sections of a database's own file begin with a slash.
+SETTINGS = (
+    ("## Of a database", "crates/store/src/settings.rs", "Settings", "/", ""),
+    ("### Object store", "crates/store/src/settings.rs", "ObjectSettings", "/tier.object", ""),
+    ("### Encryption", "crates/store/src/encryption/settings.rs", "EncryptionSettings", "/encryption", ""),
+    ("## Of capture", "crates/capture/src/settings.rs", "CaptureSettings", "capture", ""),
+    ("### Calendars", "crates/capture/src/calendar.rs", "CalendarSettings", "capture.calendars.t", ""),
+    ("### Duplicates", "crates/capture/src/dedupe/settings.rs", "DedupeSettings", "capture.dedupe.t", ""),
+    ("### Quality of feeds", "crates/capture/src/measure/columns.rs", "QualitySettings", "capture.quality.t", ""),
+    ("## Of a server", "crates/server/src/settings.rs", "Limits", "limits", "limits."),
+    ("## Of a server", "crates/server/src/settings.rs", "Views", "views", "views."),
+    ("## Of a server", "crates/server/src/settings.rs", "Log", "log", "log."),
+    ("## Of a server", "crates/server/src/settings.rs", "Auth", "auth", "auth."),
+    ("### Provider", "crates/server/src/settings/oidc.rs", "Oidc", "auth.oidc", "auth.oidc."),
+    ("## Of a server", "crates/server/src/settings/audit.rs", "Audit", "audit", "audit."),
+    ("## Of a server", "crates/server/src/settings.rs", "Http", "http", "http."),
+    ("## Of a server", "crates/server/src/settings.rs", "Flight", "flight", "flight."),
+    ("## Of a server", "crates/server/src/settings.rs", "Postgres", "postgres", "postgres."),
+    ("## Of a server", "crates/server/src/settings.rs", "Line", "line", "line."),
+    ("## Of a server", "crates/server/src/settings.rs", "Tls", "tls", "tls."),
+)
+# Types in the same files whose keys aren't rows of a table: sections alone, and a token, which the row of `auth.tokens` describes.
+SECTIONS_ALONE = {
+    ("crates/store/src/settings.rs", "TierSettings"),
+    ("crates/server/src/settings.rs", "Settings"),
+    ("crates/server/src/settings.rs", "Token"),
+}
+
+
 def settings(page: str) -> str:
     """Keys and defaults of a server, of capture, of a database."""
-    for heading, path, name, section, prefix in (
-        ("## Of a database", "crates/store/src/settings.rs", "Settings", None, ""),
-        ("## Of capture", "crates/capture/src/settings.rs", "CaptureSettings", "capture", ""),
-        ("### Calendars", "crates/capture/src/calendar.rs", "CalendarSettings", "capture.calendars.t", ""),
-        ("### Duplicates", "crates/capture/src/dedupe/settings.rs", "DedupeSettings", "capture.dedupe.t", ""),
-        ("### Quality of feeds", "crates/capture/src/measure/mod.rs", "QualitySettings", "capture.quality.t", ""),
-        ("## Of a server", "crates/server/src/settings.rs", "Limits", "limits", "limits."),
-        ("## Of a server", "crates/server/src/settings.rs", "Log", "log", "log."),
-        ("## Of a server", "crates/server/src/settings.rs", "Auth", "auth", "auth."),
-        ("### Provider", "crates/server/src/settings/oidc.rs", "Oidc", "auth.oidc", "auth.oidc."),
-        ("## Of a server", "crates/server/src/settings/audit.rs", "Audit", "audit", "audit."),
-        ("## Of a server", "crates/server/src/settings.rs", "Http", "http", "http."),
-        ("## Of a server", "crates/server/src/settings.rs", "Flight", "flight", "flight."),
-        ("## Of a server", "crates/server/src/settings.rs", "Line", "line", "line."),
-        ("## Of a server", "crates/server/src/settings.rs", "Tls", "tls", "tls."),
-    ):
+    check_settings_types()
+    for heading, path, name, section, prefix in SETTINGS:
         values = defaults(path, name)
         keys = {prefix + key: values.get(key) for key in expected_keys(section)}
         table = Table(page, heading)
@@ -204,16 +220,34 @@ def settings(page: str) -> str:
     return page
 
 
-def expected_keys(section: str | None) -> list[str]:
-    """The keys of a section of settings, as the error about an unknown one lists them; None is a database's own file."""
+def check_settings_types() -> None:
+    """Fails unless SETTINGS names all types of settings, each in the file that defines it."""
+    listed = {(path, name) for _, path, name, _, _ in SETTINGS} | SECTIONS_ALONE
+    defined = set()
+    for folder in ("store", "capture", "server"):
+        for file in (ROOT / "crates" / folder / "src").rglob("*.rs"):
+            path = file.relative_to(ROOT).as_posix()
+            names = re.findall(r"deny_unknown_fields\)\]\n(?:\s*#\[.*\]\n)*\s*pub struct (\w+)", source(path))
+            is_settings_file = "settings" in path or any(path == other for other, _ in listed)
+            defined.update((path, name) for name in names if is_settings_file or name.endswith("Settings"))
+    if listed != defined:
+        problems = [f"{path} doesn't define {name}" for path, name in sorted(listed - defined)]
+        problems += [f"SETTINGS lacks {name} of {path}" for path, name in sorted(defined - listed)]
+        raise RuntimeError("; ".join(problems))
+
+
+def expected_keys(section: str) -> list[str]:
+    """The keys of a section of settings, as the error about an unknown one lists them."""
     with database() as folder:
-        if section is None:
+        name = section.removeprefix("/")
+        text = (f"[{name}]\n" if name else "") + "unknown_key = 1\n"
+        if section.startswith("/"):
             with open(folder / "splay.toml", "a", encoding="utf-8") as file:
-                file.write("unknown_key = 1\n")
+                file.write(text)
             command = [BINARY, "tables", folder]
         else:
             config = folder.parent / "server.toml"
-            config.write_text(f"[{section}]\nunknown_key = 1\n", encoding="utf-8")
+            config.write_text(text, encoding="utf-8")
             command = [BINARY, "serve", folder, "--config", config, *ports()]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
     listed = re.search(r"unknown field `unknown_key`, expected (.*)", ended.stderr)
@@ -223,10 +257,14 @@ def expected_keys(section: str | None) -> list[str]:
 
 
 def defaults(path: str, name: str) -> dict[str, bool | int]:
-    """The numbers and booleans of `impl Default for NAME`."""
-    body = re.search(rf"impl Default for {name} \{{.*?\b{name} \{{(.*?)\}}", source(path), re.S)
+    """The numbers and booleans of `impl Default for NAME`, and those of functions that serde calls for single fields."""
+    text = source(path)
+    body = re.search(rf"impl Default for {name} \{{.*?\b{name} \{{(.*?)\}}", text, re.S)
+    values = dict(re.findall(r"(\w+): ([^,]+?)\s*(?:,|$)", body[1] if body else ""))
+    for function, key in re.findall(rf'#\[serde\(default = "{name}::(\w+)"\)\]\n\s*pub (\w+):', text):
+        values[key] = re.search(rf"fn {function}\(\) -> \w+ \{{\n\s*(.*?)\n", text)[1]
     found: dict[str, bool | int] = {}
-    for key, value in re.findall(r"(\w+): ([^,]+?)\s*(?:,|$)", body[1] if body else ""):
+    for key, value in values.items():
         value = {"splay_store::COLUMNS_MAX": "4096", "SLOW_STATEMENT_MILLISECONDS": "1000", "REFRESH_SECONDS": "60", "LAYOUT_VERSION": "1"}.get(value, value)
         if value in ("true", "false"):
             found[key] = value == "true"

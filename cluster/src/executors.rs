@@ -137,9 +137,9 @@ impl ChannelResolver for Executors {
 
 /// The executors of one statement.
 #[derive(Clone, Debug)]
-pub struct Chosen(pub Arc<[Url]>);
+pub struct StatementExecutors(pub Arc<[Url]>);
 
-impl WorkerResolver for Chosen {
+impl WorkerResolver for StatementExecutors {
     fn get_urls(&self) -> std::result::Result<Vec<Url>, DataFusionError> {
         Ok(self.0.to_vec())
     }

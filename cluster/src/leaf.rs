@@ -123,7 +123,7 @@ fn failed(error: splay_sql::Error) -> DataFusionError {
 
 /// A leaf but for its schema.
 #[derive(Debug, Serialize, Deserialize)]
-struct Description {
+struct LeafDescription {
     text: String,
     part: Option<usize>,
     digest: u64,
@@ -147,7 +147,7 @@ fn wrong(reason: impl std::fmt::Display) -> DataFusionError {
 fn encode(leaf: &Leaf) -> Result<Vec<u8>> {
     let Leaf { text, part, digest, columns, commits, slices, .. } = leaf.clone();
     let description =
-        serde_json::to_vec(&Description { text, part, digest, columns, commits, slices }).map_err(wrong)?;
+        serde_json::to_vec(&LeafDescription { text, part, digest, columns, commits, slices }).map_err(wrong)?;
     let length = u32::try_from(description.len()).map_err(wrong)?;
     let mut bytes = length.to_le_bytes().to_vec();
     bytes.extend(description);
@@ -162,7 +162,7 @@ fn decode(bytes: &[u8]) -> Result<Leaf> {
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Err(wrong("too few")) };
     let length = u32::from_le_bytes(*length) as usize;
     let Some((description, schema)) = rest.split_at_checked(length) else { return Err(wrong("too few")) };
-    let Description { text, part, digest, columns, commits, slices } =
+    let LeafDescription { text, part, digest, columns, commits, slices } =
         serde_json::from_slice(description).map_err(wrong)?;
     let schema = schema_of(schema)?;
     if columns.len() != schema.fields().len() || slices.len() > SLICES_MAX {

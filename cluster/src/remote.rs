@@ -30,7 +30,7 @@ use futures::StreamExt;
 use splay_sql::{Leaf, RunLeaves};
 use tokio::runtime::Handle;
 
-use crate::executors::{Chosen, Executors};
+use crate::executors::{Executors, StatementExecutors};
 use crate::leaf::{LeafCodec, LeafExec, properties};
 
 /// Batches that wait between the network and the statement.
@@ -38,22 +38,23 @@ const BATCHES_WAITING: usize = 4;
 
 /// Runs leaves on the executors of a statement.
 #[derive(Debug)]
-pub struct RunRemotely {
+pub struct RemoteLeafRunner {
     /// Connections.
     pub executors: Executors,
     /// Who answered when the statement began.
-    pub chosen: Chosen,
+    pub statement_executors: StatementExecutors,
     /// Where the network is.
     pub network: Handle,
 }
 
-impl RunLeaves for RunRemotely {
+impl RunLeaves for RemoteLeafRunner {
     fn plan(&self, leaf: Leaf) -> Result<Arc<dyn ExecutionPlan>> {
         // The engine runs a single task where it is planned, so that there are two at least.
-        let tasks = self.chosen.0.len().min(leaf.slices.len()).max(2);
+        let tasks = self.statement_executors.0.len().min(leaf.slices.len()).max(2);
         let properties = Arc::new(properties(&leaf.schema));
-        let (executors, chosen, network) = (self.executors.clone(), self.chosen.clone(), self.network.clone());
-        Ok(Arc::new(RemoteLeafExec { leaf, tasks, executors, chosen, network, properties }))
+        let (executors, statement_executors, network) =
+            (self.executors.clone(), self.statement_executors.clone(), self.network.clone());
+        Ok(Arc::new(RemoteLeafExec { leaf, tasks, executors, statement_executors, network, properties }))
     }
 }
 
@@ -63,7 +64,7 @@ struct RemoteLeafExec {
     leaf: Leaf,
     tasks: usize,
     executors: Executors,
-    chosen: Chosen,
+    statement_executors: StatementExecutors,
     network: Handle,
     properties: Arc<PlanProperties>,
 }
@@ -71,7 +72,7 @@ struct RemoteLeafExec {
 impl DisplayAs for RemoteLeafExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let columns: Vec<String> = self.leaf.columns.iter().map(usize::to_string).collect();
-        let (executors, slices) = (self.chosen.0.len(), self.leaf.slices.len());
+        let (executors, slices) = (self.statement_executors.0.len(), self.leaf.slices.len());
         write!(
             f,
             "RemoteLeafExec: executors={executors}, tasks={}, slices={slices}, columns=[{}]",
@@ -109,10 +110,10 @@ impl ExecutionPlan for RemoteLeafExec {
         let mut stream = RecordBatchReceiverStream::builder(Arc::clone(&self.leaf.schema), BATCHES_WAITING);
         let sender = stream.tx();
         let (leaf, tasks) = (self.leaf.clone(), self.tasks);
-        let (executors, chosen) = (self.executors.clone(), self.chosen.clone());
+        let (executors, statement_executors) = (self.executors.clone(), self.statement_executors.clone());
         stream.spawn_on(
             async move {
-                let mut rows = distributed(leaf, tasks, executors, chosen).await?;
+                let mut rows = distributed(leaf, tasks, executors, statement_executors).await?;
                 while let Some(batch) = rows.next().await {
                     let has_failed = batch.is_err();
                     // An error ends the statement; without a reader nobody wants the rest.
@@ -128,12 +129,12 @@ impl ExecutionPlan for RemoteLeafExec {
     }
 }
 
-/// A planner that was given the plan.
+/// A planner that always returns one plan.
 #[derive(Debug)]
-struct Given(Arc<dyn ExecutionPlan>);
+struct FixedPlanner(Arc<dyn ExecutionPlan>);
 
 #[async_trait]
-impl QueryPlanner for Given {
+impl QueryPlanner for FixedPlanner {
     async fn create_physical_plan(&self, _: &LogicalPlan, _: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::clone(&self.0))
     }
@@ -144,17 +145,17 @@ async fn distributed(
     leaf: Leaf,
     tasks: usize,
     executors: Executors,
-    chosen: Chosen,
+    statement_executors: StatementExecutors,
 ) -> Result<SendableRecordBatchStream> {
     let network = NetworkCoalesceExec::try_new(Arc::new(LeafExec::new(leaf, None)), tasks, 1)?;
     let plan = Arc::new(CoalescePartitionsExec::new(Arc::new(network)));
-    let urls = Arc::clone(&chosen.0);
+    let urls = Arc::clone(&statement_executors.0);
     let route = move |event: RouteTasksEvent<'_>| {
         Some(Ok(RouteTasksEventResponse::new(urls.iter().cycle().take(event.task_count).cloned().collect())))
     };
     let state = SessionStateBuilder::new()
-        .with_query_planner(Arc::new(Given(plan)))
-        .with_distributed_worker_resolver(chosen)
+        .with_query_planner(Arc::new(FixedPlanner(plan)))
+        .with_distributed_worker_resolver(statement_executors)
         .with_distributed_channel_resolver(executors)
         .with_distributed_user_codec(LeafCodec::default())
         .with_distributed_route_tasks_handler(route)

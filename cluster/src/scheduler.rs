@@ -25,8 +25,8 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::error::{Error, Result};
-use crate::executors::{Chosen, Executors};
-use crate::remote::RunRemotely;
+use crate::executors::{Executors, StatementExecutors};
+use crate::remote::RemoteLeafRunner;
 use crate::token::Token;
 
 /// Batches that wait for a client.
@@ -67,14 +67,17 @@ impl Scheduler {
     /// # Errors
     /// A status with what is wrong.
     async fn start(&self, text: String) -> std::result::Result<Answer, Status> {
-        let chosen = self.executors.alive().await.map_err(|error| Status::failed_precondition(error.to_string()))?;
+        let urls = self.executors.alive().await.map_err(|error| Status::failed_precondition(error.to_string()))?;
         let slicing = SliceSettings {
-            slices: chosen.len().saturating_mul(self.slices_per_executor.max(1)),
+            slices: urls.len().saturating_mul(self.slices_per_executor.max(1)),
             slice_rows_min: self.slice_rows_min,
         };
         let executors = self.executors.clone();
-        let run: Arc<dyn RunLeaves> =
-            Arc::new(RunRemotely { executors, chosen: Chosen(chosen.into()), network: Handle::current() });
+        let run: Arc<dyn RunLeaves> = Arc::new(RemoteLeafRunner {
+            executors,
+            statement_executors: StatementExecutors(urls.into()),
+            network: Handle::current(),
+        });
         let session = self.session.clone();
         let started = tokio::task::spawn_blocking(move || session.sql_in_slices(&text, slicing, &run)).await;
         started.map_err(|error| Status::internal(error.to_string()))?.map_err(|error| failed(&error))
@@ -88,7 +91,7 @@ fn failed(error: &splay_sql::Error) -> Status {
     }
 }
 
-type Boxed<T> = Pin<Box<dyn Stream<Item = std::result::Result<T, Status>> + Send + 'static>>;
+type BoxedStream<T> = Pin<Box<dyn Stream<Item = std::result::Result<T, Status>> + Send + 'static>>;
 
 fn refused<T>() -> std::result::Result<Response<T>, Status> {
     Err(Status::unimplemented("a scheduler answers DoGet alone, with the text of a statement as the ticket"))
@@ -96,13 +99,13 @@ fn refused<T>() -> std::result::Result<Response<T>, Status> {
 
 #[tonic::async_trait]
 impl FlightService for Scheduler {
-    type HandshakeStream = Boxed<HandshakeResponse>;
-    type ListFlightsStream = Boxed<FlightInfo>;
-    type DoGetStream = Boxed<FlightData>;
-    type DoPutStream = Boxed<PutResult>;
-    type DoActionStream = Boxed<arrow_flight::Result>;
-    type ListActionsStream = Boxed<ActionType>;
-    type DoExchangeStream = Boxed<FlightData>;
+    type HandshakeStream = BoxedStream<HandshakeResponse>;
+    type ListFlightsStream = BoxedStream<FlightInfo>;
+    type DoGetStream = BoxedStream<FlightData>;
+    type DoPutStream = BoxedStream<PutResult>;
+    type DoActionStream = BoxedStream<arrow_flight::Result>;
+    type ListActionsStream = BoxedStream<ActionType>;
+    type DoExchangeStream = BoxedStream<FlightData>;
 
     async fn do_get(&self, request: Request<Ticket>) -> std::result::Result<Response<Self::DoGetStream>, Status> {
         let text = String::from_utf8(request.into_inner().ticket.to_vec())

@@ -54,7 +54,7 @@ pub(crate) struct Disk {
     storage: Arc<dyn Storage>,
     free_bytes_min: u64,
     reserve_bytes: u64,
-    state: Mutex<State>,
+    state: Mutex<DiskState>,
     is_refusing: AtomicBool,
     /// Whether a write found no room when rows last came.
     is_full: AtomicBool,
@@ -62,7 +62,7 @@ pub(crate) struct Disk {
 }
 
 #[derive(Debug)]
-struct State {
+struct DiskState {
     looked_at: Instant,
     space: Option<DiskSpace>,
     /// Bytes of the reserve that is there.
@@ -72,7 +72,7 @@ struct State {
     was_low: bool,
 }
 
-impl State {
+impl DiskState {
     /// A figure of the settings, for this file system.
     fn bounded(&self, bytes: u64) -> u64 {
         self.space.map_or(bytes, |space| bytes.min(space.total_bytes / PARTS))
@@ -93,7 +93,7 @@ impl Disk {
             false => 0,
         };
         let (looked_at, space) = (Instant::now(), storage.disk_space().ok());
-        let state = State { looked_at, space, reserve, given_back_at: None, was_low: false };
+        let state = DiskState { looked_at, space, reserve, given_back_at: None, was_low: false };
         let disk = Disk {
             storage,
             free_bytes_min: settings.disk_free_bytes_min,
@@ -110,7 +110,7 @@ impl Disk {
         Ok(disk)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DiskState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -146,7 +146,7 @@ impl Disk {
     }
 
     /// Makes the reserve in place of what is there.
-    fn make(&self, state: &mut State, bytes: u64) -> splay_store::Result<()> {
+    fn make(&self, state: &mut DiskState, bytes: u64) -> splay_store::Result<()> {
         if state.reserve > 0 {
             self.storage.remove(&path())?;
             state.reserve = 0;
@@ -175,7 +175,7 @@ impl Disk {
         self.error()
     }
 
-    fn give_back(&self, state: &mut State) {
+    fn give_back(&self, state: &mut DiskState) {
         if state.reserve == 0 {
             return;
         }
@@ -188,13 +188,13 @@ impl Disk {
     }
 
     /// Bytes that have to be free before rows are taken again.
-    fn enough(&self, state: &State) -> u64 {
+    fn enough(&self, state: &DiskState) -> u64 {
         let least = state.bounded(self.free_bytes_min);
         let missing = state.bounded(self.reserve_bytes).saturating_sub(state.reserve);
         (least + least / 4).saturating_add(missing)
     }
 
-    fn look(&self, state: &mut State) {
+    fn look(&self, state: &mut DiskState) {
         (state.looked_at, state.space) = (Instant::now(), self.storage.disk_space().ok());
         let was_refusing = self.is_refusing();
         let bound = if was_refusing { self.enough(state) } else { state.bounded(self.free_bytes_min) };

@@ -91,7 +91,7 @@ pub use refusals::RefusedInput;
 pub use replay::{Pace, Replay, ReplayRequest, ReplaySource, ReplaySpeed, ReplayView};
 pub use replica::{
     EpochEnd, Follower, FollowerIdentity, FollowerSettings, FollowerStatus, FollowerView, JournalEnd, JournalPart,
-    Leader, LeaderState, PartKind, Position, Replica, ReplicationStatus, Role, State as ReplicaState, promote, role,
+    Leader, LeaderState, PartKind, Position, Replica, ReplicaState, ReplicationStatus, Role, promote, role,
 };
 pub use report::{Report, TableReport};
 pub use set_aside::{SetAsideReport, SkippedBatch};

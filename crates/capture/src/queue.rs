@@ -95,22 +95,22 @@ fn encoded(rows: &RecordBatch) -> (RecordBatch, Vec<u8>, u64) {
 /// The queue.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     filled: Condvar,
     emptied: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     waiting: VecDeque<Vec<PendingBatch>>,
     bytes: usize,
     /// Why nothing more is taken.
     closed: Option<Error>,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for QueueState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State")
+        f.debug_struct("QueueState")
             .field("waiting", &self.waiting.len())
             .field("bytes", &self.bytes)
             .finish_non_exhaustive()
@@ -127,7 +127,7 @@ fn length(together: &[PendingBatch]) -> usize {
 }
 
 impl Queue {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -48,11 +48,11 @@ pub(crate) struct ClockReading {
 #[derive(Debug)]
 pub(crate) struct Receipt {
     clock: Arc<dyn Clock>,
-    state: Mutex<State>,
+    state: Mutex<ReceiptState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ReceiptState {
     /// When the clock was last read, by the one that nobody puts.
     read_at: i64,
     /// What it was ahead of that one.
@@ -70,11 +70,11 @@ impl Receipt {
             tracing::warn!(seconds, "the clock is behind the last rows' receive time, which goes on at half its speed");
         }
         let status = ClockStatus { received, ahead_ns: lead(received, now), ..ClockStatus::default() };
-        let state = State { read_at, offset: now.saturating_sub(read_at), status };
+        let state = ReceiptState { read_at, offset: now.saturating_sub(read_at), status };
         Receipt { clock, state: Mutex::new(state) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ReceiptState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,7 +107,7 @@ impl Receipt {
     }
 }
 
-impl State {
+impl ReceiptState {
     /// Looks for a step of the clock.
     fn watch(&mut self, clock: i64, read_at: i64) {
         let offset = clock.saturating_sub(read_at);

@@ -39,10 +39,10 @@ pub struct RefusedInput {
 
 /// The newest refusals.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals(Mutex<State>);
+pub(crate) struct Refusals(Mutex<RecentRefusals>);
 
 #[derive(Debug, Default)]
-struct State {
+struct RecentRefusals {
     newest: VecDeque<RefusedInput>,
     /// How many of the newest aren't in the log.
     unwritten: usize,
@@ -92,7 +92,7 @@ impl Refusals {
         lines
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RecentRefusals> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

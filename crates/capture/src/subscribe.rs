@@ -221,7 +221,7 @@ pub struct Subscriber {
     feed: Arc<Feed>,
     request: SubscribeRequest,
     table: Arc<str>,
-    wanted: SubscriptionFilter,
+    filter: SubscriptionFilter,
     /// Number of the last batch that was given, or is older than what is wanted.
     last: u64,
     before: CatchUpSource,
@@ -247,12 +247,12 @@ struct SnapshotParts {
 impl Subscriber {
     pub(crate) fn begin(capture: &Capture, subscribers: &Subscribers, request: SubscribeRequest) -> Result<Subscriber> {
         let spec = capture.spec(&request.table)?.ok_or_else(|| Error::NoSuchTable { table: request.table.clone() })?;
-        let wanted = SubscriptionFilter::new(&spec, request.symbols.as_deref(), request.columns.as_deref())?;
+        let filter = SubscriptionFilter::new(&spec, request.symbols.as_deref(), request.columns.as_deref())?;
         let bytes_max = request.queue_bytes_max.max(1 << 16);
         let feed = Arc::new(Feed { state: Mutex::default(), filled: Condvar::new(), bytes_max });
         subscribers.register(&spec.name, &feed);
         let (capture, table, before) = (capture.clone(), Arc::from(spec.name.as_str()), CatchUpSource::Nothing);
-        let mut subscriber = Subscriber { capture, feed, request, table, wanted, last: 0, before };
+        let mut subscriber = Subscriber { capture, feed, request, table, filter, last: 0, before };
         match subscriber.request.from {
             // Behind what is there: who falls back at once catches up from here and not from the beginning.
             SubscriptionStart::Now => subscriber.last = subscriber.capture.sequence(),
@@ -289,7 +289,7 @@ impl Subscriber {
                 drop(state);
                 let spec = self.spec()?;
                 if sequence > self.last
-                    && let Some(rows) = self.wanted.of(&spec, &rows)?
+                    && let Some(rows) = self.filter.of(&spec, &rows)?
                 {
                     return Ok(Some(self.delta(sequence, rows)));
                 }
@@ -321,7 +321,7 @@ impl Subscriber {
         let delivered = match &mut self.before {
             CatchUpSource::Nothing => return Ok(None),
             CatchUpSource::Snapshot(parts) => {
-                parts.next(&self.wanted, &spec)?.map(|(kind, rows)| (self.last, kind, rows))
+                parts.next(&self.filter, &spec)?.map(|(kind, rows)| (self.last, kind, rows))
             }
             CatchUpSource::Journal(cursor) => {
                 let table = &self.table;
@@ -329,7 +329,7 @@ impl Subscriber {
                 while found.is_none()
                     && let Some(batch) = next_in_journal(cursor, table, self.last)?
                 {
-                    let rows = self.wanted.of(&spec, &batch.rows)?;
+                    let rows = self.filter.of(&spec, &batch.rows)?;
                     found = rows.map(|rows| (batch.sequence, UpdateKind::Delta, rows));
                 }
                 found
@@ -390,7 +390,7 @@ fn next_in_journal(cursor: &mut Cursor, table: &Arc<str>, after: u64) -> Result<
 
 impl SnapshotParts {
     /// The next part; one without rows if there is none at all.
-    fn next(&mut self, wanted: &SubscriptionFilter, spec: &TableSpec) -> Result<Option<(UpdateKind, RecordBatch)>> {
+    fn next(&mut self, filter: &SubscriptionFilter, spec: &TableSpec) -> Result<Option<(UpdateKind, RecordBatch)>> {
         while self.parts.is_empty()
             && let Some(piece) = self.pieces.pop_front()
         {
@@ -408,6 +408,6 @@ impl SnapshotParts {
         };
         let more = !self.parts.is_empty() || self.pieces.iter().any(|piece| !piece.rows.is_empty());
         let kind = UpdateKind::Snapshot { first: std::mem::take(&mut self.is_first), more };
-        Ok(Some((kind, wanted.columns(spec, &rows)?)))
+        Ok(Some((kind, filter.columns(spec, &rows)?)))
     }
 }

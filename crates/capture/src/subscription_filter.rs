@@ -46,9 +46,10 @@ impl SubscriptionFilter {
             (Some(symbols), Some(position)) => {
                 let column = rows.column(position).as_dictionary::<Int32Type>();
                 let texts = column.values().as_string::<i32>();
-                let wanted: Vec<bool> = texts.iter().map(|t| t.is_some_and(|t| symbols.contains(t))).collect();
+                let selected_codes: Vec<bool> = texts.iter().map(|t| t.is_some_and(|t| symbols.contains(t))).collect();
                 let is_wanted = |row: usize| {
-                    column.is_valid(row) && usize::try_from(column.keys().value(row)).is_ok_and(|key| wanted[key])
+                    column.is_valid(row)
+                        && usize::try_from(column.keys().value(row)).is_ok_and(|key| selected_codes[key])
                 };
                 let mask: BooleanArray = (0..column.len()).map(|row| Some(is_wanted(row))).collect();
                 compact(&filter_record_batch(rows, &mask)?)

@@ -56,7 +56,7 @@ impl TableOptions {
 
     fn of_columns(&self, name: &str, mut columns: Vec<ColumnSpec>) -> Result<TableSpec> {
         let place = |columns: &[ColumnSpec], column: &str| {
-            let found = columns.iter().position(|known| known.name.eq_ignore_ascii_case(column));
+            let found = columns.iter().position(|column_spec| column_spec.name.eq_ignore_ascii_case(column));
             found.ok_or_else(|| Error::rejected(name, format!("there is no column {column:?}")))
         };
         let first = |columns: &[ColumnSpec], held: &ColumnType| columns.iter().position(|c| c.column_type == *held);
@@ -178,12 +178,12 @@ mod tests {
     fn what_is_there_is_not_taken_for_something_else() {
         let types = [("t", ColumnType::Timestamp), ("s", ColumnType::Symbol)];
         let spec = table_options(None, None, &types).table("x").unwrap();
-        let said = |time, symbol, types: &[(&str, ColumnType)]| table_options(time, symbol, types).check(&spec);
-        assert!(said(Some("T"), Some("S"), &types).is_ok());
-        assert!(said(None, None, &[("new", ColumnType::Date)]).is_ok());
-        assert!(said(Some("s"), None, &[]).is_err());
-        assert!(said(None, Some(""), &[]).is_err());
-        assert!(said(None, None, &[("s", ColumnType::Text)]).is_err());
+        let check = |time, symbol, types: &[(&str, ColumnType)]| table_options(time, symbol, types).check(&spec);
+        assert!(check(Some("T"), Some("S"), &types).is_ok());
+        assert!(check(None, None, &[("new", ColumnType::Date)]).is_ok());
+        assert!(check(Some("s"), None, &[]).is_err());
+        assert!(check(None, Some(""), &[]).is_err());
+        assert!(check(None, None, &[("s", ColumnType::Text)]).is_err());
         assert!(TableOptions { time_zone: Some("UTC".to_owned()), ..TableOptions::default() }.check(&spec).is_err());
         for (start, fits) in [("17:00", true), ("18:00", false), ("00:00", false)] {
             let table_options = TableOptions { day_start: Some(start.parse().unwrap()), ..TableOptions::default() };

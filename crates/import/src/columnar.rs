@@ -11,7 +11,7 @@ use splay_ipc::{FileReader, StreamReader};
 
 use crate::error::{Error, Result};
 use crate::few_texts::{SAMPLE_ROWS, TextSample};
-use crate::format::{Batches, Kind};
+use crate::format::{Batches, DetectedFormat};
 use crate::input::InputFile;
 
 /// Rows of a batch.
@@ -72,9 +72,9 @@ impl Ipc {
 }
 
 /// The file's schema.
-pub(crate) fn schema(file: &InputFile, kind: Kind) -> Result<SchemaRef> {
+pub(crate) fn schema(file: &InputFile, kind: DetectedFormat) -> Result<SchemaRef> {
     let wrong = wrong(file);
-    if kind == Kind::Parquet {
+    if kind == DetectedFormat::Parquet {
         let builder = ParquetRecordBatchReaderBuilder::try_new(open(file)?).map_err(|e| wrong(&e))?;
         return Ok(SchemaRef::clone(builder.schema()));
     }
@@ -82,9 +82,9 @@ pub(crate) fn schema(file: &InputFile, kind: Kind) -> Result<SchemaRef> {
 }
 
 /// The file's batches.
-pub(crate) fn batches(file: &InputFile, kind: Kind) -> Result<Batches> {
+pub(crate) fn batches(file: &InputFile, kind: DetectedFormat) -> Result<Batches> {
     let wrong = wrong(file);
-    if kind == Kind::Parquet {
+    if kind == DetectedFormat::Parquet {
         let builder = ParquetRecordBatchReaderBuilder::try_new(open(file)?).map_err(|e| wrong(&e))?;
         let total = share_of(builder.metadata().file_metadata().num_rows());
         let reader = builder.with_batch_size(BATCH_ROWS).build().map_err(|e| wrong(&e))?;
@@ -131,7 +131,7 @@ pub(crate) fn row_groups(
 }
 
 /// Samples of the columns at these places, in their order: of a Parquet file from its first row group, one in the middle and the last one.
-pub(crate) fn samples(file: &InputFile, kind: Kind, places: &[usize]) -> Result<Vec<TextSample>> {
+pub(crate) fn samples(file: &InputFile, kind: DetectedFormat, places: &[usize]) -> Result<Vec<TextSample>> {
     let mut samples: Vec<TextSample> = places.iter().map(|_| TextSample::default()).collect();
     let mut take = |batches: Batches, columns: &[usize], mut rows: usize| {
         for batch in batches {
@@ -145,7 +145,7 @@ pub(crate) fn samples(file: &InputFile, kind: Kind, places: &[usize]) -> Result<
         }
         Ok::<(), Error>(())
     };
-    if kind != Kind::Parquet {
+    if kind != DetectedFormat::Parquet {
         take(batches(file, kind)?, places, SAMPLE_ROWS)?;
         return Ok(samples);
     }

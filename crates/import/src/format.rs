@@ -52,7 +52,7 @@ impl std::str::FromStr for Format {
 
 /// A format with what is needed to read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum DetectedFormat {
     Text(u8),
     Json,
     Parquet,
@@ -66,7 +66,7 @@ pub(crate) type Batches = Box<dyn Iterator<Item = Result<(RecordBatch, f64)>>>;
 const HEAD_BYTES: usize = 1 << 16;
 
 /// The format of a file.
-pub(crate) fn detect(file: &InputFile, forced: Option<Format>) -> Result<Kind> {
+pub(crate) fn detect(file: &InputFile, forced: Option<Format>) -> Result<DetectedFormat> {
     let leaf = file.leaf().to_ascii_lowercase();
     let plain = leaf.trim_end_matches(".zst").trim_end_matches(".gz");
     if plain.ends_with(".dbz") {
@@ -79,13 +79,13 @@ pub(crate) fn detect(file: &InputFile, forced: Option<Format>) -> Result<Kind> {
         ));
     }
     match forced {
-        Some(Format::Csv) => return Ok(Kind::Text(b',')),
-        Some(Format::Tsv) => return Ok(Kind::Text(b'\t')),
-        Some(Format::Psv) => return Ok(Kind::Text(b'|')),
-        Some(Format::Parquet) => return Ok(Kind::Parquet),
-        Some(Format::Arrow) => return Ok(Kind::Arrow),
-        Some(Format::Dbn) => return Ok(Kind::Dbn),
-        Some(Format::Json) => return Ok(Kind::Json),
+        Some(Format::Csv) => return Ok(DetectedFormat::Text(b',')),
+        Some(Format::Tsv) => return Ok(DetectedFormat::Text(b'\t')),
+        Some(Format::Psv) => return Ok(DetectedFormat::Text(b'|')),
+        Some(Format::Parquet) => return Ok(DetectedFormat::Parquet),
+        Some(Format::Arrow) => return Ok(DetectedFormat::Arrow),
+        Some(Format::Dbn) => return Ok(DetectedFormat::Dbn),
+        Some(Format::Json) => return Ok(DetectedFormat::Json),
         None => {}
     }
     let mut head = vec![0u8; HEAD_BYTES];
@@ -93,27 +93,27 @@ pub(crate) fn detect(file: &InputFile, forced: Option<Format>) -> Result<Kind> {
     head.truncate(got);
     let named = |ends: &[&str]| ends.iter().any(|end| plain.ends_with(end));
     if head.starts_with(b"PAR1") || named(&[".parquet", ".pq"]) {
-        return Ok(Kind::Parquet);
+        return Ok(DetectedFormat::Parquet);
     }
     if head.starts_with(b"ARROW1") || head.starts_with(&[0xff; 4]) || named(&[".arrow", ".arrows", ".feather", ".ipc"])
     {
-        return Ok(Kind::Arrow);
+        return Ok(DetectedFormat::Arrow);
     }
     if head.starts_with(b"DBN") && head.get(3).is_some_and(|v| *v < b' ') || named(&[".dbn"]) {
-        return Ok(Kind::Dbn);
+        return Ok(DetectedFormat::Dbn);
     }
     if named(&[".json", ".jsonl", ".ndjson"]) || !named(&[".csv", ".tsv", ".psv"]) && json::looks_like_json(&head) {
-        return Ok(Kind::Json);
+        return Ok(DetectedFormat::Json);
     }
     if is_web_page(&head) {
         let reason = "is a web page, perhaps the answer of a server that had no such file; download it again";
         return Err(Error::unsupported(&file.name, reason));
     }
     if named(&[".tsv", ".tab"]) {
-        return Ok(Kind::Text(b'\t'));
+        return Ok(DetectedFormat::Text(b'\t'));
     }
     if named(&[".psv"]) {
-        return Ok(Kind::Text(b'|'));
+        return Ok(DetectedFormat::Text(b'|'));
     }
     if head.contains(&0)
         && !head.starts_with(&[0xff, 0xfe])
@@ -122,7 +122,7 @@ pub(crate) fn detect(file: &InputFile, forced: Option<Format>) -> Result<Kind> {
     {
         return Err(Error::unsupported(&file.name, "is not a format this release reads; force one with --format"));
     }
-    Ok(Kind::Text(crate::sniff::delimiter(&head)))
+    Ok(DetectedFormat::Text(crate::sniff::delimiter(&head)))
 }
 
 fn is_web_page(head: &[u8]) -> bool {
@@ -135,12 +135,12 @@ fn is_web_page(head: &[u8]) -> bool {
 /// type have that one.
 pub(crate) fn natural_columns(
     file: &InputFile,
-    kind: Kind,
+    kind: DetectedFormat,
     given: &dyn Fn(&str) -> Option<ColumnType>,
 ) -> Result<(Vec<ColumnSpec>, Option<String>)> {
     match kind {
-        Kind::Dbn => guarded(file, || crate::dbn::columns(file)),
-        Kind::Parquet | Kind::Arrow => {
+        DetectedFormat::Dbn => guarded(file, || crate::dbn::columns(file)),
+        DetectedFormat::Parquet | DetectedFormat::Arrow => {
             let schema = guarded(file, || crate::columnar::schema(file, kind))?;
             let columns = schema.fields().iter().map(|field| {
                 let column_type = given(field.name()).or_else(|| natural_type(field.data_type()));
@@ -148,7 +148,7 @@ pub(crate) fn natural_columns(
             });
             Ok((columns.collect::<Result<_>>()?, None))
         }
-        Kind::Text(_) | Kind::Json => Ok((Vec::new(), None)),
+        DetectedFormat::Text(_) | DetectedFormat::Json => Ok((Vec::new(), None)),
     }
 }
 
@@ -166,9 +166,9 @@ fn no_type(file: &InputFile, field: &Field) -> Error {
 }
 
 /// The batches of a binary file in its own schema.
-pub(crate) fn batches(file: &InputFile, kind: Kind) -> Result<Batches> {
+pub(crate) fn batches(file: &InputFile, kind: DetectedFormat) -> Result<Batches> {
     let batches = guarded(file, || match kind {
-        Kind::Dbn => crate::dbn::batches(file),
+        DetectedFormat::Dbn => crate::dbn::batches(file),
         _ => crate::columnar::batches(file, kind),
     })?;
     Ok(guarded_batches(file, batches))

@@ -19,7 +19,7 @@ use splay_store::TableSpec;
 use crate::columnar;
 use crate::csv::Source;
 use crate::error::{Error, Result};
-use crate::format::{Kind, batches, detect, guarded, guarded_batches, natural_columns};
+use crate::format::{DetectedFormat, batches, detect, guarded, guarded_batches, natural_columns};
 use crate::input::InputFile;
 use crate::plan::{Import, ImportSettings, OnError, ReaderKind, text_columns};
 use crate::report::Block;
@@ -91,17 +91,17 @@ impl FilesInPlace {
         };
         let kind = detect(first, settings.format)?;
         let (schema, form) = match kind {
-            Kind::Parquet => {
+            DetectedFormat::Parquet => {
                 let metadata = files.iter().map(|file| metadata(file)).collect::<Result<Vec<_>>>()?;
                 (Arc::clone(metadata[0].schema()), FilesForm::Parquet(metadata))
             }
-            Kind::Arrow => (guarded(first, || columnar::schema(first, kind))?, FilesForm::Arrow),
-            Kind::Dbn => {
+            DetectedFormat::Arrow => (guarded(first, || columnar::schema(first, kind))?, FilesForm::Arrow),
+            DetectedFormat::Dbn => {
                 let (columns, time) = natural_columns(first, kind, &|_| None)?;
                 let spec = TableSpec::new("files", columns, time.unwrap_or_default(), None);
                 (spec.arrow(), FilesForm::Parsed { spec, source: None })
             }
-            Kind::Text(_) | Kind::Json => {
+            DetectedFormat::Text(_) | DetectedFormat::Json => {
                 let (spec, source) = text_columns(&files, kind, settings)?;
                 (spec.arrow(), FilesForm::Parsed { spec, source: Some(source) })
             }
@@ -184,8 +184,8 @@ impl FilesInPlace {
             }
             FilesForm::Arrow | FilesForm::Parsed { .. } => (0..self.files.len()).map(|file| (file, None)).collect(),
         };
-        let wanted: Vec<_> = all.into_iter().enumerate().filter(|(at, _)| is_wanted(*at)).map(|(_, one)| one).collect();
-        split(wanted.len(), count).map(|range| join(&wanted[range])).collect()
+        let parts: Vec<_> = all.into_iter().enumerate().filter(|(at, _)| is_wanted(*at)).map(|(_, one)| one).collect();
+        split(parts.len(), count).map(|range| join(&parts[range])).collect()
     }
 
     /// Reads a part: the columns at these places of [`FilesInPlace::schema`], in order. `sink` answers whether it wants more.
@@ -227,7 +227,7 @@ impl FilesInPlace {
         schema: &SchemaRef,
         sink: &mut dyn FnMut(RecordBatch) -> bool,
     ) -> Result<()> {
-        for batch in batches(file, Kind::Arrow)? {
+        for batch in batches(file, DetectedFormat::Arrow)? {
             let (batch, _) = batch?;
             self.places(file, &batch.schema(), Some(schema))?;
             if !sink(self.by_name(file, &batch, schema)?) {
@@ -258,7 +258,7 @@ impl FilesInPlace {
                 spec.columns.retain(|column| is_wanted(&column.name));
                 ReaderKind::Text(source)
             }
-            None => ReaderKind::Binary(Kind::Dbn),
+            None => ReaderKind::Binary(DetectedFormat::Dbn),
         };
         let files = vec![self.files[file].clone()];
         let import = Import::of(spec, files, reading, (OnError::Stop, self.threads));
@@ -277,8 +277,8 @@ impl FilesInPlace {
         Error::Misfit { file, table: self.files[0].name.clone(), reason }
     }
 
-    /// Places in a file of the columns of `wanted`, or of all; each has to be there with its type.
-    fn places(&self, file: &InputFile, own: &Schema, wanted: Option<&Schema>) -> Result<Vec<usize>> {
+    /// Places in a file of these columns, or of all; each has to be there with its type.
+    fn places(&self, file: &InputFile, own: &Schema, columns: Option<&Schema>) -> Result<Vec<usize>> {
         let misfit =
             |reason: String| Error::Misfit { file: file.name.clone(), table: self.files[0].name.clone(), reason };
         let place = |field: &arrow::datatypes::FieldRef| {
@@ -290,7 +290,7 @@ impl FilesInPlace {
             }
             Ok(at)
         };
-        wanted.unwrap_or(&self.schema).fields().iter().map(place).collect()
+        columns.unwrap_or(&self.schema).fields().iter().map(place).collect()
     }
 
     /// The batch with the columns of `schema`.

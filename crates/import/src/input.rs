@@ -167,8 +167,8 @@ fn add_file(path: &Path, inputs: &mut Vec<InputFile>) -> Result<()> {
 /// # Errors
 /// [`Error::Io`].
 pub fn digest(file: &InputFile) -> Result<String> {
-    if let Some(known) = file.digest.get() {
-        return Ok(known.clone());
+    if let Some(digest) = file.digest.get() {
+        return Ok(digest.clone());
     }
     let mut hasher = new_hasher(file);
     let mut reader = crate::decompress::raw(file)?;

@@ -15,7 +15,7 @@ use crate::decompress::Stream;
 use crate::error::{Error, Result};
 use crate::evidence::ValueFormats;
 use crate::few_texts::SAMPLE_ROWS;
-use crate::format::{Kind, detect};
+use crate::format::{DetectedFormat, detect};
 use crate::input::InputFile;
 use crate::json;
 use crate::recipe::{OtherColumns, Recipe};
@@ -114,7 +114,7 @@ impl From<splay_store::Error> for SampleEnd {
 #[derive(Debug, Clone)]
 pub(crate) enum ReaderKind {
     Text(Source),
-    Binary(Kind),
+    Binary(DetectedFormat),
 }
 
 /// Plans an import: finds out the format, the columns and their types, the time and the symbol column.
@@ -136,13 +136,13 @@ pub fn plan(
         return Err(Error::Setting { setting: "files", reason: "there is no file to read".to_owned() });
     };
     let kind = match &settings.recipe {
-        Some(recipe) => Kind::Text(recipe.source.delimiter),
+        Some(recipe) => DetectedFormat::Text(recipe.source.delimiter),
         None => detect(first, settings.format)?,
     };
     let mut notes = Vec::new();
     let own_date = settings.types.iter().any(|(name, _)| same_name(name, DATE_COLUMN)) || settings.recipe.is_some();
     let (spec, reading) = match kind {
-        Kind::Text(_) | Kind::Json => {
+        DetectedFormat::Text(_) | DetectedFormat::Json => {
             let (spec, source) = plan_text(table, &files, kind, &settings, existing, &mut notes)?;
             (spec, ReaderKind::Text(source))
         }
@@ -254,7 +254,11 @@ impl Import {
 }
 
 /// The columns of text files by their first rows, and how they are read; none of them is the time.
-pub(crate) fn text_columns(files: &[InputFile], kind: Kind, settings: &ImportSettings) -> Result<(TableSpec, Source)> {
+pub(crate) fn text_columns(
+    files: &[InputFile],
+    kind: DetectedFormat,
+    settings: &ImportSettings,
+) -> Result<(TableSpec, Source)> {
     let time_zone = time_zone(settings, None);
     let zone = zone(&time_zone)?;
     let mut source = text_source(files, kind, settings, None, &mut Vec::new())?;
@@ -282,7 +286,7 @@ fn column_specs(source: &Source) -> Vec<ColumnSpec> {
 fn plan_text(
     table: &str,
     files: &[InputFile],
-    kind: Kind,
+    kind: DetectedFormat,
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
     notes: &mut Vec<String>,
@@ -296,15 +300,15 @@ fn plan_text(
         _ => None,
     };
     let of_table = existing.iter().flat_map(|table| &table.columns).map(|column| (&column.name, &column.column_type));
-    let wanted = of_table.chain(settings.types.iter().map(|(name, column_type)| (name, column_type)));
-    let wanted: Vec<(String, i32)> =
-        wanted.filter_map(|(name, column_type)| Some((name.clone(), levels(column_type)?))).collect();
-    for (name, size) in wanted {
+    let typed_columns = of_table.chain(settings.types.iter().map(|(name, column_type)| (name, column_type)));
+    let typed_columns: Vec<(String, i32)> =
+        typed_columns.filter_map(|(name, column_type)| Some((name.clone(), levels(column_type)?))).collect();
+    for (name, size) in typed_columns {
         roles::join_levels(&mut source.rules, &name, size)?;
     }
     if settings.recipe.is_none() {
-        let wanted = settings.time.as_deref().or(existing.map(|table| table.time.as_str()));
-        notes.extend(roles::join_date_and_clock(&mut source, wanted, existing));
+        let time_column = settings.time.as_deref().or(existing.map(|table| table.time.as_str()));
+        notes.extend(roles::join_date_and_clock(&mut source, time_column, existing));
     }
     let misfit = |reason: String| Error::Misfit { file: first.to_owned(), table: table.to_owned(), reason };
     if let Some(existing) = existing {
@@ -381,9 +385,9 @@ fn set_zone(source: &mut Source, settings: &ImportSettings) -> Result<()> {
 /// The column that is the symbol of a new reference table: the one that is named, else one that is called so, else the first text of the key.
 #[must_use]
 pub fn reference_symbol(columns: &[(&str, &ColumnType)], reference: &Reference, named: Option<&str>) -> Option<String> {
-    let is_text = |wanted: &str| {
+    let is_text = |column: &str| {
         let same = |(name, kind): &&(&str, &ColumnType)| {
-            same_name(name, wanted) && matches!(kind, ColumnType::Symbol | ColumnType::Text)
+            same_name(name, column) && matches!(kind, ColumnType::Symbol | ColumnType::Text)
         };
         columns.iter().find(same).map(|(name, _)| (*name).to_owned())
     };
@@ -509,7 +513,7 @@ fn fit_rules(rules: &mut [Rule], existing: &TableSpec, zone: &Zone, misfit: &dyn
 /// The recipe's source, or a sniffed one.
 fn text_source(
     files: &[InputFile],
-    kind: Kind,
+    kind: DetectedFormat,
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
     notes: &mut Vec<String>,
@@ -530,9 +534,9 @@ fn text_source(
         }
         if recipe.others == OtherColumns::Sniff {
             let (sample, _) = take_sample(files, kind, Some(source.header), &writing)?;
-            let known = |name: &str| source.rules.iter().any(|r| r.names.iter().any(|n| same_name(n, name)));
+            let has_rule = |name: &str| source.rules.iter().any(|r| r.names.iter().any(|n| same_name(n, name)));
             let mut others: Vec<Rule> =
-                sample.rules().into_iter().filter(|r| r.names.first().is_some_and(|n| !known(n))).collect();
+                sample.rules().into_iter().filter(|r| r.names.first().is_some_and(|n| !has_rule(n))).collect();
             for plan in others.iter_mut().filter_map(|r| r.plan.as_mut()) {
                 plan.name = plan.name.trim().replace(' ', "_");
             }
@@ -548,7 +552,7 @@ fn text_source(
     notes.extend(sample.hints());
     let mut rules = sample.rules();
     let (json, delimiter) = match kind {
-        Kind::Text(delimiter) => (false, delimiter),
+        DetectedFormat::Text(delimiter) => (false, delimiter),
         _ => (true, b','),
     };
     for (name, column_type) in settings.types.iter().filter(|_| json) {
@@ -595,7 +599,7 @@ fn later_rule(name: &str, column_type: &ColumnType) -> Rule {
 /// The first rows of the first files, and whether they begin with a header.
 fn take_sample(
     files: &[InputFile],
-    kind: Kind,
+    kind: DetectedFormat,
     header: Option<bool>,
     writing: &ValueFormats,
 ) -> Result<(Sample, bool)> {
@@ -608,7 +612,7 @@ fn take_sample(
             return Err(Error::unsupported(&file.name, "is UTF-16 text; convert it to UTF-8"));
         }
         bytes.truncate(got);
-        let Kind::Text(delimiter) = kind else {
+        let DetectedFormat::Text(delimiter) = kind else {
             json::add_sample(&mut sample, &bytes, SAMPLE_ROWS * (index + 1));
             has_header = Some(true);
             if sample.rows > 0 && index >= 2 {
@@ -636,14 +640,14 @@ fn take_sample(
 fn plan_binary(
     table: &str,
     first: &InputFile,
-    kind: Kind,
+    kind: DetectedFormat,
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
 ) -> Result<TableSpec> {
     for (setting, is_given) in [
         ("date_formats", !settings.date_formats.is_empty()),
         ("numbers", settings.numbers.is_some()),
-        ("zone", settings.zone.is_some() && kind == Kind::Dbn),
+        ("zone", settings.zone.is_some() && kind == DetectedFormat::Dbn),
     ] {
         if is_given {
             let reason = format!("{} needs none: its values have types", first.name);
@@ -667,7 +671,7 @@ fn plan_binary(
         return Ok(existing.clone());
     }
     let mut columns = natural;
-    if matches!(kind, Kind::Parquet | Kind::Arrow) {
+    if matches!(kind, DetectedFormat::Parquet | DetectedFormat::Arrow) {
         find_symbols(&mut columns, first, kind, &|name| typed(name).is_some());
     }
     for (name, column_type) in &settings.types {
@@ -707,7 +711,7 @@ fn plan_binary(
 }
 
 /// Makes symbols of texts of which few differ in a sample of a file's rows. What is wrong with the file is told when it is read.
-fn find_symbols(columns: &mut [ColumnSpec], file: &InputFile, kind: Kind, is_typed: &dyn Fn(&str) -> bool) {
+fn find_symbols(columns: &mut [ColumnSpec], file: &InputFile, kind: DetectedFormat, is_typed: &dyn Fn(&str) -> bool) {
     let places = columns.iter().enumerate();
     let texts = places.filter(|(_, column)| column.column_type == ColumnType::Text && !is_typed(&column.name));
     let texts: Vec<usize> = texts.map(|(place, _)| place).collect();

@@ -13,27 +13,27 @@ const DATE_NAMES: [&str; 3] = ["date", "day", "trading_day"];
 /// Names of times of day besides those of times.
 const CLOCK_NAMES: [&str; 3] = ["time_m", "time_of_day", "clock"];
 
-/// Where the time is in two columns, makes one of them. `wanted` is the time column that was asked for, or that the table has. Gives what
+/// Where the time is in two columns, makes one of them. `time_column` is the one that was asked for, or that the table has. Gives what
 /// was found, in words.
 pub(crate) fn join_date_and_clock(
     source: &mut Source,
-    wanted: Option<&str>,
+    time_column: Option<&str>,
     existing: Option<&TableSpec>,
 ) -> Option<String> {
     let plans = || source.rules.iter().filter_map(|rule| rule.plan.as_ref());
-    let is_named = |name: &str, names: &[&str]| names.iter().any(|known| same_name(known, name));
+    let is_named = |name: &str, names: &[&str]| names.iter().any(|other| same_name(other, name));
     let clocks: Vec<&ColumnPlan> = plans().filter(|plan| plan.column_type == ColumnType::Time).collect();
-    let clock = match wanted {
-        Some(wanted) => clocks.into_iter().find(|plan| same_name(&plan.name, wanted))?,
+    let clock = match time_column {
+        Some(time_column) => clocks.into_iter().find(|plan| same_name(&plan.name, time_column))?,
         None if plans().any(|plan| plan.column_type == ColumnType::Timestamp) => return None,
         None => {
             clocks.into_iter().find(|plan| is_named(&plan.name, &TIME_NAMES) || is_named(&plan.name, &CLOCK_NAMES))?
         }
     };
     let dates: Vec<&ColumnPlan> = plans().filter(|plan| plan.column_type == ColumnType::Date).collect();
-    let known = dates.iter().find(|plan| is_named(&plan.name, &DATE_NAMES));
+    let usual_date = dates.iter().find(|plan| is_named(&plan.name, &DATE_NAMES));
     let ends_so = || dates.iter().find(|plan| plan.name.to_ascii_lowercase().ends_with("date"));
-    let date = known.or_else(ends_so).copied().or(match dates.as_slice() {
+    let date = usual_date.or_else(ends_so).copied().or(match dates.as_slice() {
         [one] => Some(*one),
         _ => None,
     })?;

@@ -20,7 +20,7 @@ use crate::csv::{Source, TrailerRule, fields};
 use crate::decompress::Stream;
 use crate::error::{Error, Result, excerpt};
 use crate::fit::Fitter;
-use crate::format::{Kind, batches};
+use crate::format::{DetectedFormat, batches};
 use crate::input::digest;
 use crate::json::{self, parse::JsonForm};
 use crate::plan::{Import, OnError, ReaderKind};
@@ -172,7 +172,13 @@ impl Import {
         Ok(queue.send(Item::End { digest }).is_ok())
     }
 
-    fn read_binary(&self, file: usize, kind: Kind, bytes_before: u64, queue: &SyncSender<Item>) -> Result<bool> {
+    fn read_binary(
+        &self,
+        file: usize,
+        kind: DetectedFormat,
+        bytes_before: u64,
+        queue: &SyncSender<Item>,
+    ) -> Result<bool> {
         let input = &self.files[file];
         let mut fitter = Fitter::new(&self.rows, input, self.zone.clone(), self.on_error != OnError::Stop);
         if queue.send(Item::Start { lines: 0 }).is_err() {

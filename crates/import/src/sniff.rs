@@ -198,8 +198,8 @@ fn looks_like_header(rows: &[Vec<(Vec<u8>, bool)>]) -> bool {
 
 /// The likeliest time column: a timestamp with a known name, else the first timestamp, else a date with a known name.
 pub(crate) fn time_column<'a>(columns: &[(&'a str, &ColumnType)]) -> Option<&'a str> {
-    let named = |wanted: ColumnType| {
-        TIME_NAMES.iter().find_map(|n| columns.iter().find(|(name, t)| **t == wanted && same_name(name, n)))
+    let named = |column_type: ColumnType| {
+        TIME_NAMES.iter().find_map(|n| columns.iter().find(|(name, t)| **t == column_type && same_name(name, n)))
     };
     named(ColumnType::Timestamp)
         .or_else(|| columns.iter().find(|(_, t)| **t == ColumnType::Timestamp))

@@ -43,10 +43,10 @@ const RIGHTS_MAX: usize = 1024;
 
 /// Tells who requests are by. Clones share what they know.
 #[derive(Debug, Clone)]
-pub(crate) struct Callers(Arc<State>);
+pub(crate) struct Callers(Arc<CallersState>);
 
 #[derive(Debug)]
-struct State {
+struct CallersState {
     tokens: Tokens,
     database: Database,
     /// As which role those are served who show nothing.
@@ -98,7 +98,8 @@ impl Callers {
     ) -> Result<Callers> {
         let sessions = Mutex::new(LruCache::new(NonZeroUsize::new(SESSIONS_MAX).unwrap_or(NonZeroUsize::MIN)));
         let (anonymous, passwords, rights) = (auth.anonymous.clone(), Passwords::new()?, Mutex::default());
-        let state = State { tokens, database, anonymous, is_local, vouching, passwords, rights, sessions, quotas };
+        let state =
+            CallersState { tokens, database, anonymous, is_local, vouching, passwords, rights, sessions, quotas };
         Ok(Callers(Arc::new(state)))
     }
 
@@ -205,7 +206,8 @@ impl Callers {
         }
         if access.has_users() && self.0.passwords.is_right(access, user, password, now()).await? {
             let mark = access.role(user).and_then(|role| role.password.as_ref());
-            let caller = mark.and_then(|known| self.user(access, user, Credential::Password(Arc::from(known.mark()))));
+            let caller =
+                mark.and_then(|password| self.user(access, user, Credential::Password(Arc::from(password.mark()))));
             return caller.ok_or_else(|| Problem::new(Code::Unauthorized, "there is no such user any more"));
         }
         tracing::warn!("a request with an unknown token or a wrong password was refused");
@@ -217,9 +219,9 @@ impl Callers {
 
     /// Whose token this is, one of the provider among them.
     async fn of_any_token(&self, access: &Arc<Access>, token: &str, beside: Option<&str>) -> Outcome<Option<Caller>> {
-        let known = self.of_token(access, token, beside);
-        let Some(vouching) = self.0.vouching.as_ref().filter(|_| known.is_none() && has_form(token)) else {
-            return Ok(known);
+        let caller = self.of_token(access, token, beside);
+        let Some(vouching) = self.0.vouching.as_ref().filter(|_| caller.is_none() && has_form(token)) else {
+            return Ok(caller);
         };
         let vouched = vouching.of_token(token, now_seconds()).await.inspect_err(|problem| {
             tracing::warn!(reason = problem.message, "a request with a token of the provider was refused");
@@ -238,9 +240,13 @@ impl Callers {
         if let Some((user, mark)) = self.0.passwords.login(token) {
             return self.user(access, &user, Credential::Password(mark));
         }
-        let (role, known) = access.user_of_token(token, now())?;
+        let (role, access_token) = access.user_of_token(token, now())?;
         let is_his = beside.is_none_or(|name| name.is_empty() || name.eq_ignore_ascii_case(&role.name));
-        if is_his { self.user(access, &role.name, Credential::Token(Arc::from(known.blake3.as_str()))) } else { None }
+        if is_his {
+            self.user(access, &role.name, Credential::Token(Arc::from(access_token.blake3.as_str())))
+        } else {
+            None
+        }
     }
 
     /// Who those are that show nothing.
@@ -329,7 +335,7 @@ impl Callers {
             return (*role.name == *person.name && role.may_log_in(now())).then(|| self.rights(access, &role.name))?;
         }
         let key = format!("{}\0{}", person.name, person.roles.join("\0"));
-        self.kept_rights(access, key, || {
+        self.rights_from_cache(access, key, || {
             let access = access.with_guest(&person.name, &person.roles)?;
             Some((Rights::of(&access, &person.name)?, access.quotas_of(&person.name)))
         })
@@ -339,16 +345,16 @@ impl Callers {
     fn user(&self, access: &Arc<Access>, name: &str, proof: Credential) -> Option<Caller> {
         if let Credential::Provider(vouched) = &proof {
             let counts = self.0.vouching.as_ref()?.counts(vouched, now_seconds());
-            let known = self.vouched_rights(access, &vouched.person).filter(|_| counts)?;
-            let allowance = self.0.quotas.of(name, &known.quotas);
-            return Some(Caller::new(Identity::User(User { name: Arc::from(name), known, proof, allowance })));
+            let user_rights = self.vouched_rights(access, &vouched.person).filter(|_| counts)?;
+            let allowance = self.0.quotas.of(name, &user_rights.quotas);
+            return Some(Caller::new(Identity::User(User { name: Arc::from(name), user_rights, proof, allowance })));
         }
         let (role, now) = (access.role(name)?, now());
         let counts = match &proof {
             Credential::Provider(_) => false,
             Credential::Nothing => !role.superuser && role.valid_until.is_none_or(|until| now < until),
             Credential::Password(mark) => {
-                role.may_log_in(now) && role.password.as_ref().is_some_and(|known| known.mark() == &**mark)
+                role.may_log_in(now) && role.password.as_ref().is_some_and(|password| password.mark() == &**mark)
             }
             Credential::Token(digest) => {
                 let is_it = |token: &&splay_store::AccessToken| {
@@ -361,33 +367,33 @@ impl Callers {
         if !counts {
             return None;
         }
-        let known = self.rights(access, &role.name)?;
-        let allowance = self.0.quotas.of(&role.name, &known.quotas);
-        Some(Caller::new(Identity::User(User { name: Arc::from(role.name.as_str()), known, proof, allowance })))
+        let user_rights = self.rights(access, &role.name)?;
+        let allowance = self.0.quotas.of(&role.name, &user_rights.quotas);
+        Some(Caller::new(Identity::User(User { name: Arc::from(role.name.as_str()), user_rights, proof, allowance })))
     }
 
     fn rights(&self, access: &Arc<Access>, name: &str) -> Option<UserRights> {
         let of = || Some((Rights::of(access, name)?, access.quotas_of(name)));
-        self.kept_rights(access, name.to_lowercase(), of)
+        self.rights_from_cache(access, name.to_lowercase(), of)
     }
 
     /// The rights and quotas that `of` gives, which are kept under a key for as long as users and roles stay as they are.
-    fn kept_rights(
+    fn rights_from_cache(
         &self,
         access: &Arc<Access>,
         key: String,
         of: impl FnOnce() -> Option<(Rights, BTreeMap<Quota, RoleLimit>)>,
     ) -> Option<UserRights> {
-        let mut known = self.0.rights.lock().unwrap_or_else(PoisonError::into_inner);
-        if !known.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, access)) || known.rights.len() >= RIGHTS_MAX {
-            *known = RightsCache { of: Some(Arc::clone(access)), rights: HashMap::new() };
+        let mut cache = self.0.rights.lock().unwrap_or_else(PoisonError::into_inner);
+        if !cache.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, access)) || cache.rights.len() >= RIGHTS_MAX {
+            *cache = RightsCache { of: Some(Arc::clone(access)), rights: HashMap::new() };
         }
-        if let Some(rights) = known.rights.get(&key) {
+        if let Some(rights) = cache.rights.get(&key) {
             return Some(rights.clone());
         }
         let (rights, quotas) = of()?;
         let rights = UserRights { digest: rights.digest(), rights: Arc::new(rights), quotas: Arc::new(quotas) };
-        known.rights.insert(key, rights.clone());
+        cache.rights.insert(key, rights.clone());
         Some(rights)
     }
 
@@ -423,12 +429,12 @@ impl Callers {
             Identity::Token { .. } => return Ok(open.without_users()),
             Identity::User(user) => user,
         };
-        let key = (user.known.digest, open.has_catalogue());
-        let kept = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        let session = match kept {
+        let key = (user.user_rights.digest, open.has_catalogue());
+        let cached_session = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let session = match cached_session {
             Some(session) => session,
             None => {
-                let (open, rights) = (open.clone(), Arc::clone(&user.known.rights));
+                let (open, rights) = (open.clone(), Arc::clone(&user.user_rights.rights));
                 let session = on_thread(move || open.for_rights(rights)).await??;
                 self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner).put(key, session.clone());
                 session

@@ -141,17 +141,17 @@ impl Client {
         bytes_max: usize,
         patience: Duration,
     ) -> Result<HttpAnswer> {
-        let asked = async {
+        let exchange = async {
             let request = head.body(body).map_err(|error| error.to_string())?;
             self.open().await?.send(request, bytes_max).await
         };
-        self.within(patience, asked).await
+        self.within(patience, exchange).await
     }
 
     /// What comes of a request within a time.
-    async fn within<T>(&self, patience: Duration, asked: impl Future<Output = Result<T, String>>) -> Result<T> {
+    async fn within<T>(&self, patience: Duration, exchange: impl Future<Output = Result<T, String>>) -> Result<T> {
         let unreachable = |reason: String| Error::Unreachable { url: self.url.clone(), reason };
-        match tokio::time::timeout(patience, asked).await {
+        match tokio::time::timeout(patience, exchange).await {
             Ok(answered) => answered.map_err(unreachable),
             Err(_) => Err(unreachable(format!("no answer within {} s", patience.as_secs()))),
         }
@@ -205,14 +205,14 @@ impl Connection {
         bytes_max: usize,
         patience: Duration,
     ) -> Result<HttpAnswer> {
-        let kept = self.opened.take();
+        let open_connection = self.opened.take();
         let client = self.client.clone();
         let request = || {
             let head = client.head(Method::POST, path, Some("application/json"));
             head.body(Body::from(body.clone())).map_err(|error| error.to_string())
         };
-        let asked = async {
-            if let Some(mut opened) = kept
+        let exchange = async {
+            if let Some(mut opened) = open_connection
                 && opened.sender.ready().await.is_ok()
                 && let Ok(answer) = opened.send(request()?, bytes_max).await
             {
@@ -222,7 +222,7 @@ impl Connection {
             let answer = opened.send(request()?, bytes_max).await?;
             Ok((opened, answer))
         };
-        let (opened, answer) = client.within(patience, asked).await?;
+        let (opened, answer) = client.within(patience, exchange).await?;
         self.opened = Some(opened);
         Ok(answer)
     }

@@ -54,7 +54,7 @@ pub(crate) struct LineFront {
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) gate: ConnectionLimit,
-    pub(crate) kept: Arc<PendingBytes>,
+    pub(crate) pending_bytes: Arc<PendingBytes>,
     pub(crate) stop: watch::Receiver<bool>,
 }
 
@@ -121,7 +121,7 @@ enum ConnectionEnd {
 impl Connection {
     fn new(front: LineFront, client: SocketAddr) -> Connection {
         let lines = LineStream::new(Arc::clone(&front.ingest), "line", front.ack, front.limits.lines());
-        let waiting = PendingAppends::new(Arc::clone(&front.kept));
+        let waiting = PendingAppends::new(Arc::clone(&front.pending_bytes));
         Connection { lines, sink: Arc::new(LineSink { front, client, waiting }) }
     }
 
@@ -265,13 +265,13 @@ impl LineSink {
 
     /// Hands over what found no room.
     fn submit_again(self: &Arc<LineSink>) -> Result<(), ConnectionEnd> {
-        let mut kept = self.waiting.take_kept().into_iter();
-        if kept.len() > 0 {
+        let mut appends = self.waiting.take_pending().into_iter();
+        if appends.len() > 0 {
             std::thread::sleep(FULL_PAUSE);
         }
-        while let Some(append) = kept.next() {
+        while let Some(append) = appends.next() {
             if let Err(stop) = self.submit(append) {
-                for append in kept {
+                for append in appends {
                     let _ = self.lost(&append, "those before it were");
                 }
                 return Err(stop);
@@ -362,7 +362,7 @@ struct EndedPlace(Arc<PendingBytes>);
 
 impl EndedPlace {
     fn take(front: &LineFront) -> Option<EndedPlace> {
-        let place = EndedPlace(Arc::clone(&front.kept));
+        let place = EndedPlace(Arc::clone(&front.pending_bytes));
         // Relaxed: the number alone counts. One too many gives its place back by going.
         let before = place.0.ended.fetch_add(1, Ordering::Relaxed);
         (before < front.limits.line_connections_max.div_ceil(2)).then_some(place)

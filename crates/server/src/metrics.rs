@@ -311,12 +311,12 @@ impl IngestMetrics {
         }
         // Figures of one name for several tables are one metric.
         figures.sort_by(|one, other| (one.name, &one.table).cmp(&(other.name, &other.table)));
-        figures.dedup_by(|next, kept| {
-            let is_same = (next.name, &next.table) == (kept.name, &kept.table);
+        figures.dedup_by(|next, figure| {
+            let is_same = (next.name, &next.table) == (figure.name, &figure.table);
             if is_same {
-                kept.value = match kept.of_several {
-                    FigureFold::Sum => kept.value.saturating_add(next.value),
-                    FigureFold::Least => kept.value.min(next.value),
+                figure.value = match figure.of_several {
+                    FigureFold::Sum => figure.value.saturating_add(next.value),
+                    FigureFold::Least => figure.value.min(next.value),
                 };
             }
             is_same

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::ingest::Append;
 
 /// Bytes of rows that are kept, over all connections. What is more is lost as if nothing were kept.
-const KEPT_BYTES_MAX: usize = 256 << 20;
+const PENDING_BYTES_MAX: usize = 256 << 20;
 
 /// What all connections keep, in bytes, and how many are there only for that: their clients have gone.
 #[derive(Debug, Default)]
@@ -19,13 +19,13 @@ pub(crate) struct PendingBytes {
 /// Appends of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct PendingAppends {
-    state: Mutex<State>,
+    state: Mutex<PendingAppendsState>,
     fewer: Condvar,
-    kept: Arc<PendingBytes>,
+    pending_bytes: Arc<PendingBytes>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PendingAppendsState {
     /// Those under way.
     count: usize,
     /// Those to be handed over again, with their bytes.
@@ -39,11 +39,11 @@ struct State {
 }
 
 impl PendingAppends {
-    pub(crate) fn new(kept: Arc<PendingBytes>) -> PendingAppends {
-        PendingAppends { kept, ..PendingAppends::default() }
+    pub(crate) fn new(pending_bytes: Arc<PendingBytes>) -> PendingAppends {
+        PendingAppends { pending_bytes, ..PendingAppends::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PendingAppendsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -73,9 +73,9 @@ impl PendingAppends {
         let mut state = self.state();
         let bytes = append.rows.get_array_memory_size();
         // Relaxed: the sum alone counts.
-        if state.is_closed || self.kept.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > KEPT_BYTES_MAX {
+        if state.is_closed || self.pending_bytes.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > PENDING_BYTES_MAX {
             if !state.is_closed {
-                self.kept.bytes.fetch_sub(bytes, Ordering::Relaxed);
+                self.pending_bytes.bytes.fetch_sub(bytes, Ordering::Relaxed);
             }
             return Err(append);
         }
@@ -88,16 +88,16 @@ impl PendingAppends {
     }
 
     /// What was kept, which is so no more.
-    pub(crate) fn take_kept(&self) -> Vec<Arc<Append>> {
-        let kept = std::mem::take(&mut self.state().again);
-        self.kept.bytes.fetch_sub(kept.iter().map(|(_, bytes)| bytes).sum(), Ordering::Relaxed);
-        kept.into_iter().map(|(append, _)| append).collect()
+    pub(crate) fn take_pending(&self) -> Vec<Arc<Append>> {
+        let appends = std::mem::take(&mut self.state().again);
+        self.pending_bytes.bytes.fetch_sub(appends.iter().map(|(_, bytes)| bytes).sum(), Ordering::Relaxed);
+        appends.into_iter().map(|(append, _)| append).collect()
     }
 
     /// Keeps nothing any more, and gives what was kept.
     pub(crate) fn close(&self) -> Vec<Arc<Append>> {
         self.state().is_closed = true;
-        self.take_kept()
+        self.take_pending()
     }
 
     /// Whether this is the first time since rows were last taken that there is no room.

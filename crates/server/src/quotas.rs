@@ -49,7 +49,11 @@ impl Quotas {
             users.retain(|_, usage| Arc::strong_count(usage) > 1);
         }
         let usage = Arc::clone(users.entry(user.to_lowercase()).or_default());
-        Allowance(Some(Arc::new(State { allowed: Arc::clone(allowed), usage, refusals: self.refusals.clone() })))
+        Allowance(Some(Arc::new(AllowanceState {
+            allowed: Arc::clone(allowed),
+            usage,
+            refusals: self.refusals.clone(),
+        })))
     }
 }
 
@@ -63,10 +67,10 @@ struct Usage {
 
 /// What somebody may take; everything without quotas. Clones share what he takes.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Allowance(Option<Arc<State>>);
+pub(crate) struct Allowance(Option<Arc<AllowanceState>>);
 
 #[derive(Debug)]
-struct State {
+struct AllowanceState {
     allowed: Arc<BTreeMap<Quota, RoleLimit>>,
     usage: Arc<Usage>,
     refusals: QuotaRefusals,
@@ -106,7 +110,7 @@ fn quota_of(code: Code) -> Option<Quota> {
     }
 }
 
-impl State {
+impl AllowanceState {
     fn get(&self, quota: Quota) -> Option<&RoleLimit> {
         self.allowed.get(&quota)
     }
@@ -117,7 +121,7 @@ impl State {
 }
 
 impl Allowance {
-    fn get(&self, quota: Quota) -> Option<(&State, &RoleLimit)> {
+    fn get(&self, quota: Quota) -> Option<(&AllowanceState, &RoleLimit)> {
         let state = self.0.as_deref()?;
         Some((state, state.get(quota)?))
     }

@@ -222,7 +222,7 @@ impl Server {
                 limits: settings.limits.clone(),
                 metrics: Arc::clone(&shared.metrics),
                 gate: ConnectionLimit::for_lines(&settings.limits, Arc::clone(&shared.metrics)),
-                kept: Arc::default(),
+                pending_bytes: Arc::default(),
                 stop: shared.stop.clone(),
             };
             listeners.spawn(line::serve(listener, front));

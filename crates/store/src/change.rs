@@ -211,8 +211,8 @@ impl Table {
             return Ok(LoadReport { epoch: stored.epoch(), ..LoadReport::default() });
         }
         let tier = stored.entries().next().map(|entry| entry.tier.written()).filter(|_| stored.spec().tiers.is_empty());
-        let LoadOptions { memory_bytes, threads, tier: wanted, .. } = options;
-        let options = LoadOptions { memory_bytes, threads, tier: wanted.or(tier), ..LoadOptions::default() };
+        let LoadOptions { memory_bytes, threads, tier: requested_tier, .. } = options;
+        let options = LoadOptions { memory_bytes, threads, tier: requested_tier.or(tier), ..LoadOptions::default() };
         let mut load = Load::begin(self.database(), stored.spec(), options)?;
         load.partition_by(period)?;
         load.commit()
@@ -267,7 +267,7 @@ impl Table {
             return Ok(0);
         }
         let size = |path: &String| {
-            state.history.retired().get(path).map_or(0, |kept| kept.entry.bytes + kept.entry.index_bytes)
+            state.history.retired().get(path).map_or(0, |retired| retired.entry.bytes + retired.entry.index_bytes)
         };
         let bytes = paths.iter().map(size).sum();
         let mut change = Change::new(Operation::Forget);

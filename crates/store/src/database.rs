@@ -97,8 +97,8 @@ impl TableCache {
     }
 
     fn is_called(&self, name: &str) -> bool {
-        let known = self.name.read().unwrap_or_else(PoisonError::into_inner);
-        known.as_ref().is_some_and(|known| known.eq_ignore_ascii_case(name))
+        let current_name = self.name.read().unwrap_or_else(PoisonError::into_inner);
+        current_name.as_ref().is_some_and(|current_name| current_name.eq_ignore_ascii_case(name))
     }
 
     /// Notes what a look has found it to be called.
@@ -116,7 +116,7 @@ impl TableCache {
 #[derive(Debug)]
 struct LastCommit {
     file: HeadFile,
-    known: Arc<CommitView>,
+    commit: Arc<CommitView>,
 }
 
 /// A table at one commit.
@@ -581,35 +581,35 @@ impl Table {
         let (folder, watch) = (&*self.cache.folder, ReadWatch::begin(Arc::clone(&self.cache.path)));
         let unreadable = watch.since();
         let mut last = self.cache.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(LastCommit { file, known }) = last.as_ref()
+        if let Some(LastCommit { file, commit }) = last.as_ref()
             && file.is_current(storage, folder).map_err(|error| self.without_head(error))?
         {
-            if known.unreadable == unreadable {
-                return Ok(TableSnapshot { known: Arc::clone(known), live: 0, watch, _lease: lease });
+            if commit.unreadable == unreadable {
+                return Ok(TableSnapshot { commit: Arc::clone(commit), live: 0, watch, _lease: lease });
             }
             // What couldn't be read is opened anew: perhaps it is whole again.
-            let (state, partitions) = (Arc::clone(&known.state), self.partitions(folder, &known.state, Some(known)));
-            let (folder, head) = (Arc::clone(&known.folder), known.head.clone());
-            let known = Arc::new(CommitView { folder, head, state, partitions, unreadable });
+            let (state, partitions) = (Arc::clone(&commit.state), self.partitions(folder, &commit.state, Some(commit)));
+            let (folder, head) = (Arc::clone(&commit.folder), commit.head.clone());
+            let commit = Arc::new(CommitView { folder, head, state, partitions, unreadable });
             if let Some(last) = last.as_mut() {
-                last.known = Arc::clone(&known);
+                last.commit = Arc::clone(&commit);
             }
-            return Ok(TableSnapshot { known, live: 0, watch, _lease: lease });
+            return Ok(TableSnapshot { commit, live: 0, watch, _lease: lease });
         }
-        let before = last.as_ref().map(|last| (last.known.head.clone(), Arc::clone(&last.known.state)));
+        let before = last.as_ref().map(|last| (last.commit.head.clone(), Arc::clone(&last.commit.state)));
         let refreshed = manifest::refresh(storage, folder, before.as_ref());
         let (file, state) = refreshed.map_err(|error| self.without_head(error))?;
         self.cache.note_name(&state);
-        let known = match last.take() {
-            Some(last) if last.known.head == file.head && last.known.unreadable == unreadable => last.known,
+        let commit = match last.take() {
+            Some(last) if last.commit.head == file.head && last.commit.unreadable == unreadable => last.commit,
             other => {
-                let partitions = self.partitions(folder, &state, other.as_ref().map(|last| last.known.as_ref()));
+                let partitions = self.partitions(folder, &state, other.as_ref().map(|last| last.commit.as_ref()));
                 let (folder, head) = (Arc::clone(&self.cache.folder), file.head.clone());
                 Arc::new(CommitView { folder, head, state, partitions, unreadable })
             }
         };
-        *last = Some(LastCommit { file, known: Arc::clone(&known) });
-        Ok(TableSnapshot { known, live: 0, watch, _lease: lease })
+        *last = Some(LastCommit { file, commit: Arc::clone(&commit) });
+        Ok(TableSnapshot { commit, live: 0, watch, _lease: lease })
     }
 
     /// The table was found, so that its HEAD has to be there.
@@ -619,13 +619,13 @@ impl Table {
 
     /// Segments that were there before are kept open.
     fn partitions(&self, folder: &str, state: &TableState, before: Option<&CommitView>) -> Vec<Partition> {
-        let mut kept: HashMap<&str, &Arc<Segment>> = HashMap::new();
-        for partition in before.into_iter().flat_map(|known| known.partitions.iter()) {
-            kept.extend(partition.segments.iter().map(|segment| (segment.entry().path.as_str(), segment)));
+        let mut open_segments: HashMap<&str, &Arc<Segment>> = HashMap::new();
+        for partition in before.into_iter().flat_map(|commit| commit.partitions.iter()) {
+            open_segments.extend(partition.segments.iter().map(|segment| (segment.entry().path.as_str(), segment)));
         }
         let mut partitions: Vec<(i32, Vec<Arc<Segment>>)> = Vec::new();
         for entry in state.files.values() {
-            let segment = match kept.get(entry.path.as_str()) {
+            let segment = match open_segments.get(entry.path.as_str()) {
                 Some(segment) if segment.entry() == entry && !segment.is_unreadable() => Arc::clone(segment),
                 _ => Arc::new(self.segment(folder, entry)),
             };
@@ -650,11 +650,11 @@ impl Table {
 
     /// The table in an earlier state, under the lease of a snapshot that was taken since.
     pub(crate) fn past(&self, now: &TableSnapshot, state: TableState) -> TableSnapshot {
-        let (head, unreadable) = (Head { epoch: state.epoch, ..now.known.head.clone() }, now.known.unreadable);
+        let (head, unreadable) = (Head { epoch: state.epoch, ..now.commit.head.clone() }, now.commit.unreadable);
         let (folder, partitions) =
-            (Arc::clone(&now.known.folder), self.partitions(&now.known.folder, &state, Some(&now.known)));
-        let known = CommitView { folder, head, state: Arc::new(state), partitions, unreadable };
-        TableSnapshot { known: Arc::new(known), live: 0, watch: now.watch.clone(), _lease: Arc::clone(&now._lease) }
+            (Arc::clone(&now.commit.folder), self.partitions(&now.commit.folder, &state, Some(&now.commit)));
+        let commit = CommitView { folder, head, state: Arc::new(state), partitions, unreadable };
+        TableSnapshot { commit: Arc::new(commit), live: 0, watch: now.watch.clone(), _lease: Arc::clone(&now._lease) }
     }
 
     /// From now on snapshots that this process takes of the table have live rows, too; with `None` they no longer have.
@@ -680,7 +680,7 @@ impl Table {
 /// A table at one commit. Its files stay until the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct TableSnapshot {
-    known: Arc<CommitView>,
+    commit: Arc<CommitView>,
     /// Number of the state of the live rows.
     live: u64,
     watch: ReadWatch,
@@ -692,7 +692,7 @@ impl TableSnapshot {
     /// have another number.
     #[must_use]
     pub fn with_partitions(&self, live: u64, partitions: Vec<(i32, Vec<Arc<Segment>>)>) -> TableSnapshot {
-        let mut all = self.known.partitions.clone();
+        let mut all = self.commit.partitions.clone();
         for (date, segments) in partitions {
             let partition = Partition::new(self.spec(), date, segments);
             match all.binary_search_by_key(&date, |partition| partition.date) {
@@ -700,18 +700,18 @@ impl TableSnapshot {
                 Err(place) => all.insert(place, partition),
             }
         }
-        let (state, unreadable) = (Arc::clone(&self.known.state), self.known.unreadable);
-        let (folder, head) = (Arc::clone(&self.known.folder), self.known.head.clone());
-        let known = CommitView { folder, head, state, partitions: all, unreadable };
-        TableSnapshot { known: Arc::new(known), live, watch: self.watch.clone(), _lease: Arc::clone(&self._lease) }
+        let (state, unreadable) = (Arc::clone(&self.commit.state), self.commit.unreadable);
+        let (folder, head) = (Arc::clone(&self.commit.folder), self.commit.head.clone());
+        let commit = CommitView { folder, head, state, partitions: all, unreadable };
+        TableSnapshot { commit: Arc::new(commit), live, watch: self.watch.clone(), _lease: Arc::clone(&self._lease) }
     }
 
     /// This snapshot with only these partitions.
     pub(crate) fn of_partitions(&self, partitions: Vec<Partition>) -> TableSnapshot {
-        let (folder, head) = (Arc::clone(&self.known.folder), self.known.head.clone());
-        let (state, unreadable) = (Arc::clone(&self.known.state), self.known.unreadable);
-        let known = CommitView { folder, head, state, partitions, unreadable };
-        TableSnapshot { known: Arc::new(known), ..self.clone() }
+        let (folder, head) = (Arc::clone(&self.commit.folder), self.commit.head.clone());
+        let (state, unreadable) = (Arc::clone(&self.commit.state), self.commit.unreadable);
+        let commit = CommitView { folder, head, state, partitions, unreadable };
+        TableSnapshot { commit: Arc::new(commit), ..self.clone() }
     }
 
     /// The watch over the snapshot's files. Rows are slices of mapped files, and a page that can't be read contains
@@ -724,7 +724,7 @@ impl TableSnapshot {
     /// Which of the captured rows are in the table's files.
     #[must_use]
     pub fn captured(&self) -> WriteDownPosition {
-        self.known.state.captured
+        self.commit.state.captured
     }
 
     /// Number of the state of the live rows; 0 if there are none.
@@ -736,25 +736,25 @@ impl TableSnapshot {
     /// What the table is.
     #[must_use]
     pub fn spec(&self) -> &TableSpec {
-        &self.known.state.spec
+        &self.commit.state.spec
     }
 
     /// The table's folder within the database's, which is another one for each table, whatever they are called.
     #[must_use]
     pub fn folder(&self) -> &Arc<str> {
-        &self.known.folder
+        &self.commit.folder
     }
 
     /// Number of the commit.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.known.state.epoch
+        self.commit.state.epoch
     }
 
     /// Partitions by date.
     #[must_use]
     pub fn partitions(&self) -> &[Partition] {
-        &self.known.partitions
+        &self.commit.partitions
     }
 
     /// Rows of the table.
@@ -766,17 +766,17 @@ impl TableSnapshot {
     /// Bytes of all segments and indexes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let sizes = self.known.state.files.values().flat_map(|entry| [entry.bytes, entry.index_bytes]);
+        let sizes = self.commit.state.files.values().flat_map(|entry| [entry.bytes, entry.index_bytes]);
         sizes.fold(0, u64::saturating_add)
     }
 
     pub(crate) fn state(&self) -> &TableState {
-        &self.known.state
+        &self.commit.state
     }
 
     /// Its files, in the order of their paths.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &FileEntry> + Clone {
-        self.known.state.files.values()
+        self.commit.state.files.values()
     }
 
     /// The dates that aren't kept in the tier of their age, the oldest first, with that tier.
@@ -794,11 +794,11 @@ impl TableSnapshot {
 
     /// Files that earlier commits had, and that are kept so that the table can be read as it was and commits be undone.
     pub fn kept_files(&self) -> impl Iterator<Item = &FileEntry> {
-        self.known.state.history.retired().values().map(|retired| &retired.entry)
+        self.commit.state.history.retired().values().map(|retired| &retired.entry)
     }
 
     /// What was loaded, with the commit that did it.
     pub fn sources(&self) -> impl Iterator<Item = &(Source, u64)> {
-        self.known.state.sources.values()
+        self.commit.state.sources.values()
     }
 }

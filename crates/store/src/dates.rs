@@ -199,11 +199,11 @@ mod tests {
             ("Pacific/Apia", "2011-12-28T00:00:00Z"),
             ("UTC", "1970-01-01T00:00:00Z"),
         ] {
-            let mut kept = Dates::new(zone.parse().unwrap());
+            let mut dates = Dates::new(zone.parse().unwrap());
             for step in 0..400 {
                 let instant = ns(start) + step * 900_000_000_001;
                 let local = DateTime::from_timestamp_nanos(instant).with_timezone(&zone.parse::<Tz>().unwrap());
-                assert_eq!(date(kept.of(instant)), local.date_naive(), "{zone} {instant}");
+                assert_eq!(date(dates.of(instant)), local.date_naive(), "{zone} {instant}");
             }
         }
     }
@@ -309,14 +309,14 @@ mod tests {
             let zone: Tz = zone.parse().unwrap();
             for start in ["17:00", "23:59", "12:00", "18:07", "00:00"] {
                 let start: DayStart = start.parse().unwrap();
-                let mut kept = Dates::new(zone).starting_at(start);
+                let mut dates = Dates::new(zone).starting_at(start);
                 for step in 0..700_i64 {
                     // Now and then an hour back, as rows come that are late.
                     let instant = ns(first) + step * 613_000_000_001 - (step % 5) * 3_600_000_000_000;
                     let local = DateTime::from_timestamp_nanos(instant).with_timezone(&zone);
                     let next = start.is_next_date(chrono::Timelike::num_seconds_from_midnight(&local));
                     let expected = local.date_naive() + TimeDelta::days(i64::from(next));
-                    assert_eq!(date(kept.of(instant)), expected, "{zone} {start} {local}");
+                    assert_eq!(date(dates.of(instant)), expected, "{zone} {start} {local}");
                 }
             }
         }

@@ -421,8 +421,8 @@ impl ReplicaWriter {
     /// Those of reading.
     pub fn lacking(&self, commit: &NewCommit, all: bool) -> Result<Vec<NewSegment>> {
         let mut lacking = Vec::new();
-        let kept = commit.state.history.retired().values().map(|retired| &retired.entry);
-        for entry in commit.state.files.values().chain(kept) {
+        let retired = commit.state.history.retired().values().map(|retired| &retired.entry);
+        for entry in commit.state.files.values().chain(retired) {
             let segment = NewSegment { folder: commit.head.folder.clone(), entry: entry.clone() };
             if !self.is_there(&segment, all)? {
                 lacking.push(segment);

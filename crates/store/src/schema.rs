@@ -666,10 +666,10 @@ mod tests {
         let tiers = [(90, Tier::Small), (10, Tier::Small), (50, Tier::Mapped), (50, Tier::Fast), (0, Tier::Fast)];
         let tiers = tiers.map(|(after, tier)| rule(after, tier)).to_vec();
         spec.set_lifecycle(Lifecycle { tiers, ..Lifecycle::default() });
-        let kept = [rule(0, Tier::Fast), rule(10, Tier::Small), rule(50, Tier::Fast), rule(90, Tier::Small)];
-        assert_eq!(spec.tiers, kept);
+        let expected = [rule(0, Tier::Fast), rule(10, Tier::Small), rule(50, Tier::Fast), rule(90, Tier::Small)];
+        assert_eq!(spec.tiers, expected);
         spec.set_tier(rule(50, Tier::Small));
-        assert_eq!(spec.tiers, kept[..2]);
+        assert_eq!(spec.tiers, expected[..2]);
     }
 
     #[test]

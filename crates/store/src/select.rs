@@ -238,10 +238,10 @@ impl<'a> SegmentNarrowing<'a> {
         let index = segment.index()?;
         let times = if within_time(selection, segment) { None } else { index.by_block(&spec.time)? };
         let mut filters = Vec::new();
-        for wanted in &selection.columns {
+        for bounds in &selection.columns {
             // Summaries of a column that was widened since are of another kind, and of no use here.
-            if let Some(summaries) = index.by_block(&wanted.column)?.filter(|s| s.kind() == wanted.kind) {
-                filters.push((wanted, summaries));
+            if let Some(summaries) = index.by_block(&bounds.column)?.filter(|s| s.kind() == bounds.kind) {
+                filters.push((bounds, summaries));
             }
         }
         Ok(SegmentNarrowing { index, selection, times, filters })
@@ -260,10 +260,10 @@ impl<'a> SegmentNarrowing<'a> {
             while start < run.end {
                 let end = if filters.is_empty() { run.end } else { next_block(start).min(run.end) };
                 let block = to_usize(start) / BLOCK_ROWS;
-                let kept = filters.iter().all(|(wanted, summaries)| may_match(wanted, summaries, block));
+                let may_pass = filters.iter().all(|(bounds, summaries)| may_match(bounds, summaries, block));
                 match rows.last_mut().filter(|last| last.end == start) {
-                    Some(last) if kept => last.end = end,
-                    _ if kept => rows.push(start..end),
+                    Some(last) if may_pass => last.end = end,
+                    _ if may_pass => rows.push(start..end),
                     _ => {}
                 }
                 start = end;
@@ -307,10 +307,10 @@ impl<'a> SegmentNarrowing<'a> {
     }
 }
 
-fn may_match(wanted: &ColumnBounds, summaries: &ColumnSummaries, block: usize) -> bool {
+fn may_match(filter: &ColumnBounds, summaries: &ColumnSummaries, block: usize) -> bool {
     let summary = summaries.get(block);
-    let (min, max) = wanted.bounds;
-    summary.count > 0 && sortable(wanted.kind, summary.max) >= min && sortable(wanted.kind, summary.min) <= max
+    let (min, max) = filter.bounds;
+    summary.count > 0 && sortable(filter.kind, summary.max) >= min && sortable(filter.kind, summary.min) <= max
 }
 
 fn next_block(row: u64) -> u64 {

@@ -37,7 +37,7 @@ pub struct ViewPartitions<'a> {
     /// Other tables that its rows follow from, and whether only from rows before them in time.
     others: Vec<(&'a TableSnapshot, bool)>,
     /// Digest of what was kept, by first date of the part.
-    kept: BTreeMap<i32, String>,
+    digests: BTreeMap<i32, String>,
     partitions: BTreeMap<i32, Option<&'a Partition>>,
 }
 
@@ -75,14 +75,14 @@ impl<'a> ViewPartitions<'a> {
     pub fn of(
         source: &'a TableSnapshot,
         others: Vec<(&'a TableSnapshot, bool)>,
-        kept: Option<&TableSnapshot>,
+        stored: Option<&TableSnapshot>,
     ) -> ViewPartitions<'a> {
-        let sources = kept.into_iter().flat_map(TableSnapshot::sources);
-        let kept: BTreeMap<i32, String> =
+        let sources = stored.into_iter().flat_map(TableSnapshot::sources);
+        let digests: BTreeMap<i32, String> =
             sources.filter_map(|(source, _)| Some((date_of(&source.name)?, source.digest.clone()))).collect();
-        let mut partitions: BTreeMap<i32, Option<&Partition>> = kept.keys().map(|date| (*date, None)).collect();
+        let mut partitions: BTreeMap<i32, Option<&Partition>> = digests.keys().map(|date| (*date, None)).collect();
         partitions.extend(source.partitions().iter().map(|partition| (partition.date, Some(partition))));
-        ViewPartitions { source, others, kept, partitions }
+        ViewPartitions { source, others, digests, partitions }
     }
 
     /// First date and first instant of each, in order; no instant where a clock that is put back passes it twice.
@@ -118,12 +118,13 @@ impl<'a> ViewPartitions<'a> {
             partitions().for_each(|partition| add_files(&mut hasher, partition));
             let digest = hasher.finalize().to_hex().to_string();
             let is_live = others.is_live || partitions().any(|partition| self.source.has_live(partition));
-            let kept = self.kept.get(&run[0].0);
+            let stored_digest = self.digests.get(&run[0].0);
             // A part of which some partitions still exist follows from their rows: it has expired only if its last date has.
             let last = run[run.len() - 1].0;
-            let has_expired = expired.is_some_and(|expired| last <= expired) && kept.is_some();
-            let is_kept =
-                !is_live && kept == Some(&digest) && run[1..].iter().all(|(date, _)| !self.kept.contains_key(date));
+            let has_expired = expired.is_some_and(|expired| last <= expired) && stored_digest.is_some();
+            let is_kept = !is_live
+                && stored_digest == Some(&digest)
+                && run[1..].iter().all(|(date, _)| !self.digests.contains_key(date));
             parts.push(ViewPart {
                 dates: run.iter().map(|(date, _)| *date).collect(),
                 times: *start..=end,
@@ -131,7 +132,7 @@ impl<'a> ViewPartitions<'a> {
                 is_fresh: has_expired || is_kept,
                 is_expired: has_expired,
                 is_live,
-                is_recorded: run.iter().any(|(date, _)| self.kept.contains_key(date)),
+                is_recorded: run.iter().any(|(date, _)| self.digests.contains_key(date)),
                 digest,
             });
         }
@@ -257,7 +258,7 @@ impl Database {
         }
     }
 
-    /// Begins to keep rows of parts of a view, in the place of what was kept of them. `kept` is the table with the view's rows as it was when
+    /// Begins to keep rows of parts of a view, in the place of what was kept of them. `stored` is the table with the view's rows as it was when
     /// the parts were looked at; `None` if it has changed since.
     ///
     /// # Errors
@@ -266,18 +267,18 @@ impl Database {
         &self,
         view: &View,
         spec: &TableSpec,
-        kept: Option<&TableSnapshot>,
+        stored: Option<&TableSnapshot>,
         parts: &[ViewPart],
     ) -> Result<Option<Load>> {
         let mut load = Load::begin(self, spec, LoadOptions::default())?;
-        let before = kept.map(TableSnapshot::epoch);
+        let before = stored.map(TableSnapshot::epoch);
         if load.epoch() != before || self.view(&view.name)?.as_ref() != Some(view) {
             return Ok(None);
         }
         let of_parts = |source: &Source| {
             date_of(&source.name).is_some_and(|date| parts.iter().any(|part| part.dates.contains(&date)))
         };
-        let sources = kept.into_iter().flat_map(TableSnapshot::sources);
+        let sources = stored.into_iter().flat_map(TableSnapshot::sources);
         let unload = sources.filter(|(source, _)| of_parts(source)).map(|(source, _)| source.digest.clone()).collect();
         let has_rows = |part: &&ViewPart| part.rows > 0;
         let record = |part: &ViewPart| Source {

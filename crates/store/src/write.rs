@@ -76,7 +76,7 @@ pub(crate) struct Writer {
     database: Database,
     /// The table's folder.
     folder: String,
-    known: Option<(Head, Arc<TableState>)>,
+    last_commit: Option<(Head, Arc<TableState>)>,
     next_file: AtomicU32,
     /// Files that aren't committed yet, without `.tmp`.
     written: Mutex<Vec<String>>,
@@ -101,7 +101,7 @@ impl Writer {
     fn at(database: &Database, folder: String, lock: Box<dyn std::fmt::Debug + Send + Sync>) -> Result<Writer> {
         let storage = database.storage();
         let watch = ReadWatch::begin(storage.display_path(&folder).into());
-        let known = match manifest::refresh(storage.as_ref(), &folder, None) {
+        let last_commit = match manifest::refresh(storage.as_ref(), &folder, None) {
             Ok((file, state)) => Some((file.head, state)),
             Err(error) if error.is_not_found() => {
                 refuse_lost_head(storage.as_ref(), &folder)?;
@@ -109,7 +109,7 @@ impl Writer {
             }
             Err(error) => return Err(error),
         };
-        if known.is_some() {
+        if last_commit.is_some() {
             // A writer that died behind its commit may have left HEAD's new name in the cache alone. Files that the old HEAD
             // needs may be removed only once the new one stands.
             let synced = storage.sync_dir(&format!("{folder}/{}", manifest::FOLDER));
@@ -117,7 +117,8 @@ impl Writer {
             manifest::mark_created(storage.as_ref(), &folder);
         }
         let (written, database) = (Mutex::new(Vec::new()), database.clone());
-        let writer = Writer { database, folder, known, next_file: AtomicU32::new(1), written, watch, _lock: lock };
+        let writer =
+            Writer { database, folder, last_commit, next_file: AtomicU32::new(1), written, watch, _lock: lock };
         writer.sweep()?;
         Ok(writer)
     }
@@ -134,7 +135,7 @@ impl Writer {
 
     /// What the manifest says, of a dropped table as well.
     pub(crate) fn state(&self) -> Option<&TableState> {
-        self.known.as_ref().map(|(_, state)| state.as_ref())
+        self.last_commit.as_ref().map(|(_, state)| state.as_ref())
     }
 
     pub(crate) fn database(&self) -> &Database {
@@ -244,18 +245,18 @@ impl Writer {
             dropped: change.dropped,
             history: None,
         };
-        let committed = match &self.known {
-            Some(known) => manifest::commit(storage.as_ref(), &self.folder, known, commit),
+        let committed = match &self.last_commit {
+            Some(last_commit) => manifest::commit(storage.as_ref(), &self.folder, last_commit, commit),
             None => manifest::create(storage.as_ref(), &self.folder, commit),
         };
-        let known = committed.inspect_err(|error| {
+        let last_commit = committed.inspect_err(|error| {
             if self.poison_after(error) {
                 // HEAD may have been replaced, and name them.
                 self.forget_written();
             }
         })?;
         self.forget_written();
-        self.known = Some(known);
+        self.last_commit = Some(last_commit);
         if any_gone {
             // What can't be removed now is swept by a later writer.
             let _ = self.sweep();
@@ -282,8 +283,8 @@ impl Writer {
         if keys.peek().is_none() {
             return false;
         }
-        let known: BTreeSet<&str> = self.state().into_iter().flat_map(TableState::object_keys).collect();
-        keys.any(|key| !known.contains(key))
+        let existing_keys: BTreeSet<&str> = self.state().into_iter().flat_map(TableState::object_keys).collect();
+        keys.any(|key| !existing_keys.contains(key))
     }
 
     /// Whether files that a commit removes are kept for a while. Those that captured rows replace are not: one row that comes late has a
@@ -390,7 +391,7 @@ impl Writer {
         let next = format!("{:08}.", self.next_epoch());
         for folder in storage.list(&self.folder)?.into_iter().filter(|entry| entry.name.starts_with("date=")) {
             let folder = folder.name;
-            let mut kept = 0;
+            let mut remaining = 0;
             let entries = storage.list(&format!("{}/{folder}", self.folder))?;
             for entry in &entries {
                 let path = format!("{folder}/{}", entry.name);
@@ -400,10 +401,10 @@ impl Writer {
                 if ours && !self.is_named(&path) && (never_committed || nobody_reads.is_some()) {
                     storage.remove(&format!("{}/{path}", self.folder))?;
                 } else {
-                    kept += 1;
+                    remaining += 1;
                 }
             }
-            if kept == 0 && !self.state().is_some_and(|state| state.has_folder(&folder)) {
+            if remaining == 0 && !self.state().is_some_and(|state| state.has_folder(&folder)) {
                 storage.remove_dir(&format!("{}/{folder}", self.folder))?;
             }
         }
@@ -420,7 +421,7 @@ impl Writer {
     /// Removes logs that HEAD doesn't name, and a HEAD that didn't get its name. A reader that wants an old log starts anew.
     fn sweep_manifest(&self) -> Result<()> {
         let folder = format!("{}/{}", self.folder, manifest::FOLDER);
-        let current = self.known.as_ref().map(|(head, _)| manifest::log_path(&self.folder, head.log));
+        let current = self.last_commit.as_ref().map(|(head, _)| manifest::log_path(&self.folder, head.log));
         for entry in self.storage().list(&folder)? {
             let path = format!("{folder}/{}", entry.name);
             let ours = [".log", ".tmp"].iter().any(|end| entry.name.ends_with(end)) && !entry.is_dir;

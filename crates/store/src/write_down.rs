@@ -67,20 +67,20 @@ fn write_date(
 ) -> Result<()> {
     let existing: Vec<FileEntry> = writer.partition(date);
     let stands: Vec<Arc<Segment>> = existing.iter().map(|entry| Arc::new(writer.segment(entry))).collect();
-    let mut kept = stands.len();
+    let mut unchanged = stands.len();
     for (number, lower) in stands.iter().enumerate() {
         let mut all_follow = true;
         for upper in segments {
             all_follow &= follows(spec, lower, upper)?;
         }
         if !all_follow {
-            kept = number;
+            unchanged = number;
             break;
         }
     }
     let row_bytes = row_bytes(spec, segments)?;
     let chunk_rows = chunk_rows(row_bytes);
-    let mut sources = stored(spec, &stands[kept..], chunk_rows);
+    let mut sources = stored(spec, &stands[unchanged..], chunk_rows);
     sources.extend(stored(spec, segments, chunk_rows));
     let tier = existing.first().map(|entry| entry.tier).or_else(|| spec.tier_of(date, date)).unwrap_or(Tier::Mapped);
     let rows_max = segment_rows(writer, MEMORY_BYTES, row_bytes);
@@ -88,6 +88,6 @@ fn write_date(
         change.add.push(writer.write_segment(spec, date, tier, &rows)?);
         Ok(())
     })?;
-    change.remove.extend(existing.into_iter().skip(kept).map(|entry| entry.path));
+    change.remove.extend(existing.into_iter().skip(unchanged).map(|entry| entry.path));
     Ok(())
 }

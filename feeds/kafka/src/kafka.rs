@@ -19,14 +19,14 @@ use splay_records::dead_letters::{DeadLetterFile, DeadLetters, NoDeadLetters};
 
 use crate::columns::Column;
 use crate::dead_letters::DeadLetterTopic;
+use crate::http_client;
 use crate::metrics::Metrics;
-use crate::partition::Ended;
+use crate::partition::FeedEnd;
 use crate::registry::{Registry, Schemas};
-use crate::server::{Server, Untold};
+use crate::server::{QueryFailure, Server};
 use crate::session::Session;
-use crate::settings::{Forgotten, OnGap, Settings, Start, TopicSettings};
-use crate::stop::Stop;
-use crate::web;
+use crate::settings::{OnGap, OnLostPosition, Settings, Start, TopicSettings};
+use crate::stop::StopSignal;
 
 /// How long brokers may take to tell something.
 const BROKERS: Duration = Duration::from_secs(10);
@@ -37,12 +37,12 @@ const LONG: Duration = Duration::from_secs(60);
 /// Partitions that a process reads.
 const PARTITIONS_MAX: usize = 4_096;
 
-/// Hears of librdkafka what it has to tell.
-pub(crate) struct Context {
+/// Takes statistics, log lines and errors of librdkafka.
+pub(crate) struct FeedContext {
     metrics: Arc<Metrics>,
 }
 
-impl ClientContext for Context {
+impl ClientContext for FeedContext {
     fn stats(&self, statistics: Statistics) {
         for (topic, of_topic) in statistics.topics {
             for (partition, of_partition) in of_topic.partitions {
@@ -70,9 +70,9 @@ impl ClientContext for Context {
     }
 }
 
-impl ConsumerContext for Context {}
+impl ConsumerContext for FeedContext {}
 
-pub(crate) type Consumes = BaseConsumer<Context>;
+pub(crate) type FeedConsumer = BaseConsumer<FeedContext>;
 
 /// A partition, and where it is read from.
 #[derive(Debug, Clone)]
@@ -96,7 +96,7 @@ pub struct Feeds {
     pub(crate) server: Arc<Server>,
     pub(crate) schemas: Option<Arc<dyn Schemas>>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) stop: Arc<Stop>,
+    pub(crate) stop: Arc<StopSignal>,
 }
 
 impl Feeds {
@@ -104,7 +104,7 @@ impl Feeds {
     ///
     /// # Errors
     /// Secrets that aren't there, properties that librdkafka doesn't take.
-    pub fn new(settings: Settings, metrics: Arc<Metrics>, stop: Arc<Stop>) -> Result<Feeds, String> {
+    pub fn new(settings: Settings, metrics: Arc<Metrics>, stop: Arc<StopSignal>) -> Result<Feeds, String> {
         let server = Arc::new(Server::new(&settings.server).map_err(|error| format!("server: {error}"))?);
         let registry = settings.registry.as_ref().map(Registry::new).transpose();
         let registry = registry.map_err(|error| format!("registry: {error}"))?;
@@ -123,9 +123,9 @@ impl Feeds {
         loop {
             let began = Instant::now();
             match self.session() {
-                Err(Ended::Stopped) | Ok(()) => return Ok(()),
-                Err(Ended::Failed(reason)) => return Err(reason),
-                Err(Ended::Anew(reason)) => tracing::warn!(reason, "asks the server anew for all positions"),
+                Err(FeedEnd::Stopped) | Ok(()) => return Ok(()),
+                Err(FeedEnd::Failed(reason)) => return Err(reason),
+                Err(FeedEnd::Restart(reason)) => tracing::warn!(reason, "asks the server anew for all positions"),
             }
             wait = if began.elapsed() > LONG {
                 Duration::from_millis(200)
@@ -146,12 +146,12 @@ impl Feeds {
             config.set(name, value);
         });
         for (name, variable) in &kafka.secrets {
-            config.set(name, web::secret(variable)?);
+            config.set(name, http_client::secret(variable)?);
         }
         Ok(config)
     }
 
-    fn consumer(&self, partitions: usize) -> Result<Consumes, String> {
+    fn consumer(&self, partitions: usize) -> Result<FeedConsumer, String> {
         let mut config = self.config()?;
         // A quarter of the memory is librdkafka's, the rest the mailboxes'.
         let kilobytes = (self.settings.kafka.memory_bytes_max / 4 / partitions.max(1) / 1024).max(64);
@@ -162,26 +162,28 @@ impl Feeds {
             .set("auto.offset.reset", "error")
             .set("statistics.interval.ms", "5000")
             .set("queued.max.messages.kbytes", kilobytes.to_string());
-        config.create_with_context(Context { metrics: Arc::clone(&self.metrics) }).map_err(|error| error.to_string())
+        config
+            .create_with_context(FeedContext { metrics: Arc::clone(&self.metrics) })
+            .map_err(|error| error.to_string())
     }
 
     /// One consumer from its start to its end.
-    fn session(&self) -> Result<(), Ended> {
+    fn session(&self) -> Result<(), FeedEnd> {
         let tables = self.tables()?;
-        let asking = self.consumer(1).map_err(Ended::Failed)?;
+        let asking = self.consumer(1).map_err(FeedEnd::Failed)?;
         let assignments = self.assignments(&asking)?;
         drop(asking);
         let dead = self.dead_letters(&assignments)?;
-        let consumer = self.consumer(assignments.len()).map_err(Ended::Failed)?;
+        let consumer = self.consumer(assignments.len()).map_err(FeedEnd::Failed)?;
         let mut list = TopicPartitionList::new();
         for assignment in &assignments {
             let topic = &assignment.settings.name;
             let offset = Offset::Offset(i64::try_from(assignment.next).unwrap_or(i64::MAX));
             list.add_partition_offset(topic, assignment.partition, offset)
-                .map_err(|error| Ended::Failed(error.to_string()))?;
+                .map_err(|error| FeedEnd::Failed(error.to_string()))?;
             self.metrics.stored(topic, assignment.partition, assignment.position);
         }
-        consumer.assign(&list).map_err(|error| Ended::Failed(error.to_string()))?;
+        consumer.assign(&list).map_err(|error| FeedEnd::Failed(error.to_string()))?;
         tracing::info!(partitions = assignments.len(), "reads");
         let session = Session {
             feeds: self,
@@ -196,64 +198,64 @@ impl Feeds {
     }
 
     /// The columns of each topic's table.
-    fn tables(&self) -> Result<Vec<Vec<Column>>, Ended> {
+    fn tables(&self) -> Result<Vec<Vec<Column>>, FeedEnd> {
         let columns =
-            |topic: &TopicSettings| self.until_told(|| self.server.columns(&topic.table, topic.create.as_ref()));
+            |topic: &TopicSettings| self.retry_query(|| self.server.columns(&topic.table, topic.create.as_ref()));
         self.settings.topics.iter().map(columns).collect()
     }
 
-    /// Asks the server until it tells.
-    fn until_told<T>(&self, ask: impl Fn() -> Result<T, Untold>) -> Result<T, Ended> {
+    /// Asks the server until it answers.
+    fn retry_query<T>(&self, ask: impl Fn() -> Result<T, QueryFailure>) -> Result<T, FeedEnd> {
         let mut wait = Duration::from_millis(200);
         loop {
             match ask() {
-                Ok(told) => return Ok(told),
-                Err(Untold::Never(reason)) => return Err(Ended::Failed(reason)),
-                Err(Untold::Later(reason)) => tracing::warn!(reason, "waits for the server"),
+                Ok(answer) => return Ok(answer),
+                Err(QueryFailure::Permanent(reason)) => return Err(FeedEnd::Failed(reason)),
+                Err(QueryFailure::Temporary(reason)) => tracing::warn!(reason, "waits for the server"),
             }
             if self.stop.is_set() || !self.stop.wait(wait) {
-                return Err(Ended::Stopped);
+                return Err(FeedEnd::Stopped);
             }
             wait = (wait * 2).min(Duration::from_secs(5));
         }
     }
 
-    /// Asks the brokers until they tell.
-    fn until_brokers_tell<T>(&self, ask: impl Fn() -> Result<T, String>) -> Result<T, Ended> {
-        self.until_told(|| ask().map_err(|reason| Untold::Later(format!("Kafka: {reason}"))))
+    /// Asks the brokers until they answer.
+    fn retry_brokers<T>(&self, ask: impl Fn() -> Result<T, String>) -> Result<T, FeedEnd> {
+        self.retry_query(|| ask().map_err(|reason| QueryFailure::Temporary(format!("Kafka: {reason}"))))
     }
 
     /// The partitions of all topics, and where each is read from.
-    fn assignments(&self, asking: &Consumes) -> Result<Vec<Assignment>, Ended> {
+    fn assignments(&self, asking: &FeedConsumer) -> Result<Vec<Assignment>, FeedEnd> {
         let mut assignments: Vec<Assignment> = Vec::new();
         for (place, topic) in self.settings.topics.iter().enumerate() {
-            let found = self.until_brokers_tell(|| self.found(asking, topic))?;
-            let known = |name: &String| assignments.iter().any(|one| one.settings.name == *name);
-            if let Some((name, _)) = found.iter().find(|(name, _)| known(name)) {
-                return Err(Ended::Failed(format!(
+            let found = self.retry_brokers(|| self.found(asking, topic))?;
+            let is_assigned = |name: &String| assignments.iter().any(|one| one.settings.name == *name);
+            if let Some((name, _)) = found.iter().find(|(name, _)| is_assigned(name)) {
+                return Err(FeedEnd::Failed(format!(
                     "topic {name:?} is of two [[topic]]: the position of a partition is one"
                 )));
             }
             let count: usize = found.iter().map(|(_, partitions)| partitions.len()).sum();
             if assignments.len() + count > PARTITIONS_MAX {
-                return Err(Ended::Failed(format!("more than {PARTITIONS_MAX} partitions in one process")));
+                return Err(FeedEnd::Failed(format!("more than {PARTITIONS_MAX} partitions in one process")));
             }
-            let mut begins = Vec::with_capacity(count);
+            let mut starts = Vec::with_capacity(count);
             for (name, partitions) in found {
-                if let Some(missing) = topic.partitions.iter().find(|wanted| !partitions.contains(wanted)) {
-                    return Err(Ended::Failed(format!("topic {name:?} has no partition {missing}")));
+                if let Some(missing) = topic.partitions.iter().find(|partition| !partitions.contains(partition)) {
+                    return Err(FeedEnd::Failed(format!("topic {name:?} has no partition {missing}")));
                 }
                 let settings = Arc::new(TopicSettings { name, ..topic.clone() });
-                begins.extend(self.beginnings(asking, &settings, &partitions)?);
+                starts.extend(self.partition_starts(asking, &settings, &partitions)?);
             }
             // What has come to a feed that was there before begins with it.
-            let is_known = begins.iter().any(|(_, begin)| begin.last.is_some());
+            let is_known = starts.iter().any(|(_, start)| start.last.is_some());
             let start = if is_known { Start::Earliest } else { topic.start };
-            for (mut assignment, begin) in begins {
+            for (mut assignment, partition_start) in starts {
                 let name = assignment.settings.name.clone();
-                let told =
-                    |reason| Ended::Failed(format!("partition {} of topic {name:?}: {reason}", assignment.partition));
-                assignment.next = begin.next(topic, start).map_err(told)?;
+                let failed =
+                    |reason| FeedEnd::Failed(format!("partition {} of topic {name:?}: {reason}", assignment.partition));
+                assignment.next = partition_start.next(topic, start).map_err(failed)?;
                 assignments.push(Assignment { topic: place, ..assignment });
             }
         }
@@ -261,11 +263,15 @@ impl Feeds {
     }
 
     /// The topics that are meant, and their partitions that are read.
-    pub(crate) fn found(&self, asking: &Consumes, topic: &TopicSettings) -> Result<Vec<(String, Vec<i32>)>, String> {
+    pub(crate) fn found(
+        &self,
+        asking: &FeedConsumer,
+        topic: &TopicSettings,
+    ) -> Result<Vec<(String, Vec<i32>)>, String> {
         let mut found = match topic.name.strip_suffix('*') {
             None => vec![(topic.name.clone(), partitions(asking, &topic.name)?)],
             Some(prefix) => {
-                let metadata = asking.fetch_metadata(None, BROKERS).map_err(|error| told(&error))?;
+                let metadata = asking.fetch_metadata(None, BROKERS).map_err(|error| error.to_string())?;
                 let names = metadata.topics().iter().map(|found| found.name());
                 let dead = self.settings.dead_letters.topic.as_deref();
                 let is_meant = |name: &&str| name.starts_with(prefix) && !name.starts_with("__") && Some(*name) != dead;
@@ -284,31 +290,31 @@ impl Feeds {
         Ok(found)
     }
 
-    /// What is known of partitions of a topic.
-    fn beginnings(
+    /// Where the reading of a topic's partitions starts.
+    fn partition_starts(
         &self,
-        asking: &Consumes,
+        asking: &FeedConsumer,
         settings: &Arc<TopicSettings>,
         partitions: &[i32],
-    ) -> Result<Vec<(Assignment, Beginning)>, Ended> {
+    ) -> Result<Vec<(Assignment, PartitionStart)>, FeedEnd> {
         let name = &settings.name;
-        let group = self.until_brokers_tell(|| committed(asking, name, partitions))?;
-        let mut begins = Vec::with_capacity(partitions.len());
+        let group = self.retry_brokers(|| committed(asking, name, partitions))?;
+        let mut starts = Vec::with_capacity(partitions.len());
         for partition in partitions {
-            let (first, end) = self.until_brokers_tell(|| ends(asking, name, *partition))?;
-            let producer = self.settings.checked_producer(name, *partition).map_err(Ended::Failed)?;
-            let last = self.until_told(|| self.server.last(&producer))?;
-            let begin = Beginning { first, end, last, group: group.get(partition).copied() };
+            let (first, end) = self.retry_brokers(|| ends(asking, name, *partition))?;
+            let producer = self.settings.checked_producer(name, *partition).map_err(FeedEnd::Failed)?;
+            let last = self.retry_query(|| self.server.last(&producer))?;
+            let start = PartitionStart { first, end, last, group: group.get(partition).copied() };
             let settings = Arc::clone(settings);
             let (partition, position) = (*partition, last.unwrap_or(0));
-            begins.push((Assignment { topic: 0, settings, partition, producer, position, next: position }, begin));
+            starts.push((Assignment { topic: 0, settings, partition, producer, position, next: position }, start));
         }
-        Ok(begins)
+        Ok(starts)
     }
 
-    fn dead_letters(&self, assignments: &[Assignment]) -> Result<Box<dyn DeadLetters>, Ended> {
+    fn dead_letters(&self, assignments: &[Assignment]) -> Result<Box<dyn DeadLetters>, FeedEnd> {
         let settings = &self.settings.dead_letters;
-        let failed = |reason| Ended::Failed(format!("dead letters: {reason}"));
+        let failed = |reason| FeedEnd::Failed(format!("dead letters: {reason}"));
         if let Some(file) = &settings.file {
             let is_behind = |topic: &str, partition: Option<i32>, offset: u64| {
                 let is_of = |one: &&Assignment| Some(one.partition) == partition && one.settings.name == topic;
@@ -318,7 +324,7 @@ impl Feeds {
         }
         match &settings.topic {
             Some(topic) => {
-                let config = self.config().map_err(Ended::Failed)?;
+                let config = self.config().map_err(FeedEnd::Failed)?;
                 Ok(Box::new(DeadLetterTopic::new(topic, config).map_err(failed)?))
             }
             None => Ok(Box::new(NoDeadLetters)),
@@ -326,9 +332,9 @@ impl Feeds {
     }
 }
 
-/// What is known of where a partition may begin.
+/// What decides where the reading of a partition starts.
 #[derive(Debug, Clone, Copy)]
-pub struct Beginning {
+pub struct PartitionStart {
     /// The first offset that Kafka has.
     pub first: u64,
     /// The offset behind the last.
@@ -339,7 +345,7 @@ pub struct Beginning {
     pub group: Option<u64>,
 }
 
-impl Beginning {
+impl PartitionStart {
     /// The first offset that is to be read.
     ///
     /// # Errors
@@ -349,13 +355,13 @@ impl Beginning {
             Start::Earliest => self.first,
             Start::Latest => self.end,
         };
-        let wanted = match (self.last, self.group.filter(|group| *group > 0)) {
+        let next = match (self.last, self.group.filter(|group| *group > 0)) {
             (Some(last), _) => last,
             (None, None) => return Ok(start),
             (None, Some(group)) => match topic.forgotten {
-                Forgotten::Start => return Ok(start),
-                Forgotten::Group => group,
-                Forgotten::Stop => {
+                OnLostPosition::Start => return Ok(start),
+                OnLostPosition::Group => group,
+                OnLostPosition::Stop => {
                     return Err(format!(
                         "it was stored up to {group}, as Kafka knows, and the server knows nothing of it: is it the right database? \
                          forgotten = \"group\" goes on from there, \"start\" reads anew"
@@ -363,16 +369,16 @@ impl Beginning {
                 }
             },
         };
-        if wanted > self.end {
+        if next > self.end {
             return Err(format!(
-                "the server has it up to {wanted}, and it ends at {}: was the topic made anew? Give the feed another name",
+                "the server has it up to {next}, and it ends at {}: was the topic made anew? Give the feed another name",
                 self.end
             ));
         }
-        if wanted >= self.first {
-            return Ok(wanted);
+        if next >= self.first {
+            return Ok(next);
         }
-        let gap = format!("records {wanted} to {} are gone from Kafka and were never read", self.first - 1);
+        let gap = format!("records {next} to {} are gone from Kafka and were never read", self.first - 1);
         match topic.on_gap {
             OnGap::Stop => Err(format!("{gap}; on_gap = \"skip\" goes on behind them")),
             OnGap::Skip => {
@@ -383,13 +389,9 @@ impl Beginning {
     }
 }
 
-fn told(error: &KafkaError) -> String {
-    error.to_string()
-}
-
 /// The partitions of a topic.
-fn partitions(consumer: &Consumes, topic: &str) -> Result<Vec<i32>, String> {
-    let metadata = consumer.fetch_metadata(Some(topic), BROKERS).map_err(|error| told(&error))?;
+fn partitions(consumer: &FeedConsumer, topic: &str) -> Result<Vec<i32>, String> {
+    let metadata = consumer.fetch_metadata(Some(topic), BROKERS).map_err(|error| error.to_string())?;
     let found = metadata.topics().iter().find(|found| found.name() == topic);
     let found = found.ok_or_else(|| format!("no word of topic {topic:?}"))?;
     if let Some(error) = found.error() {
@@ -401,19 +403,19 @@ fn partitions(consumer: &Consumes, topic: &str) -> Result<Vec<i32>, String> {
 }
 
 /// The first offset of a partition, and the one behind the last.
-fn ends(consumer: &Consumes, topic: &str, partition: i32) -> Result<(u64, u64), String> {
-    let (low, high) = consumer.fetch_watermarks(topic, partition, BROKERS).map_err(|error| told(&error))?;
+fn ends(consumer: &FeedConsumer, topic: &str, partition: i32) -> Result<(u64, u64), String> {
+    let (low, high) = consumer.fetch_watermarks(topic, partition, BROKERS).map_err(|error| error.to_string())?;
     let whole = |offset: i64| u64::try_from(offset).map_err(|_| format!("{topic:?} begins at {offset}"));
     Ok((whole(low)?, whole(high)?))
 }
 
 /// Positions that were told to Kafka before.
-fn committed(consumer: &Consumes, topic: &str, partitions: &[i32]) -> Result<HashMap<i32, u64>, String> {
-    let mut asked = TopicPartitionList::new();
+fn committed(consumer: &FeedConsumer, topic: &str, partitions: &[i32]) -> Result<HashMap<i32, u64>, String> {
+    let mut list = TopicPartitionList::new();
     partitions.iter().for_each(|partition| {
-        asked.add_partition(topic, *partition);
+        list.add_partition(topic, *partition);
     });
-    let found = consumer.committed_offsets(asked, BROKERS).map_err(|error| told(&error))?;
+    let found = consumer.committed_offsets(list, BROKERS).map_err(|error| error.to_string())?;
     let elements = found.elements();
     let offset = |offset: Offset| offset.to_raw().and_then(|raw| u64::try_from(raw).ok());
     Ok(elements.iter().filter_map(|one| Some((one.partition(), offset(one.offset())?))).collect())

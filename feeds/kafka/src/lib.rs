@@ -17,4 +17,4 @@ pub mod registry;
 mod session;
 pub mod settings;
 
-pub use splay_records::{columns, exact, mailbox, metrics, partition, server, stop, times, web};
+pub use splay_records::{columns, decimal, http_client, mailbox, metrics, partition, server, stop, times};

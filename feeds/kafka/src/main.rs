@@ -9,7 +9,7 @@ use std::time::Duration;
 use splay_kafka::kafka::Feeds;
 use splay_kafka::metrics::{Metrics, serve};
 use splay_kafka::settings::{OnError, Settings};
-use splay_kafka::stop::Stop;
+use splay_kafka::stop::StopSignal;
 use splay_records::signals;
 use tracing_subscriber::EnvFilter;
 
@@ -35,8 +35,8 @@ struct Arguments {
 
 fn arguments() -> Result<Option<Arguments>, String> {
     let (mut file, mut is_check, mut on_error) = (None, false, None);
-    let mut given = std::env::args_os().skip(1);
-    while let Some(argument) = given.next() {
+    let mut words = std::env::args_os().skip(1);
+    while let Some(argument) = words.next() {
         match argument.to_str() {
             Some("--help" | "-h") => {
                 println!("{USAGE}");
@@ -48,7 +48,7 @@ fn arguments() -> Result<Option<Arguments>, String> {
             }
             Some("--check") => is_check = true,
             Some("--on-error") => {
-                on_error = Some(match given.next().as_deref().and_then(|value| value.to_str()) {
+                on_error = Some(match words.next().as_deref().and_then(|value| value.to_str()) {
                     Some("skip") => OnError::Skip,
                     Some("stop") => OnError::Stop,
                     _ => return Err("--on-error takes skip or stop".to_owned()),
@@ -72,7 +72,7 @@ fn settings(file: &Path, on_error: Option<OnError>) -> Result<Settings, String> 
 
 fn run(arguments: &Arguments) -> Result<(), String> {
     let settings = settings(&arguments.file, arguments.on_error)?;
-    let (metrics, stop) = (Arc::new(Metrics::new("splay_kafka", "topic")), Arc::new(Stop::default()));
+    let (metrics, stop) = (Arc::new(Metrics::new("splay_kafka", "topic")), Arc::new(StopSignal::default()));
     let (listen, log_seconds) = (settings.metrics.listen, settings.metrics.log_seconds);
     let feeds = Feeds::new(settings, Arc::clone(&metrics), Arc::clone(&stop))?;
     if arguments.is_check {

@@ -7,11 +7,11 @@ use std::time::Duration;
 use apache_avro::Schema;
 use serde_json::Value;
 
+use crate::http_client::{HttpClient, HttpResponse, escaped};
 use crate::settings::Access;
-use crate::web::{Answer, Web, escaped};
 
-/// Schemas that are kept.
-const KEPT_MAX: usize = 10_000;
+/// Schemas in the cache.
+const CACHED_MAX: usize = 10_000;
 
 /// Schemas that one may name, with those that these name.
 const REFERENCES_MAX: usize = 64;
@@ -21,7 +21,7 @@ const NONE_CODES: [i64; 3] = [40_401, 40_402, 40_403];
 
 /// A schema, and the types of others that it names.
 #[derive(Debug)]
-pub struct Parsed {
+pub struct ParsedSchema {
     /// The schema.
     pub root: Schema,
     /// Those that it names.
@@ -43,27 +43,27 @@ pub trait Schemas: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`SchemaError`] says.
-    fn schema(&self, id: u32) -> Result<Arc<Parsed>, SchemaError>;
+    fn schema(&self, id: u32) -> Result<Arc<ParsedSchema>, SchemaError>;
 }
 
 /// A registry. A number's schema never changes, so it is asked for once.
 #[derive(Debug)]
 pub struct Registry {
-    web: Web,
-    kept: Mutex<HashMap<u32, Arc<Parsed>>>,
+    http: HttpClient,
+    cache: Mutex<HashMap<u32, Arc<ParsedSchema>>>,
 }
 
 impl Registry {
     /// The registry of settings.
     ///
     /// # Errors
-    /// As [`Web::new`].
+    /// As [`HttpClient::new`].
     pub fn new(access: &Access) -> Result<Registry, String> {
-        Ok(Registry { web: Web::new(access, Duration::from_secs(30))?, kept: Mutex::default() })
+        Ok(Registry { http: HttpClient::new(access, Duration::from_secs(30))?, cache: Mutex::default() })
     }
 
     fn ask(&self, path: &str) -> Result<Value, SchemaError> {
-        let Answer { status, json, .. } = self.web.get(path).map_err(SchemaError::Later)?;
+        let HttpResponse { status, json, .. } = self.http.get(path).map_err(SchemaError::Later)?;
         if status == 200 {
             return Ok(json);
         }
@@ -76,7 +76,7 @@ impl Registry {
         }
     }
 
-    fn fetch(&self, id: u32) -> Result<Parsed, SchemaError> {
+    fn fetch(&self, id: u32) -> Result<ParsedSchema, SchemaError> {
         let answer = self.ask(&format!("/schemas/ids/{id}"))?;
         if let Some(kind) = answer["schemaType"].as_str().filter(|kind| *kind != "AVRO") {
             return Err(SchemaError::None(format!("it is a schema of {kind}, not of Avro")));
@@ -86,7 +86,7 @@ impl Registry {
         let texts: Vec<&str> = named.iter().map(|(_, text)| text.as_str()).collect();
         let parsed = Schema::parse_str_with_list(text(&answer)?, texts);
         let (root, named) = parsed.map_err(|error| SchemaError::None(error.to_string()))?;
-        Ok(Parsed { root, named })
+        Ok(ParsedSchema { root, named })
     }
 
     /// The texts of the schemas that one names, each once.
@@ -96,7 +96,7 @@ impl Registry {
             let subject = reference["subject"].as_str().ok_or_else(wrong)?;
             let version = reference["version"].as_i64().ok_or_else(wrong)?;
             let key = format!("{subject} {version}");
-            if found.iter().any(|(known, _)| *known == key) {
+            if found.iter().any(|(other, _)| *other == key) {
                 continue;
             }
             if found.len() >= REFERENCES_MAX || depth > REFERENCES_MAX {
@@ -115,17 +115,17 @@ fn text(answer: &Value) -> Result<&str, SchemaError> {
 }
 
 impl Schemas for Registry {
-    fn schema(&self, id: u32) -> Result<Arc<Parsed>, SchemaError> {
-        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = kept().get(&id) {
-            return Ok(Arc::clone(known));
+    fn schema(&self, id: u32) -> Result<Arc<ParsedSchema>, SchemaError> {
+        let cache = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(schema) = cache().get(&id) {
+            return Ok(Arc::clone(schema));
         }
         let parsed = Arc::new(self.fetch(id)?);
-        let mut kept = kept();
-        if kept.len() >= KEPT_MAX {
-            kept.clear();
+        let mut cache = cache();
+        if cache.len() >= CACHED_MAX {
+            cache.clear();
         }
-        kept.insert(id, Arc::clone(&parsed));
+        cache.insert(id, Arc::clone(&parsed));
         Ok(parsed)
     }
 }

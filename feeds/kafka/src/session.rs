@@ -14,12 +14,12 @@ use splay_records::dead_letters::DeadLetters;
 
 use crate::columns::Column;
 use crate::decode::{Decoder, Record};
-use crate::kafka::{Assignment, Consumes, Feeds};
-use crate::mailbox::{Letter, Mailbox, Weight};
-use crate::partition::{Ended, Feed, Partition};
-use crate::server::{Message, Reply, Server, Sink, Untold};
+use crate::kafka::{Assignment, FeedConsumer, Feeds};
+use crate::mailbox::{Mailbox, MessageSize, OwnedRecord};
+use crate::partition::{Feed, FeedEnd, Partition};
+use crate::server::{QueryFailure, Reply, RowsMessage, Server, Sink};
 use crate::settings::TopicSettings;
-use crate::stop::Stop;
+use crate::stop::StopSignal;
 
 /// How often it is looked whether topics have more partitions, or tables other columns.
 const LOOK: Duration = Duration::from_secs(60);
@@ -37,12 +37,12 @@ const POLLED_MAX: usize = 256;
 const STACK: usize = 1 << 20;
 
 /// A partition's thread as the polling thread sees it.
-struct Lane<'s> {
+struct PartitionWorker<'s> {
     assignment: &'s Assignment,
-    mailbox: Arc<Mailbox<Letter>>,
+    mailbox: Arc<Mailbox<OwnedRecord>>,
     /// Records that were polled and aren't in the mailbox yet.
-    polled: Vec<Letter>,
-    thread: Option<ScopedJoinHandle<'s, Result<(), Ended>>>,
+    polled: Vec<OwnedRecord>,
+    thread: Option<ScopedJoinHandle<'s, Result<(), FeedEnd>>>,
     is_paused: bool,
 }
 
@@ -52,32 +52,32 @@ pub(crate) struct Session<'a> {
     pub(crate) assignments: &'a [Assignment],
     pub(crate) tables: &'a [Vec<Column>],
     pub(crate) dead: &'a dyn DeadLetters,
-    pub(crate) consumer: &'a Consumes,
+    pub(crate) consumer: &'a FeedConsumer,
     /// Bytes that a partition's mailbox may hold.
     pub(crate) share: usize,
     /// Whether one of its threads has ended it.
     pub(crate) is_over: AtomicBool,
 }
 
-/// What the feed of a partition has of the server and the process.
-struct Outlet<'a> {
+/// The server as the feed of one partition sees it.
+struct PartitionSink<'a> {
     server: &'a Server,
     topic: &'a TopicSettings,
     columns: &'a [Column],
-    stop: &'a Stop,
+    stop: &'a StopSignal,
     is_over: &'a AtomicBool,
 }
 
-impl Sink for Outlet<'_> {
-    fn write(&self, message: &Message<'_>) -> Reply {
+impl Sink for PartitionSink<'_> {
+    fn write(&self, message: &RowsMessage<'_>) -> Reply {
         self.server.write(message, self.topic.create.as_ref())
     }
 
-    fn last(&self, producer: &str) -> Result<Option<u64>, Untold> {
+    fn last(&self, producer: &str) -> Result<Option<u64>, QueryFailure> {
         self.server.last(producer)
     }
 
-    fn is_current(&self) -> Result<bool, Untold> {
+    fn is_current(&self) -> Result<bool, QueryFailure> {
         Ok(self.server.columns(&self.topic.table, self.topic.create.as_ref())? == self.columns)
     }
 
@@ -88,53 +88,57 @@ impl Sink for Outlet<'_> {
 
 impl Session<'_> {
     /// Works until it is told to stop, or a partition can't go on.
-    pub(crate) fn run(&self) -> Result<(), Ended> {
+    pub(crate) fn run(&self) -> Result<(), FeedEnd> {
         let news = Mutex::new(None);
         std::thread::scope(|scope| {
-            let mut lanes = Vec::with_capacity(self.assignments.len());
+            let mut workers = Vec::with_capacity(self.assignments.len());
             let mut ended = Ok(());
             for assignment in self.assignments {
                 match self.start(scope, assignment) {
-                    Ok(lane) => lanes.push(lane),
-                    Err(error) => ended = Err(Ended::Failed(format!("a thread can't be started: {error}"))),
+                    Ok(worker) => workers.push(worker),
+                    Err(error) => ended = Err(FeedEnd::Failed(format!("a thread can't be started: {error}"))),
                 }
             }
             let watched = Builder::new().name("watch".to_owned()).spawn_scoped(scope, || self.watch(&news));
             if ended.is_ok() {
                 ended = match watched {
-                    Ok(_) => self.poll(&mut lanes, &news),
-                    Err(error) => Err(Ended::Failed(format!("a thread can't be started: {error}"))),
+                    Ok(_) => self.poll(&mut workers, &news),
+                    Err(error) => Err(FeedEnd::Failed(format!("a thread can't be started: {error}"))),
                 };
             }
             if !self.feeds.stop.is_set() {
                 self.is_over.store(true, Ordering::SeqCst);
             }
-            let ended = self.join(&mut lanes, ended);
+            let ended = self.join(&mut workers, ended);
             self.is_over.store(true, Ordering::SeqCst);
             self.commit(CommitMode::Sync);
             ended
         })
     }
 
-    fn start<'s>(&'s self, scope: &'s Scope<'s, '_>, assignment: &'s Assignment) -> std::io::Result<Lane<'s>> {
+    fn start<'s>(
+        &'s self,
+        scope: &'s Scope<'s, '_>,
+        assignment: &'s Assignment,
+    ) -> std::io::Result<PartitionWorker<'s>> {
         let mailbox = Arc::new(Mailbox::default());
         let of_thread = Arc::clone(&mailbox);
         let thread = Builder::new()
             .name(format!("partition {}", assignment.partition))
             .stack_size(STACK)
             .spawn_scoped(scope, move || self.feed(assignment, &of_thread))?;
-        Ok(Lane { assignment, mailbox, polled: Vec::new(), thread: Some(thread), is_paused: false })
+        Ok(PartitionWorker { assignment, mailbox, polled: Vec::new(), thread: Some(thread), is_paused: false })
     }
 
     /// Ends all threads. What a person has to know goes before everything else.
-    fn join(&self, lanes: &mut [Lane<'_>], mut ended: Result<(), Ended>) -> Result<(), Ended> {
-        lanes.iter().for_each(|lane| lane.mailbox.close());
-        for thread in lanes.iter_mut().filter_map(|lane| lane.thread.take()) {
+    fn join(&self, workers: &mut [PartitionWorker<'_>], mut ended: Result<(), FeedEnd>) -> Result<(), FeedEnd> {
+        workers.iter().for_each(|worker| worker.mailbox.close());
+        for thread in workers.iter_mut().filter_map(|worker| worker.thread.take()) {
             let of_thread =
-                thread.join().unwrap_or_else(|_| Err(Ended::Failed("a partition's thread broke off".to_owned())));
+                thread.join().unwrap_or_else(|_| Err(FeedEnd::Failed("a partition's thread broke off".to_owned())));
             ended = match (ended, of_thread) {
-                (Err(Ended::Failed(reason)), _) | (_, Err(Ended::Failed(reason))) => Err(Ended::Failed(reason)),
-                (Ok(()) | Err(Ended::Stopped), of_thread @ Err(Ended::Anew(_))) => of_thread,
+                (Err(FeedEnd::Failed(reason)), _) | (_, Err(FeedEnd::Failed(reason))) => Err(FeedEnd::Failed(reason)),
+                (Ok(()) | Err(FeedEnd::Stopped), of_thread @ Err(FeedEnd::Restart(_))) => of_thread,
                 (ended, _) => ended,
             };
         }
@@ -142,11 +146,11 @@ impl Session<'_> {
     }
 
     /// Gives records to the partitions until something ends it.
-    fn poll(&self, lanes: &mut [Lane<'_>], news: &Mutex<Option<String>>) -> Result<(), Ended> {
+    fn poll(&self, workers: &mut [PartitionWorker<'_>], news: &Mutex<Option<String>>) -> Result<(), FeedEnd> {
         let mut places: HashMap<String, HashMap<i32, usize>> = HashMap::new();
-        for (place, lane) in lanes.iter().enumerate() {
-            let topic = lane.assignment.settings.name.clone();
-            places.entry(topic).or_default().insert(lane.assignment.partition, place);
+        for (place, worker) in workers.iter().enumerate() {
+            let topic = worker.assignment.settings.name.clone();
+            places.entry(topic).or_default().insert(worker.assignment.partition, place);
         }
         let (mut turn, mut committed, mut polled) = (Instant::now(), Instant::now(), 0);
         loop {
@@ -154,7 +158,7 @@ impl Session<'_> {
                 Some(Ok(message)) => {
                     let place = places.get(message.topic()).and_then(|topic| topic.get(&message.partition()));
                     if let Some(place) = place {
-                        lanes[*place].polled.push(letter(&message)?);
+                        workers[*place].polled.push(owned_record(&message)?);
                         polled += 1;
                     }
                     if polled < POLLED_MAX {
@@ -165,7 +169,10 @@ impl Session<'_> {
                 None => {}
             }
             if polled > 0 {
-                lanes.iter_mut().filter(|lane| !lane.polled.is_empty()).try_for_each(|lane| self.deliver(lane))?;
+                workers
+                    .iter_mut()
+                    .filter(|worker| !worker.polled.is_empty())
+                    .try_for_each(|worker| self.deliver(worker))?;
                 polled = 0;
             }
             if turn.elapsed() < TURN {
@@ -173,14 +180,14 @@ impl Session<'_> {
             }
             turn = Instant::now();
             if self.feeds.stop.is_set()
-                || lanes.iter().any(|lane| lane.thread.as_ref().is_none_or(ScopedJoinHandle::is_finished))
+                || workers.iter().any(|worker| worker.thread.as_ref().is_none_or(ScopedJoinHandle::is_finished))
             {
                 return Ok(());
             }
             if let Some(reason) = news.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                return Err(Ended::Anew(reason));
+                return Err(FeedEnd::Restart(reason));
             }
-            self.resume(lanes)?;
+            self.resume(workers)?;
             if committed.elapsed() >= COMMIT {
                 committed = Instant::now();
                 self.commit(CommitMode::Async);
@@ -189,29 +196,31 @@ impl Session<'_> {
     }
 
     /// Puts what was polled of a partition into its mailbox, and pauses it if that is full.
-    fn deliver(&self, lane: &mut Lane<'_>) -> Result<(), Ended> {
-        if lane.mailbox.push(lane.polled.drain(..)) > self.share && !lane.is_paused {
-            let list = self.list_of(lane)?;
-            self.consumer.pause(&list).map_err(|error| Ended::Anew(format!("a partition can't be paused: {error}")))?;
-            lane.is_paused = true;
+    fn deliver(&self, worker: &mut PartitionWorker<'_>) -> Result<(), FeedEnd> {
+        if worker.mailbox.push(worker.polled.drain(..)) > self.share && !worker.is_paused {
+            let list = self.list_of(worker)?;
+            self.consumer
+                .pause(&list)
+                .map_err(|error| FeedEnd::Restart(format!("a partition can't be paused: {error}")))?;
+            worker.is_paused = true;
         }
         Ok(())
     }
 
-    fn resume(&self, lanes: &mut [Lane<'_>]) -> Result<(), Ended> {
-        for lane in lanes.iter_mut().filter(|lane| lane.is_paused && lane.mailbox.bytes() <= self.share / 2) {
-            let list = self.list_of(lane)?;
+    fn resume(&self, workers: &mut [PartitionWorker<'_>]) -> Result<(), FeedEnd> {
+        for worker in workers.iter_mut().filter(|worker| worker.is_paused && worker.mailbox.bytes() <= self.share / 2) {
+            let list = self.list_of(worker)?;
             self.consumer
                 .resume(&list)
-                .map_err(|error| Ended::Anew(format!("a partition can't be resumed: {error}")))?;
-            lane.is_paused = false;
+                .map_err(|error| FeedEnd::Restart(format!("a partition can't be resumed: {error}")))?;
+            worker.is_paused = false;
         }
         Ok(())
     }
 
-    fn list_of(&self, lane: &Lane<'_>) -> Result<TopicPartitionList, Ended> {
+    fn list_of(&self, worker: &PartitionWorker<'_>) -> Result<TopicPartitionList, FeedEnd> {
         let mut list = TopicPartitionList::new();
-        list.add_partition(&lane.assignment.settings.name, lane.assignment.partition);
+        list.add_partition(&worker.assignment.settings.name, worker.assignment.partition);
         Ok(list)
     }
 
@@ -237,12 +246,12 @@ impl Session<'_> {
         let is_over = || self.is_over.load(Ordering::SeqCst) || self.feeds.stop.is_set();
         while self.feeds.stop.wait_unless(LOOK, is_over) && !is_over() {
             for (place, topic) in self.feeds.settings.topics.iter().enumerate() {
-                let known = self.assignments.iter().filter(|one| one.topic == place);
-                let known: BTreeSet<(&str, i32)> =
-                    known.map(|one| (one.settings.name.as_str(), one.partition)).collect();
+                let of_topic = self.assignments.iter().filter(|one| one.topic == place);
+                let assigned: BTreeSet<(&str, i32)> =
+                    of_topic.map(|one| (one.settings.name.as_str(), one.partition)).collect();
                 let has_changed = self.feeds.found(self.consumer, topic).is_ok_and(|found| {
                     let all = |(name, partitions): &(String, Vec<i32>)| {
-                        partitions.len() == known.iter().filter(|(known, _)| known == name).count()
+                        partitions.len() == assigned.iter().filter(|(topic, _)| topic == name).count()
                     };
                     !found.iter().all(all)
                 });
@@ -262,14 +271,14 @@ impl Session<'_> {
     }
 
     /// A partition's thread.
-    fn feed(&self, assignment: &Assignment, mailbox: &Mailbox<Letter>) -> Result<(), Ended> {
+    fn feed(&self, assignment: &Assignment, mailbox: &Mailbox<OwnedRecord>) -> Result<(), FeedEnd> {
         let (feeds, topic) = (self.feeds, assignment.settings.as_ref());
         let columns = &self.tables[assignment.topic];
         let schemas = feeds.schemas.clone();
         let decoder = Decoder::new(topic, columns, assignment.partition, schemas);
-        let decoder = decoder.map_err(|error| Ended::Failed(format!("topic {:?}: {error}", topic.name)))?;
+        let decoder = decoder.map_err(|error| FeedEnd::Failed(format!("topic {:?}: {error}", topic.name)))?;
         let (stop, is_over) = (feeds.stop.as_ref(), &self.is_over);
-        let outlet = Outlet { server: &feeds.server, topic, columns, stop, is_over };
+        let sink = PartitionSink { server: &feeds.server, topic, columns, stop, is_over };
         let partition = Partition {
             table: &topic.table,
             topic: &topic.name,
@@ -281,7 +290,7 @@ impl Session<'_> {
         };
         let counts = feeds.metrics.counts(&topic.name);
         let at = (assignment.position, assignment.next);
-        let mut feed = Feed::new(partition, &outlet, self.dead, &counts, decoder, at);
+        let mut feed = Feed::new(partition, &sink, self.dead, &counts, decoder, at);
         let fed = self.feed_all(&mut feed, mailbox);
         feeds.metrics.stored(&topic.name, assignment.partition, feed.position());
         fed
@@ -289,24 +298,24 @@ impl Session<'_> {
 
     fn feed_all(
         &self,
-        feed: &mut Feed<'_, Outlet<'_>, dyn DeadLetters + '_, Decoder>,
-        mailbox: &Mailbox<Letter>,
-    ) -> Result<(), Ended> {
+        feed: &mut Feed<'_, PartitionSink<'_>, dyn DeadLetters + '_, Decoder>,
+        mailbox: &Mailbox<OwnedRecord>,
+    ) -> Result<(), FeedEnd> {
         feed.begin()?;
         let is_to_end = || self.feeds.stop.is_set() || self.is_over.load(Ordering::SeqCst);
         let idle = Duration::from_millis(500);
         while !is_to_end() {
             let wait = feed.due_in(Instant::now()).unwrap_or(idle).min(idle);
-            let Some(letters) = mailbox.take(wait) else { break };
-            for letter in letters {
+            let Some(records) = mailbox.take(wait) else { break };
+            for owned in records {
                 if is_to_end() {
                     break;
                 }
-                let Letter { offset, time_ns, key, payload } = &letter;
+                let OwnedRecord { offset, time_ns, key, payload } = &owned;
                 let record =
                     Record { offset: *offset, time_ns: *time_ns, key: key.as_deref(), payload: payload.as_deref() };
                 feed.take(&record, Instant::now())?;
-                mailbox.release(letter.bytes());
+                mailbox.release(owned.bytes());
             }
             feed.tick(Instant::now())?;
             self.feeds.metrics.stored(feed.topic(), feed.partition().unwrap_or(0), feed.position());
@@ -317,10 +326,10 @@ impl Session<'_> {
 }
 
 /// A record that owns its bytes.
-fn letter(message: &BorrowedMessage<'_>) -> Result<Letter, Ended> {
+fn owned_record(message: &BorrowedMessage<'_>) -> Result<OwnedRecord, FeedEnd> {
     let offset = message.offset();
-    Ok(Letter {
-        offset: u64::try_from(offset).map_err(|_| Ended::Failed(format!("a record of the offset {offset}")))?,
+    Ok(OwnedRecord {
+        offset: u64::try_from(offset).map_err(|_| FeedEnd::Failed(format!("a record of the offset {offset}")))?,
         time_ns: message.timestamp().to_millis().map(|ms| i128::from(ms) * 1_000_000),
         key: message.key().map(<[u8]>::to_vec),
         payload: message.payload().map(<[u8]>::to_vec),
@@ -328,10 +337,10 @@ fn letter(message: &BorrowedMessage<'_>) -> Result<Letter, Ended> {
 }
 
 /// What librdkafka says. Most of it passes, and it tries again by itself.
-fn of_kafka(error: &KafkaError) -> Result<(), Ended> {
+fn of_kafka(error: &KafkaError) -> Result<(), FeedEnd> {
     match error {
         KafkaError::PartitionEOF(_) => Ok(()),
-        KafkaError::MessageConsumptionFatal(code) => Err(Ended::Anew(format!("Kafka: {code}"))),
+        KafkaError::MessageConsumptionFatal(code) => Err(FeedEnd::Restart(format!("Kafka: {code}"))),
         KafkaError::MessageConsumption(
             code @ (RDKafkaErrorCode::AutoOffsetReset
             | RDKafkaErrorCode::OffsetOutOfRange
@@ -339,7 +348,7 @@ fn of_kafka(error: &KafkaError) -> Result<(), Ended> {
             | RDKafkaErrorCode::UnknownTopic
             | RDKafkaErrorCode::UnknownPartition
             | RDKafkaErrorCode::TopicAuthorizationFailed),
-        ) => Err(Ended::Anew(format!("Kafka: {code}"))),
+        ) => Err(FeedEnd::Restart(format!("Kafka: {code}"))),
         other => {
             tracing::warn!(error = %other, "Kafka");
             Ok(())

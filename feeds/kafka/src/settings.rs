@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer};
 pub use splay_records::settings::{
-    Access, AckClass, BatchSettings, CreateSettings, Fields, MetricsSettings, OnError, ServerSettings,
+    Access, AckClass, BatchSettings, CreateSettings, MetricsSettings, OnError, ServerSettings, UnknownFields,
 };
 use splay_records::settings::{PRODUCER_BYTES_MAX, bytes, is_loopback};
 
@@ -84,22 +84,22 @@ pub struct DeadLetterSettings {
     pub topic: Option<String>,
     /// So many bad records of a partition behind each other stop the feed: then it isn't the records.
     #[serde(default = "DeadLetterSettings::in_a_row_max")]
-    pub in_a_row_max: InARow,
+    pub in_a_row_max: ConsecutiveBadRecordsMax,
 }
 
-/// How many bad records behind each other are too many.
+/// So many bad records in a row stop the feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub struct InARow(pub u64);
+pub struct ConsecutiveBadRecordsMax(pub u64);
 
-impl Default for InARow {
-    fn default() -> InARow {
-        InARow(1_000)
+impl Default for ConsecutiveBadRecordsMax {
+    fn default() -> ConsecutiveBadRecordsMax {
+        ConsecutiveBadRecordsMax(1_000)
     }
 }
 
 impl DeadLetterSettings {
-    fn in_a_row_max() -> InARow {
-        InARow::default()
+    fn in_a_row_max() -> ConsecutiveBadRecordsMax {
+        ConsecutiveBadRecordsMax::default()
     }
 }
 
@@ -121,7 +121,7 @@ pub struct TopicSettings {
     pub start: Start,
     /// What is done if the server doesn't know a partition that was read before.
     #[serde(default)]
-    pub forgotten: Forgotten,
+    pub forgotten: OnLostPosition,
     /// What is done if records are gone from Kafka before they were read.
     #[serde(default)]
     pub on_gap: OnGap,
@@ -135,7 +135,7 @@ pub struct TopicSettings {
     pub units: BTreeMap<String, Unit>,
     /// What is done about fields that no column takes.
     #[serde(default)]
-    pub unknown_fields: Fields,
+    pub unknown_fields: UnknownFields,
     /// How the table is made if there is none.
     pub create: Option<CreateSettings>,
     /// How large batches are.
@@ -169,7 +169,7 @@ pub enum Start {
 /// What is done if the group has a position, and the server has none: it is another database, or has forgotten the producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Forgotten {
+pub enum OnLostPosition {
     /// The feed stops and says so.
     #[default]
     Stop,
@@ -337,7 +337,7 @@ impl Settings {
             (None, None, OnError::Skip) => {
                 Err("dead_letters: a file or a topic for records that are no rows, or on_error = \"stop\"".to_owned())
             }
-            (_, Some(topic), _) if self.topics.iter().any(|known| known.name == *topic) => {
+            (_, Some(topic), _) if self.topics.iter().any(|other| other.name == *topic) => {
                 Err(format!("dead_letters.topic: {topic:?} is read by this feed"))
             }
             _ => Ok(()),

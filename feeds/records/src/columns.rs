@@ -16,7 +16,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 
-use crate::exact::Exact;
+use crate::decimal::DecimalNumber;
 use crate::times::{self, Unit};
 
 /// The type of a column, as `GET /tables/NAME` names it.
@@ -253,7 +253,7 @@ impl Column {
             Cell::Whole(number) => Some(*number),
             Cell::Number(text) => whole(text),
             Cell::Text(text) => whole(text),
-            Cell::Decimal(digits, scale) => Exact::new(*digits, -scale).at_scale(0),
+            Cell::Decimal(digits, scale) => DecimalNumber::new(*digits, -scale).at_scale(0),
             Cell::Float(number) => exact_whole(*number),
             _ => None,
         };
@@ -283,12 +283,12 @@ impl Column {
         let exact = match cell {
             Cell::Number(text) => text.parse().ok(),
             Cell::Text(text) => text.parse().ok(),
-            Cell::Whole(number) => Some(Exact::new(*number, 0)),
-            Cell::Decimal(digits, scale) => Some(Exact::new(*digits, -scale)),
+            Cell::Whole(number) => Some(DecimalNumber::new(*number, 0)),
+            Cell::Decimal(digits, scale) => Some(DecimalNumber::new(*digits, -scale)),
             _ => None,
         };
         let limit = 10_i128.pow(precision.into());
-        let digits = exact.and_then(|exact: Exact| exact.at_scale(scale.into()));
+        let digits = exact.and_then(|exact: DecimalNumber| exact.at_scale(scale.into()));
         let digits = digits.filter(|digits| (1 - limit..limit).contains(digits));
         digits.map(Value::Whole).ok_or_else(|| self.unfit(cell))
     }
@@ -313,7 +313,7 @@ impl Column {
     }
 
     fn instant(&self, cell: &Cell<'_>) -> Result<Value<'static>, String> {
-        let in_unit = |exact: Option<Exact>| match (exact, self.unit) {
+        let in_unit = |exact: Option<DecimalNumber>| match (exact, self.unit) {
             (None, _) => Ok(None),
             (Some(exact), Some(unit)) => Ok(exact.at_scale(unit.digits())),
             (Some(_), None) => Err(format!("{} is a number without a unit: say which by time_unit", shown(cell))),
@@ -325,8 +325,8 @@ impl Column {
                 None => in_unit(text.parse().ok())?,
             },
             Cell::Number(text) => in_unit(text.parse().ok())?,
-            Cell::Whole(number) => in_unit(Some(Exact::new(*number, 0)))?,
-            Cell::Decimal(digits, scale) => in_unit(Some(Exact::new(*digits, -scale)))?,
+            Cell::Whole(number) => in_unit(Some(DecimalNumber::new(*number, 0)))?,
+            Cell::Decimal(digits, scale) => in_unit(Some(DecimalNumber::new(*digits, -scale)))?,
             // The shortest text that is this float, as JSON has it.
             Cell::Float(number) => in_unit(number.to_string().parse().ok())?,
             _ => None,
@@ -382,7 +382,7 @@ fn whole(text: &str) -> Option<i128> {
     match text.parse::<i64>() {
         // "+5" is no number of JSON, and may be one of a text.
         Ok(number) => Some(number.into()),
-        Err(_) => text.parse::<Exact>().ok()?.at_scale(0),
+        Err(_) => text.parse::<DecimalNumber>().ok()?.at_scale(0),
     }
 }
 

@@ -62,7 +62,7 @@ struct FileState {
     /// Where the last whole line ends.
     end: u64,
     /// Digests would do; there are as many as there are bad records behind the positions of their partitions.
-    known: HashSet<(String, Option<i32>, u64)>,
+    written: HashSet<(String, Option<i32>, u64)>,
 }
 
 impl DeadLetterFile {
@@ -72,40 +72,40 @@ impl DeadLetterFile {
     /// # Errors
     /// What the operating system says; lines that are none of ours.
     pub fn open(path: &Path, is_behind: impl Fn(&str, Option<i32>, u64) -> bool) -> Result<DeadLetterFile, String> {
-        let told = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let with_path = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let opened = OpenOptions::new().read(true).append(true).create(true).open(path);
-        let file = opened.map_err(|error| told(&error))?;
+        let file = opened.map_err(|error| with_path(&error))?;
         // Two feeds with one file would cut each other's lines.
-        file.try_lock().map_err(|error| told(&format!("another feed has it: {error}")))?;
-        let (mut end, mut known) = (0, HashSet::new());
+        file.try_lock().map_err(|error| with_path(&format!("another feed has it: {error}")))?;
+        let (mut end, mut written) = (0, HashSet::new());
         let mut reader = BufReader::new(&file);
         let mut line = Vec::new();
         loop {
             line.clear();
             let read =
-                reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map_err(|error| told(&error))?;
+                reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line).map_err(|error| with_path(&error))?;
             if read == 0 || line.last() != Some(&b'\n') {
                 break;
             }
             let letter: serde_json::Value = serde_json::from_slice(&line)
-                .map_err(|error| told(&format!("byte {end} begins no line of dead letters: {error}")))?;
+                .map_err(|error| with_path(&format!("byte {end} begins no line of dead letters: {error}")))?;
             let topic = letter["topic"].as_str().or(letter["feed"].as_str());
             let (Some(topic), Some(offset)) = (topic, letter["offset"].as_u64()) else {
-                return Err(told(&format!("byte {end} begins no line of dead letters")));
+                return Err(with_path(&format!("byte {end} begins no line of dead letters")));
             };
             let partition =
-                letter["partition"].as_i64().map(i32::try_from).transpose().map_err(|error| told(&error))?;
+                letter["partition"].as_i64().map(i32::try_from).transpose().map_err(|error| with_path(&error))?;
             if is_behind(topic, partition, offset) {
-                known.insert((topic.to_owned(), partition, offset));
+                written.insert((topic.to_owned(), partition, offset));
             }
             end += read as u64;
         }
         drop(reader);
-        file.set_len(end).and_then(|()| file.sync_all()).map_err(|error| told(&error))?;
+        file.set_len(end).and_then(|()| file.sync_all()).map_err(|error| with_path(&error))?;
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| told(&error))?;
+            File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| with_path(&error))?;
         }
-        Ok(DeadLetterFile { path: path.to_owned(), state: Mutex::new(FileState { file, end, known }) })
+        Ok(DeadLetterFile { path: path.to_owned(), state: Mutex::new(FileState { file, end, written }) })
     }
 }
 
@@ -120,18 +120,22 @@ impl DeadLetterFile {
 impl DeadLetters for DeadLetterFile {
     fn write(&self, letter: &DeadLetter<'_>) -> Result<(), String> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.known.contains(&(letter.topic.to_owned(), letter.partition, letter.offset)) {
+        if state.written.contains(&(letter.topic.to_owned(), letter.partition, letter.offset)) {
             return Ok(());
         }
         let mut line = json(letter).to_string();
         line.push('\n');
-        let told = |error: &dyn std::fmt::Display| format!("{}: {error}", self.path.display());
+        let with_path = |error: &dyn std::fmt::Display| format!("{}: {error}", self.path.display());
         // What an attempt left that failed midway.
         let end = state.end;
-        if state.file.seek(SeekFrom::End(0)).map_err(|error| told(&error))? != end {
-            state.file.set_len(end).map_err(|error| told(&error))?;
+        if state.file.seek(SeekFrom::End(0)).map_err(|error| with_path(&error))? != end {
+            state.file.set_len(end).map_err(|error| with_path(&error))?;
         }
-        state.file.write_all(line.as_bytes()).and_then(|()| state.file.sync_data()).map_err(|error| told(&error))?;
+        state
+            .file
+            .write_all(line.as_bytes())
+            .and_then(|()| state.file.sync_data())
+            .map_err(|error| with_path(&error))?;
         state.end += line.len() as u64;
         Ok(())
     }

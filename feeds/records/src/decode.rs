@@ -15,20 +15,20 @@ pub struct Record<'a> {
     pub payload: Option<&'a [u8]>,
 }
 
-/// Why a record isn't rows.
+/// Why no rows could be made of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Undecoded {
+pub enum DecodeFailure {
     /// It never will be.
-    Bad(String),
-    /// What is needed for it can't be had now.
-    Later(String),
+    Invalid(String),
+    /// What is needed for it, a schema, can't be had now.
+    Unavailable(String),
     /// Its rows have other columns than those that wait, which have to go first.
-    Other,
+    OtherColumns,
 }
 
-impl From<String> for Undecoded {
-    fn from(reason: String) -> Undecoded {
-        Undecoded::Bad(reason)
+impl From<String> for DecodeFailure {
+    fn from(reason: String) -> DecodeFailure {
+        DecodeFailure::Invalid(reason)
     }
 }
 
@@ -37,8 +37,8 @@ pub trait Decode {
     /// Adds a record's rows, all of them or none, and says how many.
     ///
     /// # Errors
-    /// As [`Undecoded`] says.
-    fn add(&mut self, record: &Record<'_>) -> Result<usize, Undecoded>;
+    /// As [`DecodeFailure`] says.
+    fn add(&mut self, record: &Record<'_>) -> Result<usize, DecodeFailure>;
 
     /// Rows that wait.
     fn rows(&self) -> usize;

@@ -16,17 +16,17 @@ struct Entry {
     node: Field,
 }
 
-/// What is wanted of a field.
+/// The columns that a field fills, itself or by its own fields.
 #[derive(Debug, Default)]
 pub struct Field {
     /// The columns that its value goes to.
     pub columns: Vec<usize>,
-    /// What is wanted of its own fields.
+    /// Those of its own fields that columns take.
     pub inner: Fields,
 }
 
 impl Fields {
-    /// Wants the value at a path of names between dots.
+    /// Adds a path of names between dots, whose value goes to a column.
     ///
     /// # Errors
     /// A path with an empty name.
@@ -57,7 +57,7 @@ impl Fields {
         self.is_folded = true;
     }
 
-    /// What is wanted of a field. `next` is where to look first; it is left behind what was found.
+    /// A field by its name, with its place. `next` is where to look first; it is left behind what was found.
     pub fn find(&self, name: &str, next: &mut usize) -> Option<(usize, &Field)> {
         let count = self.entries.len();
         for step in 0..count {
@@ -71,13 +71,13 @@ impl Fields {
         None
     }
 
-    /// What is wanted of the field at a place that [`Fields::find`] gave.
+    /// The field at a place that [`Fields::find`] gave.
     #[must_use]
     pub fn at(&self, place: usize) -> &Field {
         &self.entries[place].node
     }
 
-    /// How many fields are wanted at this level.
+    /// How many fields are named at this level.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()

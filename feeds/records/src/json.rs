@@ -1,4 +1,4 @@
-//! JSON: from an object or an array to the values that are wanted of it.
+//! JSON: from an object or an array to the values that columns take.
 //!
 //! Values are taken as they are written and made into the column's type from there, so that no number goes through a float that isn't one.
 
@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::columns::Cell;
 use crate::fields::Fields;
-use crate::settings::Fields as Unknown;
+use crate::settings::UnknownFields;
 
 /// Levels of a book, and no more.
 const ITEMS_MAX: usize = 1024;
@@ -18,14 +18,19 @@ const ITEMS_MAX: usize = 1024;
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Takes a wanted value, by its column and as it is written.
-type Take<'t, 'a> = &'t mut dyn FnMut(usize, &'a str) -> Result<(), serde_json::Error>;
+/// Takes a value, by its column and as it is written.
+type TakeValue<'t, 'a> = &'t mut dyn FnMut(usize, &'a str) -> Result<(), serde_json::Error>;
 
 /// Fills the cells of the columns that an object has.
 ///
 /// # Errors
 /// Bytes that are no object, fields that are there twice, and those that no column takes if these are refused.
-pub fn decode<'a>(fields: &Fields, unknown: Unknown, payload: &'a [u8], cells: &mut [Cell<'a>]) -> Result<(), String> {
+pub fn decode<'a>(
+    fields: &Fields,
+    unknown: UnknownFields,
+    payload: &'a [u8],
+    cells: &mut [Cell<'a>],
+) -> Result<(), String> {
     let mut take = |column: usize, raw: &'a str| {
         cells[column] = cell(raw)?;
         Ok(())
@@ -33,7 +38,7 @@ pub fn decode<'a>(fields: &Fields, unknown: Unknown, payload: &'a [u8], cells: &
     walk(fields, (unknown, false), payload, &mut take).map_err(|error| error.to_string())
 }
 
-/// Gives each wanted value of an object or an array, as it is written. Those of an array are named by their places: `0`, `1`.
+/// Gives each value that `fields` names of an object or an array, as it is written. Those of an array are named by their places: `0`, `1`.
 ///
 /// # Errors
 /// Bytes that are neither, fields that are there twice.
@@ -42,7 +47,7 @@ pub fn values<'a>(fields: &Fields, bytes: &'a [u8], mut take: impl FnMut(usize, 
         take(column, raw);
         Ok(())
     };
-    walk(fields, (Unknown::Ignore, true), bytes, &mut take).map_err(|error| error.to_string())
+    walk(fields, (UnknownFields::Ignore, true), bytes, &mut take).map_err(|error| error.to_string())
 }
 
 /// The items of an array, each as it is written.
@@ -56,23 +61,23 @@ pub fn items(raw: &str) -> Result<Vec<&str>, String> {
 
 fn walk<'a>(
     fields: &Fields,
-    (unknown, is_array_taken): (Unknown, bool),
+    (unknown, is_array_taken): (UnknownFields, bool),
     bytes: &'a [u8],
-    take: Take<'_, 'a>,
+    take: TakeValue<'_, 'a>,
 ) -> Result<(), serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    deserializer.deserialize_any(Walk { fields, unknown, is_array_taken, take })?;
+    deserializer.deserialize_any(ValueVisitor { fields, unknown, is_array_taken, take })?;
     deserializer.end()
 }
 
-struct Walk<'f, 't, 'a> {
+struct ValueVisitor<'f, 't, 'a> {
     fields: &'f Fields,
-    unknown: Unknown,
+    unknown: UnknownFields,
     is_array_taken: bool,
-    take: Take<'t, 'a>,
+    take: TakeValue<'t, 'a>,
 }
 
-impl<'a> Walk<'_, '_, 'a> {
+impl<'a> ValueVisitor<'_, '_, 'a> {
     /// Takes a value, or those within it.
     fn enter(&mut self, place: usize, raw: &'a str) -> Result<(), serde_json::Error> {
         let field = self.fields.at(place);
@@ -83,7 +88,7 @@ impl<'a> Walk<'_, '_, 'a> {
     }
 }
 
-impl<'de> Visitor<'de> for Walk<'_, '_, 'de> {
+impl<'de> Visitor<'de> for ValueVisitor<'_, '_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -95,7 +100,7 @@ impl<'de> Visitor<'de> for Walk<'_, '_, 'de> {
         let mut seen = vec![false; self.fields.len()];
         while let Some(Text(name)) = map.next_key()? {
             let Some((place, _)) = self.fields.find(&name, &mut next) else {
-                if self.unknown == Unknown::Refuse {
+                if self.unknown == UnknownFields::Refuse {
                     return Err(A::Error::custom(format!("no column takes the field {name:?}")));
                 }
                 map.next_value::<IgnoredAny>()?;
@@ -184,10 +189,10 @@ mod tests {
     #[test]
     fn values_of_objects_and_arrays_are_found_by_their_paths() {
         let text = r#"[9, {"a": {"b": [1.50, "x"]}}, null]"#;
-        let wanted = ["1.a.b.1", "0", "1.a", "2", "7", "1.z"].to_vec();
+        let paths = ["1.a.b.1", "0", "1.a", "2", "7", "1.z"].to_vec();
         let some = |text: &str| Some(text.to_owned());
         let expected = vec![some("\"x\""), some("9"), some("{\"b\": [1.50, \"x\"]}"), some("null"), None, None];
-        assert_eq!(found(&wanted, text).unwrap(), expected);
+        assert_eq!(found(&paths, text).unwrap(), expected);
         assert!(found(&["a"], "{\"a\": 1, \"a\": 2}").unwrap_err().contains("twice"));
         for text in ["", "7", "[1", "[1] x", "{\"a\": }"] {
             assert!(found(&["0"], text).is_err(), "{text}");

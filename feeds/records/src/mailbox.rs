@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What is counted in a mailbox.
-pub trait Weight {
-    /// Bytes that it takes.
+/// A message of a mailbox, which counts its bytes.
+pub trait MessageSize {
+    /// Bytes of memory that it takes.
     fn bytes(&self) -> usize;
 }
 
@@ -15,7 +15,7 @@ pub const OVERHEAD: usize = 128;
 
 /// A record that owns its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Letter {
+pub struct OwnedRecord {
     /// Its number within the partition.
     pub offset: u64,
     /// Nanoseconds since 1970.
@@ -26,15 +26,15 @@ pub struct Letter {
     pub payload: Option<Vec<u8>>,
 }
 
-impl Weight for Letter {
+impl MessageSize for OwnedRecord {
     fn bytes(&self) -> usize {
         OVERHEAD + self.key.as_ref().map_or(0, Vec::len) + self.payload.as_ref().map_or(0, Vec::len)
     }
 }
 
 #[derive(Debug)]
-struct State<T> {
-    letters: VecDeque<T>,
+struct MailboxState<T> {
+    messages: VecDeque<T>,
     bytes: usize,
     is_closed: bool,
 }
@@ -42,29 +42,29 @@ struct State<T> {
 /// A queue whose bytes are counted: who fills it stops in time.
 #[derive(Debug)]
 pub struct Mailbox<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<MailboxState<T>>,
     changed: Condvar,
     released: Condvar,
 }
 
 impl<T> Default for Mailbox<T> {
     fn default() -> Mailbox<T> {
-        let state = State { letters: VecDeque::new(), bytes: 0, is_closed: false };
+        let state = MailboxState { messages: VecDeque::new(), bytes: 0, is_closed: false };
         Mailbox { state: Mutex::new(state), changed: Condvar::new(), released: Condvar::new() }
     }
 }
 
-impl<T: Weight> Mailbox<T> {
-    fn state(&self) -> MutexGuard<'_, State<T>> {
+impl<T: MessageSize> Mailbox<T> {
+    fn state(&self) -> MutexGuard<'_, MailboxState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds records, and gives the bytes that are in it then. Many at once: who takes them is woken once.
-    pub fn push(&self, letters: impl IntoIterator<Item = T>) -> usize {
+    pub fn push(&self, messages: impl IntoIterator<Item = T>) -> usize {
         let mut state = self.state();
-        for letter in letters {
-            state.bytes += letter.bytes();
-            state.letters.push_back(letter);
+        for message in messages {
+            state.bytes += message.bytes();
+            state.messages.push_back(message);
         }
         self.changed.notify_one();
         state.bytes
@@ -80,20 +80,20 @@ impl<T: Weight> Mailbox<T> {
     #[must_use]
     pub fn take(&self, time: Duration) -> Option<VecDeque<T>> {
         let state = self.state();
-        let waits = |state: &mut State<T>| state.letters.is_empty() && !state.is_closed;
+        let waits = |state: &mut MailboxState<T>| state.messages.is_empty() && !state.is_closed;
         let (mut state, _) =
             self.changed.wait_timeout_while(state, time, waits).unwrap_or_else(PoisonError::into_inner);
         if state.is_closed {
             return None;
         }
-        Some(std::mem::take(&mut state.letters))
+        Some(std::mem::take(&mut state.messages))
     }
 
     /// Waits until fewer bytes than so many are in it, and says whether that is so.
     #[must_use]
     pub fn has_room(&self, bytes_max: usize, time: Duration) -> bool {
         let state = self.state();
-        let is_full = |state: &mut State<T>| state.bytes >= bytes_max && !state.is_closed;
+        let is_full = |state: &mut MailboxState<T>| state.bytes >= bytes_max && !state.is_closed;
         let waited = self.released.wait_timeout_while(state, time, is_full);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.bytes < bytes_max
@@ -122,16 +122,16 @@ mod tests {
     #[test]
     fn bytes_count_until_they_are_released() {
         let mailbox = Mailbox::default();
-        let letter = |offset| Letter { offset, time_ns: None, key: None, payload: Some(vec![0; 72]) };
-        mailbox.push([letter(1)]);
-        assert_eq!(mailbox.push([letter(2)]), 400);
+        let message = |offset| OwnedRecord { offset, time_ns: None, key: None, payload: Some(vec![0; 72]) };
+        mailbox.push([message(1)]);
+        assert_eq!(mailbox.push([message(2)]), 400);
         let taken = mailbox.take(Duration::ZERO).unwrap();
         assert_eq!((taken.len(), mailbox.bytes()), (2, 400));
         assert!(!mailbox.has_room(400, Duration::ZERO) && mailbox.has_room(401, Duration::ZERO));
-        taken.iter().for_each(|letter| mailbox.release(letter.bytes()));
+        taken.iter().for_each(|message| mailbox.release(message.bytes()));
         assert_eq!(mailbox.bytes(), 0);
         assert!(mailbox.take(Duration::ZERO).unwrap().is_empty());
-        mailbox.push([letter(3)]);
+        mailbox.push([message(3)]);
         mailbox.close();
         assert!(mailbox.take(Duration::from_secs(60)).is_none());
     }

@@ -9,7 +9,7 @@
 //! - A message whose answer is lost is sent again as it was. A number that the server has is a repeat, and its rows are stored.
 //! - A record that is no row is a dead letter before a message that passes it is sent.
 //!
-//! Records that weren't sent when a feed begins anew are given back by [`Feed::unsent`], for those that can't be read again.
+//! Records that weren't sent when a feed has to restart are given back by [`Feed::unsent`], for those that can't be read again.
 //!
 //! If the server refuses rows, the message is cut in halves until the record is alone that doesn't fit.
 
@@ -19,10 +19,10 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 
 use crate::dead_letters::{DeadLetter, DeadLetters};
-use crate::decode::{Decode, Record, Undecoded};
-use crate::mailbox::Letter;
+use crate::decode::{Decode, DecodeFailure, Record};
+use crate::mailbox::OwnedRecord;
 use crate::metrics::Counts;
-use crate::server::{Message, Reply, Sink, Untold};
+use crate::server::{QueryFailure, Reply, RowsMessage, Sink};
 use crate::settings::{BatchSettings, OnError};
 
 /// The first and the longest wait before the same is sent again.
@@ -30,16 +30,16 @@ const WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 
 /// Why a partition's feed ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    /// The position or the table is another one than was thought: ask the server, and begin from there.
-    Anew(String),
+pub enum FeedEnd {
+    /// The server has another position, or the table other columns, than the feed assumed. The feed has to begin again from what the server says.
+    Restart(String),
     /// The process ends.
     Stopped,
     /// A person has to do something.
     Failed(String),
 }
 
-/// What a partition's feed is given once.
+/// The fixed settings of a partition's feed.
 #[derive(Debug)]
 pub struct Partition<'a> {
     /// The table.
@@ -68,9 +68,9 @@ impl Partition<'_> {
     }
 }
 
-/// A record among the rows that wait.
+/// A record whose rows are in the buffer: its number, and where its rows, its payload and its key end there.
 #[derive(Debug, Clone, Copy)]
-struct Mark {
+struct BufferedRecord {
     offset: u64,
     time_ns: Option<i128>,
     rows_end: usize,
@@ -89,64 +89,64 @@ pub struct Feed<'a, S, D: ?Sized, R> {
     position: u64,
     /// The offset behind the last record that was looked at.
     next: u64,
-    marks: Vec<Mark>,
+    buffered: Vec<BufferedRecord>,
     /// What the records hold, should they become dead letters, and their keys.
     payloads: Vec<u8>,
     keys: Vec<u8>,
     /// Since when something waits: rows, or a position behind dead letters.
     since: Option<Instant>,
     bad_in_a_row: u64,
-    /// Records of a batch that was given up, to begin anew.
-    unsent: Vec<Letter>,
+    /// Records of a batch that was given up for a restart.
+    unsent: Vec<OwnedRecord>,
 }
 
 /// A part of a batch: some of its records, and the number of the message that they are.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct BatchPart {
     first: usize,
     end: usize,
     sequence: u64,
 }
 
 /// A batch on its way.
-struct Batch {
+struct PendingBatch {
     rows: RecordBatch,
-    marks: Vec<Mark>,
+    buffered: Vec<BufferedRecord>,
     payloads: Vec<u8>,
     keys: Vec<u8>,
 }
 
-impl Batch {
-    fn rows_of(&self, part: Part) -> RecordBatch {
+impl PendingBatch {
+    fn rows_of(&self, part: BatchPart) -> RecordBatch {
         let start = self.rows_before(part.first);
         self.rows.slice(start, self.rows_before(part.end) - start)
     }
 
     fn rows_before(&self, place: usize) -> usize {
-        place.checked_sub(1).map_or(0, |last| self.marks[last].rows_end)
+        place.checked_sub(1).map_or(0, |last| self.buffered[last].rows_end)
     }
 
     fn payload(&self, place: usize) -> &[u8] {
-        let start = place.checked_sub(1).map_or(0, |last| self.marks[last].payload_end);
-        &self.payloads[start..self.marks[place].payload_end]
+        let start = place.checked_sub(1).map_or(0, |last| self.buffered[last].payload_end);
+        &self.payloads[start..self.buffered[place].payload_end]
     }
 
     /// A key of no bytes is taken for none.
     fn key(&self, place: usize) -> Option<&[u8]> {
-        let start = place.checked_sub(1).map_or(0, |last| self.marks[last].key_end);
-        Some(&self.keys[start..self.marks[place].key_end]).filter(|key| !key.is_empty())
+        let start = place.checked_sub(1).map_or(0, |last| self.buffered[last].key_end);
+        Some(&self.keys[start..self.buffered[place].key_end]).filter(|key| !key.is_empty())
     }
 
     /// The records from a place on.
-    fn letters(&self, first: usize) -> Vec<Letter> {
-        let letter = |(place, mark): (usize, &Mark)| Letter {
-            offset: mark.offset,
-            time_ns: mark.time_ns,
+    fn owned_records(&self, first: usize) -> Vec<OwnedRecord> {
+        let owned = |(place, record): (usize, &BufferedRecord)| OwnedRecord {
+            offset: record.offset,
+            time_ns: record.time_ns,
             key: self.key(place).map(<[u8]>::to_vec),
             // A tombstone has none; a record of no bytes would have been bad.
             payload: Some(self.payload(place)).filter(|payload| !payload.is_empty()).map(<[u8]>::to_vec),
         };
-        self.marks.iter().enumerate().skip(first).map(letter).collect()
+        self.buffered.iter().enumerate().skip(first).map(owned).collect()
     }
 }
 
@@ -160,7 +160,7 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
         decoder: R,
         (position, next): (u64, u64),
     ) -> Feed<'a, S, D, R> {
-        let (marks, payloads, keys, unsent) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (buffered, payloads, keys, unsent) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (since, bad_in_a_row) = (None, 0);
         Feed {
             partition,
@@ -170,7 +170,7 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
             decoder,
             position,
             next,
-            marks,
+            buffered,
             payloads,
             keys,
             since,
@@ -199,23 +199,23 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
 
     /// Records that were taken and aren't stored, once the feed has ended: those of the batch on its way, and those that wait.
     #[must_use]
-    pub fn unsent(&mut self) -> Vec<Letter> {
-        let waiting = Batch {
+    pub fn unsent(&mut self) -> Vec<OwnedRecord> {
+        let waiting = PendingBatch {
             rows: RecordBatch::new_empty(Schema::empty().into()),
-            marks: std::mem::take(&mut self.marks),
+            buffered: std::mem::take(&mut self.buffered),
             payloads: std::mem::take(&mut self.payloads),
             keys: std::mem::take(&mut self.keys),
         };
-        let mut letters = std::mem::take(&mut self.unsent);
-        letters.extend(waiting.letters(0));
-        letters
+        let mut records = std::mem::take(&mut self.unsent);
+        records.extend(waiting.owned_records(0));
+        records
     }
 
     /// Tells the server where the feed begins, so that it begins there after the next start, too.
     ///
     /// # Errors
-    /// As [`Ended`] says.
-    pub fn begin(&mut self) -> Result<(), Ended> {
+    /// As [`FeedEnd`] says.
+    pub fn begin(&mut self) -> Result<(), FeedEnd> {
         if self.next > self.position { self.flush() } else { Ok(()) }
     }
 
@@ -228,16 +228,16 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
     /// Sends what has waited long enough.
     ///
     /// # Errors
-    /// As [`Ended`] says.
-    pub fn tick(&mut self, now: Instant) -> Result<(), Ended> {
+    /// As [`FeedEnd`] says.
+    pub fn tick(&mut self, now: Instant) -> Result<(), FeedEnd> {
         if self.due_in(now).is_some_and(|left| left.is_zero()) { self.flush() } else { Ok(()) }
     }
 
     /// Takes the next record. One that was taken before is left out.
     ///
     /// # Errors
-    /// As [`Ended`] says.
-    pub fn take(&mut self, record: &Record<'_>, now: Instant) -> Result<(), Ended> {
+    /// As [`FeedEnd`] says.
+    pub fn take(&mut self, record: &Record<'_>, now: Instant) -> Result<(), FeedEnd> {
         if record.offset < self.next {
             return Ok(());
         }
@@ -247,15 +247,15 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
         loop {
             match self.decoder.add(record) {
                 Ok(_) => break,
-                Err(Undecoded::Other) => self.flush()?,
-                Err(Undecoded::Bad(reason)) => {
+                Err(DecodeFailure::OtherColumns) => self.flush()?,
+                Err(DecodeFailure::Invalid(reason)) => {
                     let payload = record.payload.unwrap_or_default();
                     self.bad(record.offset, record.key, payload, reason, true)?;
                     self.next = record.offset + 1;
                     self.since.get_or_insert(now);
                     return Ok(());
                 }
-                Err(Undecoded::Later(reason)) => self.pause(&reason, &mut wait, None)?,
+                Err(DecodeFailure::Unavailable(reason)) => self.pause(&reason, &mut wait, None)?,
             }
         }
         if record.payload.is_none() {
@@ -266,7 +266,7 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
         self.payloads.extend_from_slice(record.payload.unwrap_or_default());
         self.keys.extend_from_slice(record.key.unwrap_or_default());
         let (payload_end, key_end) = (self.payloads.len(), self.keys.len());
-        self.marks.push(Mark {
+        self.buffered.push(BufferedRecord {
             offset: record.offset,
             time_ns: record.time_ns,
             rows_end: self.decoder.rows(),
@@ -274,7 +274,7 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
             key_end,
         });
         let batch = self.partition.batch;
-        if self.decoder.rows() >= batch.rows || payload_end >= batch.bytes || self.marks.len() >= batch.rows {
+        if self.decoder.rows() >= batch.rows || payload_end >= batch.bytes || self.buffered.len() >= batch.rows {
             self.flush()?;
         }
         Ok(())
@@ -283,23 +283,23 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
     /// Sends what waits.
     ///
     /// # Errors
-    /// As [`Ended`] says.
-    pub fn flush(&mut self) -> Result<(), Ended> {
+    /// As [`FeedEnd`] says.
+    pub fn flush(&mut self) -> Result<(), FeedEnd> {
         self.since = None;
         if self.next <= self.position {
             return Ok(());
         }
-        let rows = self.decoder.take().map_err(Ended::Failed)?;
-        let (marks, payloads) = (std::mem::take(&mut self.marks), std::mem::take(&mut self.payloads));
-        let batch = Batch { rows, marks, payloads, keys: std::mem::take(&mut self.keys) };
+        let rows = self.decoder.take().map_err(FeedEnd::Failed)?;
+        let (buffered, payloads) = (std::mem::take(&mut self.buffered), std::mem::take(&mut self.payloads));
+        let batch = PendingBatch { rows, buffered, payloads, keys: std::mem::take(&mut self.keys) };
         // The rest of the parts, the next one last.
-        let mut parts = vec![Part { first: 0, end: batch.marks.len(), sequence: self.next }];
+        let mut parts = vec![BatchPart { first: 0, end: batch.buffered.len(), sequence: self.next }];
         while let Some(part) = parts.pop() {
             match self.send(&batch, part) {
                 Ok(None) => {}
                 Ok(Some((left, right))) => parts.extend([right, left]),
                 Err(ended) => {
-                    self.unsent = batch.letters(part.first);
+                    self.unsent = batch.owned_records(part.first);
                     return Err(ended);
                 }
             }
@@ -308,11 +308,11 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
     }
 
     /// Sends a part until it is clear what becomes of it. Gives its halves if they have to go by themselves.
-    fn send(&mut self, batch: &Batch, part: Part) -> Result<Option<(Part, Part)>, Ended> {
+    fn send(&mut self, batch: &PendingBatch, part: BatchPart) -> Result<Option<(BatchPart, BatchPart)>, FeedEnd> {
         let rows = batch.rows_of(part);
         let mut wait = WAITS.0;
         loop {
-            let message = Message {
+            let message = RowsMessage {
                 table: self.partition.table,
                 producer: self.partition.producer,
                 previous: self.position,
@@ -332,44 +332,52 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
                     }
                     return Ok(None);
                 }
-                Reply::Again { reason, after } => self.pause(&reason, &mut wait, after)?,
+                Reply::Retry { reason, after } => self.pause(&reason, &mut wait, after)?,
                 Reply::Conflict(reason) => {
                     self.counts.conflicts.add(1);
-                    return Err(Ended::Anew(reason));
+                    return Err(FeedEnd::Restart(reason));
                 }
-                Reply::Failed(reason) => return Err(Ended::Failed(reason)),
+                Reply::Failed(reason) => return Err(FeedEnd::Failed(reason)),
                 Reply::Rejected(reason) | Reply::TooLarge(reason) => return self.refused(batch, part, reason),
             }
         }
     }
 
     /// What is done about a part that the server refuses: its halves, or a dead letter.
-    fn refused(&mut self, batch: &Batch, part: Part, reason: String) -> Result<Option<(Part, Part)>, Ended> {
+    fn refused(
+        &mut self,
+        batch: &PendingBatch,
+        part: BatchPart,
+        reason: String,
+    ) -> Result<Option<(BatchPart, BatchPart)>, FeedEnd> {
         // It may be the repeat of one that was stored, and whose answer was lost, into a table that has changed since.
-        let last = self.told(|sink, producer| sink.last(producer))?.unwrap_or(0);
+        let last = self.query(|sink, producer| sink.last(producer))?.unwrap_or(0);
         if last != self.position {
-            return Err(Ended::Anew(format!(
+            return Err(FeedEnd::Restart(format!(
                 "the server has {last} and refuses what follows on {}: {reason}",
                 self.position
             )));
         }
         match part.end - part.first {
             // A position alone doesn't fit: nothing of it is the records' fault.
-            0 => Err(Ended::Failed(reason)),
+            0 => Err(FeedEnd::Failed(reason)),
             1 => {
-                if !self.told(|sink, _| sink.is_current())? {
-                    return Err(Ended::Anew(format!("the columns of table {:?} have changed", self.partition.table)));
+                if !self.query(|sink, _| sink.is_current())? {
+                    return Err(FeedEnd::Restart(format!(
+                        "the columns of table {:?} have changed",
+                        self.partition.table
+                    )));
                 }
-                let mark = batch.marks[part.first];
+                let record = batch.buffered[part.first];
                 // Behind it there may be bad records, whose dead letters are written.
-                self.bad(mark.offset, batch.key(part.first), batch.payload(part.first), reason, false)?;
+                self.bad(record.offset, batch.key(part.first), batch.payload(part.first), reason, false)?;
                 self.since.get_or_insert_with(Instant::now);
                 Ok(None)
             }
             count => {
                 let middle = part.first + count / 2;
-                let left = Part { end: middle, sequence: batch.marks[middle - 1].offset + 1, ..part };
-                Ok(Some((left, Part { first: middle, ..part })))
+                let left = BatchPart { end: middle, sequence: batch.buffered[middle - 1].offset + 1, ..part };
+                Ok(Some((left, BatchPart { first: middle, ..part })))
             }
         }
     }
@@ -382,22 +390,22 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
         payload: &[u8],
         reason: String,
         is_before_batch: bool,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), FeedEnd> {
         let Partition { topic, partition, on_error, in_a_row_max, .. } = self.partition;
         let place = self.partition.place();
-        let told = || format!("record {offset} of {place}: {reason}");
+        let description = || format!("record {offset} of {place}: {reason}");
         if on_error == OnError::Stop {
             // What comes before it is sent first; a batch on its way has been.
             if is_before_batch {
                 self.flush()?;
             }
-            return Err(Ended::Failed(told()));
+            return Err(FeedEnd::Failed(description()));
         }
         self.bad_in_a_row += 1;
         if self.bad_in_a_row > in_a_row_max {
-            let told = told();
-            return Err(Ended::Failed(format!(
-                "{in_a_row_max} records behind each other were bad; the next is {told}"
+            let description = description();
+            return Err(FeedEnd::Failed(format!(
+                "{in_a_row_max} records behind each other were bad; the next is {description}"
             )));
         }
         let letter = DeadLetter { topic, partition, offset, key, payload, reason: &reason };
@@ -409,26 +417,28 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
         Ok(())
     }
 
-    /// Asks until the server tells.
-    fn told<T>(&self, ask: impl Fn(&S, &str) -> Result<T, Untold>) -> Result<T, Ended> {
+    /// Asks the server until it answers.
+    fn query<T>(&self, ask: impl Fn(&S, &str) -> Result<T, QueryFailure>) -> Result<T, FeedEnd> {
         let mut wait = WAITS.0;
         loop {
             match ask(self.sink, self.partition.producer) {
-                Ok(told) => return Ok(told),
-                Err(Untold::Later(reason) | Untold::Never(reason)) => self.pause(&reason, &mut wait, None)?,
+                Ok(answer) => return Ok(answer),
+                Err(QueryFailure::Temporary(reason) | QueryFailure::Permanent(reason)) => {
+                    self.pause(&reason, &mut wait, None)?
+                }
             }
         }
     }
 
     /// Waits before the same is tried again.
-    fn pause(&self, reason: &str, wait: &mut Duration, after: Option<Duration>) -> Result<(), Ended> {
+    fn pause(&self, reason: &str, wait: &mut Duration, after: Option<Duration>) -> Result<(), FeedEnd> {
         self.counts.retries.add(1);
         if *wait >= Duration::from_millis(400) {
             tracing::warn!(of = self.partition.place(), reason, "tries again");
         }
         let time = after.map_or(*wait, |after| after.max(*wait)).min(WAITS.1);
         *wait = (*wait * 2).min(WAITS.1);
-        if self.sink.wait(time) { Ok(()) } else { Err(Ended::Stopped) }
+        if self.sink.wait(time) { Ok(()) } else { Err(FeedEnd::Stopped) }
     }
 }
 

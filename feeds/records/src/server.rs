@@ -7,12 +7,12 @@ use arrow::ipc::writer::StreamWriter;
 use serde_json::Value;
 
 use crate::columns::{Column, ColumnType};
+use crate::http_client::{HttpClient, HttpResponse, escaped};
 use crate::settings::{AckClass, CreateSettings, ServerSettings};
-use crate::web::{Answer, Web, escaped};
 
 /// Rows with the number that makes them one message, however often they are sent.
 #[derive(Debug)]
-pub struct Message<'a> {
+pub struct RowsMessage<'a> {
     /// The table.
     pub table: &'a str,
     /// Who sends.
@@ -44,7 +44,7 @@ pub enum Reply {
     /// It is larger than a message may be.
     TooLarge(String),
     /// It was not stored, or nobody knows: the same has to be sent again.
-    Again {
+    Retry {
         /// Why.
         reason: String,
         /// When, if the server says so.
@@ -54,31 +54,31 @@ pub enum Reply {
     Failed(String),
 }
 
-/// Why the server doesn't tell something.
+/// Why a query to the server has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Untold {
+pub enum QueryFailure {
     /// It may later.
-    Later(String),
+    Temporary(String),
     /// It won't: the address, the token or the table is wrong.
-    Never(String),
+    Permanent(String),
 }
 
 /// What the feed of a partition needs of the server and of its process.
 pub trait Sink {
     /// Sends a message.
-    fn write(&self, message: &Message<'_>) -> Reply;
+    fn write(&self, message: &RowsMessage<'_>) -> Reply;
 
     /// The last number of a producer; none if the server knows of none.
     ///
     /// # Errors
-    /// As [`Untold`] says.
-    fn last(&self, producer: &str) -> Result<Option<u64>, Untold>;
+    /// As [`QueryFailure`] says.
+    fn last(&self, producer: &str) -> Result<Option<u64>, QueryFailure>;
 
     /// Whether the table's columns are still those that rows were made for.
     ///
     /// # Errors
-    /// As [`Untold`] says.
-    fn is_current(&self) -> Result<bool, Untold>;
+    /// As [`QueryFailure`] says.
+    fn is_current(&self) -> Result<bool, QueryFailure>;
 
     /// Waits; false if the feed is to end, and the wait was cut short.
     fn wait(&self, time: Duration) -> bool;
@@ -87,7 +87,7 @@ pub trait Sink {
 /// The server.
 #[derive(Debug)]
 pub struct Server {
-    web: Web,
+    http: HttpClient,
     ack: AckClass,
 }
 
@@ -95,14 +95,14 @@ impl Server {
     /// The server of settings.
     ///
     /// # Errors
-    /// As [`Web::new`].
+    /// As [`HttpClient::new`].
     pub fn new(settings: &ServerSettings) -> Result<Server, String> {
-        let web = Web::new(&settings.access(), Duration::from_secs(settings.timeout_seconds))?;
-        Ok(Server { web, ack: settings.ack })
+        let http = HttpClient::new(&settings.access(), Duration::from_secs(settings.timeout_seconds))?;
+        Ok(Server { http, ack: settings.ack })
     }
 
     /// Sends a message. A table that isn't there is made, if the settings say how.
-    pub fn write(&self, message: &Message<'_>, create: Option<&CreateSettings>) -> Reply {
+    pub fn write(&self, message: &RowsMessage<'_>, create: Option<&CreateSettings>) -> Reply {
         let body = match stream(message.rows) {
             Ok(body) => body,
             Err(reason) => return Reply::Failed(reason),
@@ -122,28 +122,28 @@ impl Server {
         if let Some(create) = create {
             let zone = create.time_zone.as_ref().map(|zone| ("time_zone", zone));
             let start = create.day_start.as_ref().map(|start| ("day_start", start));
-            let given = [("types", &create.types), ("time", &create.time), ("symbol", &create.symbol)];
-            for (name, value) in given.into_iter().chain(zone).chain(start) {
+            let required = [("types", &create.types), ("time", &create.time), ("symbol", &create.symbol)];
+            for (name, value) in required.into_iter().chain(zone).chain(start) {
                 path.push_str(&format!("&{name}={}", escaped(value)));
             }
         }
-        match self.web.post(&path, "application/vnd.apache.arrow.stream", &body) {
+        match self.http.post(&path, "application/vnd.apache.arrow.stream", &body) {
             Ok(answer) => reply(&answer),
-            Err(reason) => Reply::Again { reason, after: None },
+            Err(reason) => Reply::Retry { reason, after: None },
         }
     }
 
     /// The last number of a producer.
     ///
     /// # Errors
-    /// As [`Untold`] says.
-    pub fn last(&self, producer: &str) -> Result<Option<u64>, Untold> {
+    /// As [`QueryFailure`] says.
+    pub fn last(&self, producer: &str) -> Result<Option<u64>, QueryFailure> {
         let answer = self.ask(&format!("/api/v1/write?producer={}", escaped(producer)))?;
         match &answer["sequence"] {
             Value::Null => Ok(None),
             number => match number.as_u64() {
                 Some(number) => Ok(Some(number)),
-                None => Err(Untold::Never(format!("the server's last number is {number}"))),
+                None => Err(QueryFailure::Permanent(format!("the server's last number is {number}"))),
             },
         }
     }
@@ -151,34 +151,34 @@ impl Server {
     /// The columns of a table: those that it has, or those that it is going to have.
     ///
     /// # Errors
-    /// As [`Untold`] says.
-    pub fn columns(&self, table: &str, create: Option<&CreateSettings>) -> Result<Vec<Column>, Untold> {
+    /// As [`QueryFailure`] says.
+    pub fn columns(&self, table: &str, create: Option<&CreateSettings>) -> Result<Vec<Column>, QueryFailure> {
         match (self.ask(&format!("/tables/{}", escaped(table))), create) {
-            (Ok(table), _) => columns_of(&table).map_err(Untold::Never),
-            (Err(Untold::Never(_)), Some(create)) => columns_to_be(create).map_err(Untold::Never),
-            (Err(untold), _) => Err(untold),
+            (Ok(table), _) => columns_of(&table).map_err(QueryFailure::Permanent),
+            (Err(QueryFailure::Permanent(_)), Some(create)) => columns_to_be(create).map_err(QueryFailure::Permanent),
+            (Err(failure), _) => Err(failure),
         }
     }
 
-    fn ask(&self, path: &str) -> Result<Value, Untold> {
-        let answer = self.web.get(path).map_err(Untold::Later)?;
+    fn ask(&self, path: &str) -> Result<Value, QueryFailure> {
+        let answer = self.http.get(path).map_err(QueryFailure::Temporary)?;
         if answer.status == 200 {
             return Ok(answer.json);
         }
         let reason = format!("the server answers {}: {}", answer.status, reason(&answer));
         match answer.status {
-            400 | 401 | 403 | 404 | 405 => Err(Untold::Never(reason)),
-            _ => Err(Untold::Later(reason)),
+            400 | 401 | 403 | 404 | 405 => Err(QueryFailure::Permanent(reason)),
+            _ => Err(QueryFailure::Temporary(reason)),
         }
     }
 }
 
-fn reason(answer: &Answer) -> &str {
+fn reason(answer: &HttpResponse) -> &str {
     answer.json["error"].as_str().unwrap_or("no reason given")
 }
 
 /// What an answer says of a message. What isn't known is sent again: nothing is lost by that.
-fn reply(answer: &Answer) -> Reply {
+fn reply(answer: &HttpResponse) -> Reply {
     let (json, reason) = (&answer.json, reason(answer).to_owned());
     if answer.status == 200 {
         let count = |name: &str| json[name].as_u64().unwrap_or(0);
@@ -186,7 +186,7 @@ fn reply(answer: &Answer) -> Reply {
             Some(is_repeat) => {
                 Reply::Stored { is_repeat, quarantined: count("quarantined"), duplicate_rows: count("duplicate_rows") }
             }
-            None => Reply::Again { reason: "the answer is none of a SplayDB server".to_owned(), after: None },
+            None => Reply::Retry { reason: "the answer is none of a SplayDB server".to_owned(), after: None },
         };
     }
     match (answer.status, json["code"].as_str()) {
@@ -195,7 +195,7 @@ fn reply(answer: &Answer) -> Reply {
         (_, Some("too_large")) => Reply::TooLarge(reason),
         (_, Some("bad_request")) => Reply::Failed(format!("the server doesn't understand the feed: {reason}")),
         (status, _) => {
-            Reply::Again { reason: format!("the server answers {status}: {reason}"), after: answer.retry_after }
+            Reply::Retry { reason: format!("the server answers {status}: {reason}"), after: answer.retry_after }
         }
     }
 }

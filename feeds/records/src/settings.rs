@@ -105,7 +105,7 @@ impl Default for MetricsSettings {
 /// What is done about fields that no column takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Fields {
+pub enum UnknownFields {
     /// They are left out.
     #[default]
     Ignore,
@@ -172,13 +172,13 @@ fn sixty() -> u64 {
 pub fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Given {
+    enum NumberOrText {
         Number(usize),
         Text(String),
     }
-    let text = match Given::deserialize(deserializer)? {
-        Given::Number(number) => return Ok(number),
-        Given::Text(text) => text,
+    let text = match NumberOrText::deserialize(deserializer)? {
+        NumberOrText::Number(number) => return Ok(number),
+        NumberOrText::Text(text) => text,
     };
     let wrong = || serde::de::Error::custom(format!("{text:?} is no size; write 67108864 or \"64M\""));
     let digits = text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::stop::Stop;
+use crate::stop::StopSignal;
 
 /// How long what waits may take to be sent once the process is to end.
 const GRACE: Duration = Duration::from_secs(20);
@@ -16,7 +16,7 @@ const GRACE: Duration = Duration::from_secs(20);
 ///
 /// # Errors
 /// What the operating system says.
-pub fn hear(stop: Arc<Stop>, give_up: fn()) -> std::io::Result<()> {
+pub fn hear(stop: Arc<StopSignal>, give_up: fn()) -> std::io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     std::thread::spawn(move || {
         let mut is_first = true;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Says when to end, to all threads.
 #[derive(Debug, Default)]
-pub struct Stop {
+pub struct StopSignal {
     /// No more records are read; what waits is sent.
     is_set: AtomicBool,
     /// Nothing is tried again.
@@ -15,7 +15,7 @@ pub struct Stop {
     changed: Condvar,
 }
 
-impl Stop {
+impl StopSignal {
     /// Ends reading.
     pub fn set(&self) {
         self.is_set.store(true, Ordering::SeqCst);

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use splay_records::http_client::HttpClient;
 use splay_records::settings::Access;
-use splay_records::web::Web;
 
 /// How long anything may take.
 const DEADLINE: Duration = Duration::from_secs(180);
@@ -44,7 +44,7 @@ pub struct Server {
     folder: PathBuf,
     port: u16,
     process: Option<Child>,
-    pub web: Web,
+    pub http: HttpClient,
 }
 
 impl Server {
@@ -57,8 +57,8 @@ impl Server {
             password_env: None,
             ca_file: None,
         };
-        let web = Web::new(&access, Duration::from_secs(60)).unwrap();
-        let mut server = Server { program, folder: folder.to_owned(), port, process: None, web };
+        let http = HttpClient::new(&access, Duration::from_secs(60)).unwrap();
+        let mut server = Server { program, folder: folder.to_owned(), port, process: None, http };
         server.start();
         server
     }
@@ -73,7 +73,7 @@ impl Server {
         command.arg("serve").arg(self.folder.join("db")).args(["--http", &http, "--flight", "off", "--line", "off"]);
         let process = command.stdout(Stdio::null()).stderr(log(&self.folder, "server.log")).spawn().unwrap();
         self.process = Some(process);
-        eventually("the server is ready", || self.web.get("/ready").is_ok_and(|answer| answer.status == 200));
+        eventually("the server is ready", || self.http.get("/ready").is_ok_and(|answer| answer.status == 200));
     }
 
     pub fn kill(&mut self) {
@@ -82,7 +82,7 @@ impl Server {
 
     /// The first row of an answer; none while there is no table.
     pub fn row(&self, statement: &str) -> Option<Vec<Value>> {
-        let answer = self.web.post("/query", "text/plain", statement.as_bytes()).ok()?;
+        let answer = self.http.post("/query", "text/plain", statement.as_bytes()).ok()?;
         answer.json["rows"][0].as_array().cloned()
     }
 

@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use splay_records::metrics::{Count, Metrics};
 
-/// How often the same is told.
-const SELDOM: Duration = Duration::from_secs(10);
+/// The least time between two lines of the log that say the same.
+const SAME_MESSAGE_PAUSE: Duration = Duration::from_secs(10);
 
-/// Keeps what happens often from filling the log: the counts have it all.
+/// Limits how often a line of the log is repeated: the counts have every event.
 #[derive(Debug, Default)]
-pub struct Seldom(Mutex<Option<Instant>>);
+pub struct LogRateLimit(Mutex<Option<Instant>>);
 
-impl Seldom {
-    /// Whether it is to be told now.
+impl LogRateLimit {
+    /// Whether a line may be written now.
     pub fn is_due(&self) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = last.is_none_or(|last| last.elapsed() >= SELDOM);
+        let is_due = last.is_none_or(|last| last.elapsed() >= SAME_MESSAGE_PAUSE);
         if is_due {
             *last = Some(Instant::now());
         }

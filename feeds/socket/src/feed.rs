@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 use splay_records::columns::Column;
 use splay_records::dead_letters::{DeadLetter, DeadLetters};
 use splay_records::decode::Record;
-use splay_records::mailbox::{Letter, Mailbox, Weight};
+use splay_records::mailbox::{Mailbox, MessageSize, OwnedRecord};
 use splay_records::metrics::Counts;
-use splay_records::partition::{Ended, Feed, Partition};
-use splay_records::server::{Message, Reply, Server, Sink, Untold};
+use splay_records::partition::{Feed, FeedEnd, Partition};
+use splay_records::server::{QueryFailure, Reply, RowsMessage, Server, Sink};
 use splay_records::settings::OnError;
-use splay_records::stop::Stop;
+use splay_records::stop::StopSignal;
 
-use crate::counts::{FeedCounts, Seldom};
-use crate::dead::FeedDeadLetters;
-use crate::inlet::Arrival;
+use crate::arrival_queue::Arrival;
+use crate::counts::{FeedCounts, LogRateLimit};
+use crate::dead_letters::FeedDeadLetters;
+use crate::gap_detector::GapDetector;
 use crate::recipe::{Decoder, Recipe, Route, Router};
-use crate::sequence::Sequence;
 use crate::settings::{FeedSettings, Settings, TableSettings};
 
 /// The longest wait before the server is asked again.
@@ -32,37 +32,37 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long nothing to do is waited for.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// What outlives a table's feed.
+/// The server as the feed of one table sees it. It outlives a feed that restarts.
 #[derive(Debug)]
-pub struct Outlet<'a> {
+pub struct TableSink<'a> {
     server: &'a Server,
     settings: &'a TableSettings,
-    stop: &'a Stop,
+    stop: &'a StopSignal,
     /// `feed/table`, for counts and dead letters.
     name: String,
     producer: String,
     counts: Arc<Counts>,
-    sequence: Arc<Mutex<Sequence>>,
+    gaps: Arc<Mutex<GapDetector>>,
     /// The columns that rows are made for.
     columns: Mutex<Vec<Column>>,
 }
 
-impl Outlet<'_> {
-    fn columns(&self) -> Result<Vec<Column>, Untold> {
+impl TableSink<'_> {
+    fn columns(&self) -> Result<Vec<Column>, QueryFailure> {
         self.server.columns(&self.settings.name, self.settings.create.as_ref())
     }
 }
 
-impl Sink for Outlet<'_> {
-    fn write(&self, message: &Message<'_>) -> Reply {
+impl Sink for TableSink<'_> {
+    fn write(&self, message: &RowsMessage<'_>) -> Reply {
         self.server.write(message, self.settings.create.as_ref())
     }
 
-    fn last(&self, producer: &str) -> Result<Option<u64>, Untold> {
+    fn last(&self, producer: &str) -> Result<Option<u64>, QueryFailure> {
         self.server.last(producer)
     }
 
-    fn is_current(&self) -> Result<bool, Untold> {
+    fn is_current(&self) -> Result<bool, QueryFailure> {
         Ok(self.columns()? == *self.columns.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -72,8 +72,8 @@ impl Sink for Outlet<'_> {
 }
 
 /// A table's feed, and how many of its messages were numbered.
-struct Lane<'a> {
-    feed: Feed<'a, Outlet<'a>, FeedDeadLetters, Decoder>,
+struct TableFeed<'a> {
+    feed: Feed<'a, TableSink<'a>, FeedDeadLetters, Decoder>,
     next: u64,
 }
 
@@ -82,17 +82,17 @@ struct Lane<'a> {
 pub struct Worker<'a> {
     settings: &'a FeedSettings,
     router: Router,
-    outlets: Vec<Outlet<'a>>,
+    sinks: Vec<TableSink<'a>>,
     dead: &'a FeedDeadLetters,
     counts: Arc<FeedCounts>,
-    stop: &'a Stop,
+    stop: &'a StopSignal,
     is_refused: &'a AtomicBool,
-    seldom: Seldom,
+    log_limit: LogRateLimit,
 }
 
-/// What a worker is given.
+/// What a worker is made of.
 #[derive(Debug)]
-pub struct Given<'a> {
+pub struct WorkerContext<'a> {
     /// All settings.
     pub all: &'a Settings,
     /// Those of the feed.
@@ -106,7 +106,7 @@ pub struct Given<'a> {
     /// What no other run has.
     pub run: &'a str,
     /// The end.
-    pub stop: &'a Stop,
+    pub stop: &'a StopSignal,
     /// Told to who reads when the venue refuses what was asked for.
     pub is_refused: &'a AtomicBool,
 }
@@ -116,26 +116,26 @@ impl<'a> Worker<'a> {
     ///
     /// # Errors
     /// Paths that are none.
-    pub fn new(given: &Given<'a>) -> Result<Worker<'a>, String> {
-        let Given { all, feed, server, dead, tables, run, stop, is_refused } = *given;
+    pub fn new(context: &WorkerContext<'a>) -> Result<Worker<'a>, String> {
+        let WorkerContext { all, feed, server, dead, tables, run, stop, is_refused } = *context;
         let counts = Arc::clone(&dead.counts);
-        let outlet = |(place, settings): (usize, &'a TableSettings)| {
+        let sink = |(place, settings): (usize, &'a TableSettings)| {
             let name = format!("{}/{}", feed.name, settings.name);
-            let sequence = Sequence::new(name.clone(), Arc::clone(&counts));
-            Outlet {
+            let gaps = GapDetector::new(name.clone(), Arc::clone(&counts));
+            TableSink {
                 server,
                 settings,
                 stop,
                 producer: all.producer(&feed.name, place, &settings.name, run),
                 counts: tables.counts(&name),
                 name,
-                sequence: Arc::new(Mutex::new(sequence)),
+                gaps: Arc::new(Mutex::new(gaps)),
                 columns: Mutex::default(),
             }
         };
-        let outlets = feed.tables.iter().enumerate().map(outlet).collect();
-        let (router, seldom) = (Router::new(feed)?, Seldom::default());
-        Ok(Worker { settings: feed, router, outlets, dead, counts, stop, is_refused, seldom })
+        let sinks = feed.tables.iter().enumerate().map(sink).collect();
+        let (router, log_limit) = (Router::new(feed)?, LogRateLimit::default());
+        Ok(Worker { settings: feed, router, sinks, dead, counts, stop, is_refused, log_limit })
     }
 
     /// Makes rows of what comes until reading has ended and all is sent.
@@ -143,8 +143,8 @@ impl<'a> Worker<'a> {
     /// # Errors
     /// What a person has to do something about; how many messages are lost by it.
     pub fn run(&'a self, mailbox: &Mailbox<Arrival>, is_over: &AtomicBool) -> Result<(), String> {
-        let (mut lanes, mut waiting) = (Vec::new(), VecDeque::new());
-        let ended = self.work(&mut lanes, &mut waiting, mailbox, is_over);
+        let (mut table_feeds, mut waiting) = (Vec::new(), VecDeque::new());
+        let ended = self.work(&mut table_feeds, &mut waiting, mailbox, is_over);
         if ended.is_ok() {
             return Ok(());
         }
@@ -153,10 +153,11 @@ impl<'a> Worker<'a> {
         while !is_over.load(Ordering::SeqCst) {
             std::thread::sleep(IDLE);
         }
-        let unsent: usize = lanes.iter_mut().map(|lane: &mut Lane<'_>| lane.feed.unsent().len()).sum();
+        let unsent: usize =
+            table_feeds.iter_mut().map(|table_feed: &mut TableFeed<'_>| table_feed.feed.unsent().len()).sum();
         let lost = unsent + waiting.len() + mailbox.take(Duration::ZERO).map_or(0, |rest| rest.len());
         let reason = match ended {
-            Err(Ended::Failed(reason) | Ended::Anew(reason)) => reason,
+            Err(FeedEnd::Failed(reason) | FeedEnd::Restart(reason)) => reason,
             _ => "the process ends, and the server doesn't answer".to_owned(),
         };
         if lost > 0 {
@@ -167,29 +168,30 @@ impl<'a> Worker<'a> {
 
     fn work(
         &'a self,
-        lanes: &mut Vec<Lane<'a>>,
+        table_feeds: &mut Vec<TableFeed<'a>>,
         waiting: &mut VecDeque<Arrival>,
         mailbox: &Mailbox<Arrival>,
         is_over: &AtomicBool,
-    ) -> Result<(), Ended> {
-        for outlet in &self.outlets {
-            lanes.push(self.open(outlet, true, 0)?);
+    ) -> Result<(), FeedEnd> {
+        for sink in &self.sinks {
+            table_feeds.push(self.open(sink, true, 0)?);
         }
         loop {
             // Looked at before the mailbox: what came before reading ended is in it then.
             let is_last = is_over.load(Ordering::SeqCst);
             let now = Instant::now();
-            let due = lanes.iter().filter_map(|lane| lane.feed.due_in(now)).min().unwrap_or(IDLE).min(IDLE);
+            let due =
+                table_feeds.iter().filter_map(|table_feed| table_feed.feed.due_in(now)).min().unwrap_or(IDLE).min(IDLE);
             waiting.extend(mailbox.take(if is_last { Duration::ZERO } else { due }).unwrap_or_default());
             while let Some(arrival) = waiting.pop_front() {
                 mailbox.release(arrival.bytes());
-                self.take(lanes, &arrival)?;
+                self.take(table_feeds, &arrival)?;
             }
-            for (place, lane) in lanes.iter_mut().enumerate() {
-                let sent = if is_last { lane.feed.flush() } else { lane.feed.tick(Instant::now()) };
-                self.go_on(&self.outlets[place], lane, sent, VecDeque::new())?;
+            for (place, table_feed) in table_feeds.iter_mut().enumerate() {
+                let sent = if is_last { table_feed.feed.flush() } else { table_feed.feed.tick(Instant::now()) };
+                self.go_on(&self.sinks[place], table_feed, sent, VecDeque::new())?;
             }
-            let is_all_sent = lanes.iter().all(|lane| lane.feed.due_in(now).is_none());
+            let is_all_sent = table_feeds.iter().all(|table_feed| table_feed.feed.due_in(now).is_none());
             if is_last && is_all_sent {
                 return Ok(());
             }
@@ -197,7 +199,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Takes a message into its table.
-    fn take(&'a self, lanes: &mut [Lane<'a>], arrival: &Arrival) -> Result<(), Ended> {
+    fn take(&'a self, table_feeds: &mut [TableFeed<'a>], arrival: &Arrival) -> Result<(), FeedEnd> {
         let Arrival { time_ns, key, payload, fault } = arrival;
         let route = match fault {
             Some(reason) => Err(reason.clone()),
@@ -219,17 +221,18 @@ impl<'a> Worker<'a> {
             Ok(Route::Unknown) => return self.bad(arrival, "no table takes it, and ignore has no such message"),
             Err(reason) => return self.bad(arrival, &reason),
         };
-        let lane = &mut lanes[place];
-        let record = Record { offset: lane.next, time_ns: Some(*time_ns), key: key.as_deref(), payload: Some(payload) };
-        lane.next += 1;
-        let taken = lane.feed.take(&record, Instant::now());
-        self.go_on(&self.outlets[place], lane, taken, VecDeque::new())
+        let table_feed = &mut table_feeds[place];
+        let record =
+            Record { offset: table_feed.next, time_ns: Some(*time_ns), key: key.as_deref(), payload: Some(payload) };
+        table_feed.next += 1;
+        let taken = table_feed.feed.take(&record, Instant::now());
+        self.go_on(&self.sinks[place], table_feed, taken, VecDeque::new())
     }
 
     /// A message that no table takes.
-    fn bad(&self, arrival: &Arrival, reason: &str) -> Result<(), Ended> {
+    fn bad(&self, arrival: &Arrival, reason: &str) -> Result<(), FeedEnd> {
         self.counts.bad.add(1);
-        if self.seldom.is_due() {
+        if self.log_limit.is_due() {
             tracing::warn!(feed = self.settings.name, reason, "a message is no row: it is among the dead letters");
         }
         let letter = DeadLetter {
@@ -244,29 +247,29 @@ impl<'a> Worker<'a> {
             tracing::warn!(feed = self.settings.name, error, "a dead letter can't be written");
             if !self.stop.wait(WAIT_MAX) {
                 self.counts.dead_dropped.add(1);
-                return Err(Ended::Stopped);
+                return Err(FeedEnd::Stopped);
             }
         }
         Ok(())
     }
 
-    /// Goes on with a lane whose feed has to begin anew: what it hasn't sent is decoded again, and numbered on from what the server has.
+    /// Goes on with a table whose feed has to begin anew: what it hasn't sent is decoded again, and numbered on from what the server has.
     fn go_on(
         &'a self,
-        outlet: &'a Outlet<'a>,
-        lane: &mut Lane<'a>,
-        mut ended: Result<(), Ended>,
-        mut rest: VecDeque<Letter>,
-    ) -> Result<(), Ended> {
+        sink: &'a TableSink<'a>,
+        table_feed: &mut TableFeed<'a>,
+        mut ended: Result<(), FeedEnd>,
+        mut rest: VecDeque<OwnedRecord>,
+    ) -> Result<(), FeedEnd> {
         loop {
             match ended {
-                Err(Ended::Anew(reason)) => {
-                    tracing::warn!(of = outlet.name, reason, "asks the server anew, and sends again what it hasn't");
-                    lane.feed.unsent().into_iter().rev().for_each(|letter| rest.push_front(letter));
-                    let before = lane.feed.position();
-                    let lane_next = lane.next;
-                    match self.open(outlet, false, before) {
-                        Ok(opened) => *lane = Lane { next: lane_next, ..opened },
+                Err(FeedEnd::Restart(reason)) => {
+                    tracing::warn!(of = sink.name, reason, "asks the server anew, and sends again what it hasn't");
+                    table_feed.feed.unsent().into_iter().rev().for_each(|record| rest.push_front(record));
+                    let before = table_feed.feed.position();
+                    let lane_next = table_feed.next;
+                    match self.open(sink, false, before) {
+                        Ok(opened) => *table_feed = TableFeed { next: lane_next, ..opened },
                         // What waits is counted as lost where it is: in the old feed there is nothing any more.
                         Err(ended) => return Err(self.lost(rest.len(), ended)),
                     }
@@ -276,11 +279,11 @@ impl<'a> Worker<'a> {
                 Ok(()) => {}
             }
             ended = Ok(());
-            while let (Ok(()), Some(letter)) = (&ended, rest.pop_front()) {
-                let Letter { offset, time_ns, key, payload } = &letter;
+            while let (Ok(()), Some(unsent)) = (&ended, rest.pop_front()) {
+                let OwnedRecord { offset, time_ns, key, payload } = &unsent;
                 let record =
                     Record { offset: *offset, time_ns: *time_ns, key: key.as_deref(), payload: payload.as_deref() };
-                ended = lane.feed.take(&record, Instant::now());
+                ended = table_feed.feed.take(&record, Instant::now());
             }
             if ended.is_ok() {
                 return Ok(());
@@ -288,25 +291,25 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn lost(&self, lost: usize, ended: Ended) -> Ended {
+    fn lost(&self, lost: usize, ended: FeedEnd) -> FeedEnd {
         tracing::error!(feed = self.settings.name, lost, "messages are lost that were to be sent again");
         ended
     }
 
     /// Opens a table's feed from what the server has.
-    fn open(&'a self, outlet: &'a Outlet<'a>, is_first: bool, before: u64) -> Result<Lane<'a>, Ended> {
-        let Outlet { settings, name, producer, counts, .. } = outlet;
-        let (columns, recipe) = self.until_told(is_first, || {
-            let columns = outlet.columns()?;
-            let recipe = Recipe::new(&self.settings.name, settings, &columns).map_err(Untold::Never)?;
+    fn open(&'a self, sink: &'a TableSink<'a>, is_first: bool, before: u64) -> Result<TableFeed<'a>, FeedEnd> {
+        let TableSink { settings, name, producer, counts, .. } = sink;
+        let (columns, recipe) = self.retry_query(is_first, || {
+            let columns = sink.columns()?;
+            let recipe = Recipe::new(&self.settings.name, settings, &columns).map_err(QueryFailure::Permanent)?;
             Ok((columns, recipe))
         })?;
-        let last = self.until_told(is_first, || outlet.server.last(producer))?.unwrap_or(0);
+        let last = self.retry_query(is_first, || sink.server.last(producer))?.unwrap_or(0);
         if last < before {
             let forgotten = before - last;
             tracing::error!(of = name, forgotten, "the server doesn't have messages that it had acknowledged");
         }
-        *outlet.columns.lock().unwrap_or_else(PoisonError::into_inner) = columns;
+        *sink.columns.lock().unwrap_or_else(PoisonError::into_inner) = columns;
         let partition = Partition {
             table: &settings.name,
             topic: name,
@@ -317,23 +320,23 @@ impl<'a> Worker<'a> {
             // A venue goes on, whatever it sends: the dead letters have it, and their file has a limit.
             in_a_row_max: u64::MAX,
         };
-        let decoder = Decoder::new(recipe, Arc::clone(&outlet.sequence));
-        Ok(Lane { feed: Feed::new(partition, outlet, self.dead, counts, decoder, (last, last)), next: last })
+        let decoder = Decoder::new(recipe, Arc::clone(&sink.gaps));
+        Ok(TableFeed { feed: Feed::new(partition, sink, self.dead, counts, decoder, (last, last)), next: last })
     }
 
-    /// Asks the server until it tells. At the start, what it won't tell is a fault of the settings.
-    fn until_told<T>(&self, is_first: bool, ask: impl Fn() -> Result<T, Untold>) -> Result<T, Ended> {
+    /// Asks the server until it answers. At the start, a permanent failure is a fault of the settings.
+    fn retry_query<T>(&self, is_first: bool, ask: impl Fn() -> Result<T, QueryFailure>) -> Result<T, FeedEnd> {
         let mut wait = Duration::from_millis(200);
         loop {
             match ask() {
-                Ok(told) => return Ok(told),
-                Err(Untold::Never(reason)) if is_first => return Err(Ended::Failed(reason)),
-                Err(Untold::Never(reason) | Untold::Later(reason)) => {
+                Ok(answer) => return Ok(answer),
+                Err(QueryFailure::Permanent(reason)) if is_first => return Err(FeedEnd::Failed(reason)),
+                Err(QueryFailure::Permanent(reason) | QueryFailure::Temporary(reason)) => {
                     tracing::warn!(feed = self.settings.name, reason, "waits for the server");
                 }
             }
             if !self.stop.wait(wait) {
-                return Err(Ended::Stopped);
+                return Err(FeedEnd::Stopped);
             }
             wait = (wait * 2).min(WAIT_MAX);
         }

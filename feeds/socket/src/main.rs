@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use splay_records::metrics::serve;
 use splay_records::signals;
-use splay_records::stop::Stop;
+use splay_records::stop::StopSignal;
 use splay_socket::counts::AllCounts;
 use splay_socket::run::Program;
 use splay_socket::settings::Settings;
@@ -51,7 +51,7 @@ fn run(file: &Path, is_check: bool) -> Result<(), String> {
     let settings = Settings::read(file)?;
     let counts = Arc::new(AllCounts::new(settings.feeds.iter().map(|feed| feed.name.as_str())));
     let (listen, log_seconds) = (settings.metrics.listen, settings.metrics.log_seconds);
-    let stop = Arc::new(Stop::default());
+    let stop = Arc::new(StopSignal::default());
     let program = Program::new(settings, Arc::clone(&counts), Arc::clone(&stop))?;
     if is_check {
         println!("{}: the settings are sound", file.display());

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 use splay_records::columns::{Cell, Column, Rows, Value};
-use splay_records::decode::{Decode, Record, Undecoded};
+use splay_records::decode::{Decode, DecodeFailure, Record};
 use splay_records::fields::Fields;
 use splay_records::json;
 
-use crate::sequence::Sequence;
+use crate::gap_detector::GapDetector;
 use crate::settings::{FeedSettings, Pattern, Source, TableSettings};
 
 /// What a message is.
@@ -29,19 +29,19 @@ pub enum Route {
     Unknown,
 }
 
-/// Values that a message must have.
+/// Values that a message must have, by the slots of their paths.
 #[derive(Debug, Default)]
-struct Wanted {
+struct CompiledPattern {
     values: Vec<(Option<usize>, Vec<String>)>,
 }
 
-impl Wanted {
-    fn new(pattern: &Pattern, paths: &mut Paths) -> Result<Wanted, String> {
+impl CompiledPattern {
+    fn new(pattern: &Pattern, paths: &mut PathSlots) -> Result<CompiledPattern, String> {
         let value = |(path, texts): (&String, &crate::settings::Texts)| {
             let slot = if path == "$key" { None } else { Some(paths.add(path)?) };
             Ok((slot, texts.0.clone()))
         };
-        Ok(Wanted { values: pattern.iter().map(value).collect::<Result<_, String>>()? })
+        Ok(CompiledPattern { values: pattern.iter().map(value).collect::<Result<_, String>>()? })
     }
 
     fn fits(&self, found: &[Option<&str>], key: &str) -> bool {
@@ -50,7 +50,7 @@ impl Wanted {
                 None => Some(Cow::Borrowed(key)),
                 Some(slot) => found[*slot].and_then(text),
             };
-            text.is_some_and(|text| texts.iter().any(|wanted| is_like(&text, wanted)))
+            text.is_some_and(|text| texts.iter().any(|pattern| is_like(&text, pattern)))
         })
     }
 }
@@ -65,8 +65,8 @@ fn text(raw: &str) -> Option<Cow<'_, str>> {
 
 /// Whether a text is like one in which `*` stands for any characters. Looks at each `*` for the next place where what follows it is, so it takes
 /// at most the product of the lengths.
-fn is_like(text: &str, wanted: &str) -> bool {
-    let Some((first, rest)) = wanted.split_once('*') else { return text == wanted };
+fn is_like(text: &str, pattern: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return text == pattern };
     let Some(mut text) = text.strip_prefix(first) else { return false };
     let mut parts: Vec<&str> = rest.split('*').collect();
     let last = parts.pop().unwrap_or("");
@@ -79,12 +79,12 @@ fn is_like(text: &str, wanted: &str) -> bool {
 
 /// Paths, each with a slot for its value.
 #[derive(Debug, Default)]
-struct Paths {
+struct PathSlots {
     fields: Fields,
     slots: usize,
 }
 
-impl Paths {
+impl PathSlots {
     fn add(&mut self, path: &str) -> Result<usize, String> {
         self.fields.add(path, self.slots)?;
         self.slots += 1;
@@ -102,10 +102,10 @@ impl Paths {
 /// Says what messages of a feed are.
 #[derive(Debug, Default)]
 pub struct Router {
-    paths: Paths,
-    fail: Vec<Wanted>,
-    ignore: Vec<Wanted>,
-    tables: Vec<Wanted>,
+    paths: PathSlots,
+    fail: Vec<CompiledPattern>,
+    ignore: Vec<CompiledPattern>,
+    tables: Vec<CompiledPattern>,
 }
 
 impl Router {
@@ -116,9 +116,11 @@ impl Router {
     pub fn new(feed: &FeedSettings) -> Result<Router, String> {
         let mut router = Router::default();
         let paths = &mut router.paths;
-        router.fail = feed.fail.iter().map(|pattern| Wanted::new(pattern, paths)).collect::<Result<_, _>>()?;
-        router.ignore = feed.ignore.iter().map(|pattern| Wanted::new(pattern, paths)).collect::<Result<_, _>>()?;
-        router.tables = feed.tables.iter().map(|table| Wanted::new(&table.when, paths)).collect::<Result<_, _>>()?;
+        router.fail = feed.fail.iter().map(|pattern| CompiledPattern::new(pattern, paths)).collect::<Result<_, _>>()?;
+        router.ignore =
+            feed.ignore.iter().map(|pattern| CompiledPattern::new(pattern, paths)).collect::<Result<_, _>>()?;
+        router.tables =
+            feed.tables.iter().map(|table| CompiledPattern::new(&table.when, paths)).collect::<Result<_, _>>()?;
         Ok(router)
     }
 
@@ -129,21 +131,21 @@ impl Router {
     pub fn route(&self, key: Option<&[u8]>, payload: &[u8]) -> Result<Route, String> {
         let found = self.paths.values(payload)?;
         let key = key.map_or(Cow::Borrowed(""), String::from_utf8_lossy);
-        let is_any = |all: &[Wanted]| all.iter().any(|wanted| wanted.fits(&found, &key));
+        let is_any = |all: &[CompiledPattern]| all.iter().any(|pattern| pattern.fits(&found, &key));
         if is_any(&self.fail) {
             return Ok(Route::Failed);
         }
         if is_any(&self.ignore) {
             return Ok(Route::Ignored);
         }
-        let place = self.tables.iter().position(|wanted| wanted.fits(&found, &key));
+        let place = self.tables.iter().position(|pattern| pattern.fits(&found, &key));
         Ok(place.map_or(Route::Unknown, Route::Table))
     }
 }
 
 /// Where a column's cell is taken from.
 #[derive(Debug, Clone)]
-enum From {
+enum CellSource {
     Row(usize),
     Message(usize),
     Received,
@@ -152,9 +154,9 @@ enum From {
 }
 
 #[derive(Debug)]
-struct Filled {
+struct RecipeColumn {
     column: Column,
-    from: From,
+    from: CellSource,
     /// Texts that stand for others.
     values: Option<BTreeMap<String, String>>,
 }
@@ -162,11 +164,11 @@ struct Filled {
 /// How messages become rows of a table.
 #[derive(Debug)]
 pub struct Recipe {
-    message: Paths,
+    message: PathSlots,
     /// Where the rows are, if the message isn't one.
     rows: Option<usize>,
-    row: Paths,
-    columns: Vec<Filled>,
+    row: PathSlots,
+    columns: Vec<RecipeColumn>,
     /// Slots of the venue's number, and of what numbers are counted by.
     sequence: Option<(usize, Vec<usize>)>,
 }
@@ -177,23 +179,26 @@ impl Recipe {
     /// # Errors
     /// Columns that the table lacks, a time that comes from nowhere, paths that are none.
     pub fn new(feed: &str, settings: &TableSettings, table: &[Column]) -> Result<Recipe, String> {
-        let (mut message, mut row) = (Paths::default(), Paths::default());
+        let (mut message, mut row) = (PathSlots::default(), PathSlots::default());
         let rows = settings.rows.as_ref().map(|path| message.add(path)).transpose()?;
         let mut columns = Vec::new();
         for (name, source) in &settings.columns {
             let from = match source {
-                Source::Row(path) => From::Row(row.add(path)?),
-                Source::Message(path) => From::Message(message.add(path)?),
-                Source::Received => From::Received,
-                Source::Feed => From::Constant(feed.to_owned()),
-                Source::Key => From::Key,
+                Source::Row(path) => CellSource::Row(row.add(path)?),
+                Source::Message(path) => CellSource::Message(message.add(path)?),
+                Source::Received => CellSource::Received,
+                Source::Feed => CellSource::Constant(feed.to_owned()),
+                Source::Key => CellSource::Key,
             };
-            columns.push(Filled { values: settings.values.get(name).cloned(), ..filled(settings, table, name, from)? });
+            columns.push(RecipeColumn {
+                values: settings.values.get(name).cloned(),
+                ..recipe_column(settings, table, name, from)?
+            });
         }
         for (name, value) in &settings.constants {
-            columns.push(filled(settings, table, name, From::Constant(value.clone()))?);
+            columns.push(recipe_column(settings, table, name, CellSource::Constant(value.clone()))?);
         }
-        if !columns.iter().any(|filled| filled.column.is_time) {
+        if !columns.iter().any(|recipe_column| recipe_column.column.is_time) {
             let time = table.iter().find(|column| column.is_time).map_or("", |column| column.name.as_str());
             return Err(format!("nothing is given for the time {time:?} of table {:?}", settings.name));
         }
@@ -224,43 +229,48 @@ impl Recipe {
 
     fn cell<'a>(
         &'a self,
-        filled: &'a Filled,
+        recipe_column: &'a RecipeColumn,
         record: &Record<'a>,
         row: &[Option<&'a str>],
         message: &[Option<&'a str>],
     ) -> Result<Cell<'a>, String> {
         let of_raw = |raw: Option<&'a str>| raw.map_or(Ok(Cell::Null), json::cell).map_err(|error| error.to_string());
-        let cell = match &filled.from {
-            From::Row(slot) => of_raw(row[*slot])?,
-            From::Message(slot) => of_raw(message[*slot])?,
-            From::Received => record.time_ns.map_or(Cell::Null, Cell::Instant),
-            From::Constant(text) => Cell::Text(Cow::Borrowed(text)),
-            From::Key => match record.key.map(std::str::from_utf8) {
+        let cell = match &recipe_column.from {
+            CellSource::Row(slot) => of_raw(row[*slot])?,
+            CellSource::Message(slot) => of_raw(message[*slot])?,
+            CellSource::Received => record.time_ns.map_or(Cell::Null, Cell::Instant),
+            CellSource::Constant(text) => Cell::Text(Cow::Borrowed(text)),
+            CellSource::Key => match record.key.map(std::str::from_utf8) {
                 None => Cell::Null,
                 Some(key) => Cell::Text(Cow::Borrowed(key.map_err(|_| "the key is no text")?)),
             },
         };
-        let (Some(values), false) = (&filled.values, cell == Cell::Null) else { return Ok(cell) };
-        let given = match &cell {
+        let (Some(values), false) = (&recipe_column.values, cell == Cell::Null) else { return Ok(cell) };
+        let text = match &cell {
             Cell::Text(text) => text.clone(),
             Cell::Bool(value) => Cow::Borrowed(if *value { "true" } else { "false" }),
             Cell::Number(text) => Cow::Borrowed(*text),
             _ => Cow::Borrowed(""),
         };
-        match values.get(given.as_ref()).or_else(|| values.get("*")) {
+        match values.get(text.as_ref()).or_else(|| values.get("*")) {
             Some(text) => Ok(Cell::Text(Cow::Borrowed(text))),
-            None => Err(format!("{}: values has none for {given:?}", filled.column.name)),
+            None => Err(format!("{}: values has none for {text:?}", recipe_column.column.name)),
         }
     }
 }
 
-fn filled(settings: &TableSettings, table: &[Column], name: &str, from: From) -> Result<Filled, String> {
+fn recipe_column(
+    settings: &TableSettings,
+    table: &[Column],
+    name: &str,
+    from: CellSource,
+) -> Result<RecipeColumn, String> {
     let Some(column) = table.iter().find(|column| column.name.eq_ignore_ascii_case(name)) else {
-        let known: Vec<&str> = table.iter().map(|column| column.name.as_str()).collect();
-        return Err(format!("table {:?} has no column {name:?}; it has {}", settings.name, known.join(", ")));
+        let names: Vec<&str> = table.iter().map(|column| column.name.as_str()).collect();
+        return Err(format!("table {:?} has no column {name:?}; it has {}", settings.name, names.join(", ")));
     };
     let unit = settings.units.get(name).copied().or(settings.time_unit);
-    Ok(Filled { column: Column { unit, ..column.clone() }, from, values: None })
+    Ok(RecipeColumn { column: Column { unit, ..column.clone() }, from, values: None })
 }
 
 /// Makes rows of a feed's messages for one table.
@@ -268,44 +278,44 @@ fn filled(settings: &TableSettings, table: &[Column], name: &str, from: From) ->
 pub struct Decoder {
     recipe: Recipe,
     rows: Rows,
-    sequence: Arc<Mutex<Sequence>>,
+    gaps: Arc<Mutex<GapDetector>>,
 }
 
 impl Decoder {
-    /// A decoder by a recipe, which tells the venue's numbers to `sequence`.
+    /// A decoder by a recipe, which gives the venue's numbers to `gaps`.
     #[must_use]
-    pub fn new(recipe: Recipe, sequence: Arc<Mutex<Sequence>>) -> Decoder {
-        let columns: Vec<Column> = recipe.columns.iter().map(|filled| filled.column.clone()).collect();
-        Decoder { rows: Rows::new(&columns), recipe, sequence }
+    pub fn new(recipe: Recipe, gaps: Arc<Mutex<GapDetector>>) -> Decoder {
+        let columns: Vec<Column> = recipe.columns.iter().map(|recipe_column| recipe_column.column.clone()).collect();
+        Decoder { rows: Rows::new(&columns), recipe, gaps }
     }
 
-    /// Looks at the venue's numbers of a record, once.
-    fn look(&self, offset: u64, rows: &[Vec<Option<&str>>]) -> Result<(), String> {
+    /// Checks the venue's numbers of a record, once.
+    fn check_gaps(&self, offset: u64, rows: &[Vec<Option<&str>>]) -> Result<(), String> {
         let Some((slot, by)) = &self.recipe.sequence else { return Ok(()) };
-        let mut sequence = self.sequence.lock().unwrap_or_else(PoisonError::into_inner);
-        if !sequence.begins(offset) {
+        let mut gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
+        if !gaps.begin_record(offset) {
             return Ok(());
         }
         for row in rows {
             let Some(raw) = row[*slot].filter(|raw| *raw != "null") else { continue };
             let number = raw.trim_matches('"').parse().map_err(|_| format!("the venue's number is {raw:.40}"))?;
             let by: Vec<&str> = by.iter().map(|slot| row[*slot].unwrap_or("").trim_matches('"')).collect();
-            sequence.see(&by.join(" "), number);
+            gaps.check(&by.join(" "), number);
         }
         Ok(())
     }
 }
 
 impl Decode for Decoder {
-    fn add(&mut self, record: &Record<'_>) -> Result<usize, Undecoded> {
+    fn add(&mut self, record: &Record<'_>) -> Result<usize, DecodeFailure> {
         let payload = record.payload.unwrap_or_default();
         let (rows, message) = self.recipe.found(payload)?;
-        self.look(record.offset, &rows)?;
+        self.check_gaps(record.offset, &rows)?;
         let mut all: Vec<Vec<Value<'_>>> = Vec::with_capacity(rows.len());
         for row in &rows {
-            let value = |filled| {
-                let filled: &Filled = filled;
-                filled.column.value(self.recipe.cell(filled, record, row, &message)?)
+            let value = |recipe_column| {
+                let recipe_column: &RecipeColumn = recipe_column;
+                recipe_column.column.value(self.recipe.cell(recipe_column, record, row, &message)?)
             };
             all.push(self.recipe.columns.iter().map(value).collect::<Result<_, String>>()?);
         }

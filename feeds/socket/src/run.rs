@@ -7,23 +7,23 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use splay_records::dead_letters::DeadLetterFile;
 use splay_records::mailbox::Mailbox;
 use splay_records::server::Server;
-use splay_records::stop::Stop;
+use splay_records::stop::StopSignal;
 
-use crate::counts::{AllCounts, Seldom};
-use crate::dead::FeedDeadLetters;
-use crate::feed::{Given, Worker};
-use crate::inlet::Inlet;
+use crate::arrival_queue::ArrivalQueue;
+use crate::counts::{AllCounts, LogRateLimit};
+use crate::dead_letters::FeedDeadLetters;
+use crate::feed::{Worker, WorkerContext};
 use crate::listen::Listener;
 use crate::recipe::Router;
 use crate::settings::{FeedSettings, Settings};
-use crate::websocket::Venue;
+use crate::websocket::VenueConnection;
 
 /// How long other feeds may take to send what waits once one has ended.
 const GRACE: Duration = Duration::from_secs(20);
 
 /// Where a feed's messages come from.
-enum From<'a> {
-    Venue(Venue<'a>),
+enum MessageSource<'a> {
+    Venue(VenueConnection<'a>),
     Senders(Listener),
 }
 
@@ -33,7 +33,7 @@ pub struct Program {
     settings: Settings,
     server: Server,
     counts: Arc<AllCounts>,
-    stop: Arc<Stop>,
+    stop: Arc<StopSignal>,
 }
 
 impl Program {
@@ -41,14 +41,14 @@ impl Program {
     ///
     /// # Errors
     /// Secrets and certificates that aren't there, paths and addresses that are none.
-    pub fn new(settings: Settings, counts: Arc<AllCounts>, stop: Arc<Stop>) -> Result<Program, String> {
+    pub fn new(settings: Settings, counts: Arc<AllCounts>, stop: Arc<StopSignal>) -> Result<Program, String> {
         let server = Server::new(&settings.server).map_err(|error| format!("server: {error}"))?;
         let is_refused = AtomicBool::new(false);
         for feed in &settings.feeds {
-            let told = |reason| format!("feed {:?}: {reason}", feed.name);
-            Router::new(feed).map_err(told)?;
+            let with_feed = |reason| format!("feed {:?}: {reason}", feed.name);
+            Router::new(feed).map_err(with_feed)?;
             if let Some(url) = &feed.url {
-                Venue::new(feed, url, &is_refused).map_err(told)?;
+                VenueConnection::new(feed, url, &is_refused).map_err(with_feed)?;
             }
         }
         Ok(Program { settings, server, counts, stop })
@@ -62,19 +62,19 @@ impl Program {
         let file = DeadLetterFile::open(&self.settings.dead_letters.file, |_, _, _| false);
         let file = Arc::new(file.map_err(|reason| format!("dead letters: {reason}"))?);
         let refused: Vec<AtomicBool> = self.settings.feeds.iter().map(|_| AtomicBool::new(false)).collect();
-        let mut from = Vec::new();
+        let mut sources = Vec::new();
         for (feed, is_refused) in self.settings.feeds.iter().zip(&refused) {
-            let told = |reason| format!("feed {:?}: {reason}", feed.name);
-            from.push(opened(feed, is_refused).map_err(told)?);
+            let with_feed = |reason| format!("feed {:?}: {reason}", feed.name);
+            sources.push(open_source(feed, is_refused).map_err(with_feed)?);
         }
         let run = run();
         let ended: Vec<Result<(), String>> = std::thread::scope(|scope| {
-            let feeds = self.settings.feeds.iter().zip(&refused).zip(from);
+            let feeds = self.settings.feeds.iter().zip(&refused).zip(sources);
             let threads: Vec<_> = feeds
-                .map(|((feed, is_refused), from)| {
+                .map(|((feed, is_refused), source)| {
                     let (file, run) = (Arc::clone(&file), &run);
                     scope.spawn(move || {
-                        let ended = self.feed(feed, &from, is_refused, file, run);
+                        let ended = self.feed(feed, &source, is_refused, file, run);
                         // One that can't go on ends the others, so that somebody notices.
                         self.end();
                         ended
@@ -100,16 +100,16 @@ impl Program {
     fn feed(
         &self,
         feed: &FeedSettings,
-        from: &From<'_>,
+        source: &MessageSource<'_>,
         is_refused: &AtomicBool,
         file: Arc<DeadLetterFile>,
         run: &str,
     ) -> Result<(), String> {
         let counts = self.counts.feed(&feed.name);
         let bytes_max = self.settings.dead_letters.bytes_max as u64;
-        let dead = FeedDeadLetters { file, bytes_max, counts: Arc::clone(&counts), seldom: Seldom::default() };
+        let dead = FeedDeadLetters { file, bytes_max, counts: Arc::clone(&counts), log_limit: LogRateLimit::default() };
         let (mailbox, is_over) = (Mailbox::default(), AtomicBool::new(false));
-        let given = Given {
+        let context = WorkerContext {
             all: &self.settings,
             feed,
             server: &self.server,
@@ -119,21 +119,21 @@ impl Program {
             stop: &self.stop,
             is_refused,
         };
-        let worker = Worker::new(&given)?;
-        let inlet = Inlet {
+        let worker = Worker::new(&context)?;
+        let queue = ArrivalQueue {
             feed: &feed.name,
             mailbox: &mailbox,
             bytes_max: feed.memory_bytes_max,
             when_full: feed.when_full(),
             counts: &counts,
             stop: &self.stop,
-            seldom: Seldom::default(),
+            log_limit: LogRateLimit::default(),
         };
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
-                let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match from {
-                    From::Venue(venue) => venue.run(&inlet),
-                    From::Senders(listener) => listener.run(feed, &inlet),
+                let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| match source {
+                    MessageSource::Venue(venue) => venue.run(&queue),
+                    MessageSource::Senders(listener) => listener.run(feed, &queue),
                 }));
                 self.stop.set();
                 is_over.store(true, Ordering::SeqCst);
@@ -146,16 +146,16 @@ impl Program {
     }
 }
 
-fn opened<'a>(feed: &'a FeedSettings, is_refused: &'a AtomicBool) -> Result<From<'a>, String> {
+fn open_source<'a>(feed: &'a FeedSettings, is_refused: &'a AtomicBool) -> Result<MessageSource<'a>, String> {
     match (&feed.url, &feed.listen) {
-        (Some(url), _) => Ok(From::Venue(Venue::new(feed, url, is_refused)?)),
+        (Some(url), _) => Ok(MessageSource::Venue(VenueConnection::new(feed, url, is_refused)?)),
         (None, Some(place)) => {
             let listener = Listener::bind(place)?;
             match listener.address() {
                 Some(address) => tracing::info!(feed = feed.name, %address, "listens"),
                 None => tracing::info!(feed = feed.name, ?place, "listens"),
             }
-            Ok(From::Senders(listener))
+            Ok(MessageSource::Senders(listener))
         }
         (None, None) => Err("give url, or listen".to_owned()),
     }

@@ -49,7 +49,7 @@ pub struct FeedSettings {
     /// A WebSocket to connect to: `wss://host/path`.
     pub url: Option<String>,
     /// A place to listen at: `tcp://`, `udp://`, `zmq://` with an address of loopback, `unix:` with a path.
-    pub listen: Option<Place>,
+    pub listen: Option<ListenAddress>,
     /// Messages that are sent once the WebSocket is open: subscriptions.
     #[serde(default)]
     pub send: Vec<String>,
@@ -112,17 +112,17 @@ impl<'de> Deserialize<'de> for Texts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Texts, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Given {
+        enum TextOrTexts {
             Bool(bool),
             Whole(i64),
             Text(String),
             Many(Vec<String>),
         }
-        Ok(Texts(match Given::deserialize(deserializer)? {
-            Given::Bool(value) => vec![value.to_string()],
-            Given::Whole(number) => vec![number.to_string()],
-            Given::Text(text) => vec![text],
-            Given::Many(texts) => texts,
+        Ok(Texts(match TextOrTexts::deserialize(deserializer)? {
+            TextOrTexts::Bool(value) => vec![value.to_string()],
+            TextOrTexts::Whole(number) => vec![number.to_string()],
+            TextOrTexts::Text(text) => vec![text],
+            TextOrTexts::Many(texts) => texts,
         }))
     }
 }
@@ -206,7 +206,7 @@ impl<'de> Deserialize<'de> for Source {
 
 /// A place to listen at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ListenAddress {
     /// Objects of JSON behind each other.
     Tcp(SocketAddr),
     /// An object in each datagram.
@@ -217,28 +217,28 @@ pub enum Place {
     Unix(PathBuf),
 }
 
-impl FromStr for Place {
+impl FromStr for ListenAddress {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Place, String> {
+    fn from_str(text: &str) -> Result<ListenAddress, String> {
         if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
-            return Ok(Place::Unix(PathBuf::from(path)));
+            return Ok(ListenAddress::Unix(PathBuf::from(path)));
         }
         let wrong =
             || format!("{text:?} is no place to listen at: tcp://127.0.0.1:PORT, udp://…, zmq://… or unix:PATH");
         let (kind, address) = text.split_once("://").ok_or_else(wrong)?;
         let address: SocketAddr = address.parse().map_err(|_| wrong())?;
         match kind {
-            "tcp" => Ok(Place::Tcp(address)),
-            "udp" => Ok(Place::Udp(address)),
-            "zmq" => Ok(Place::Zmq(address)),
+            "tcp" => Ok(ListenAddress::Tcp(address)),
+            "udp" => Ok(ListenAddress::Udp(address)),
+            "zmq" => Ok(ListenAddress::Zmq(address)),
             _ => Err(wrong()),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Place {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Place, D::Error> {
+impl<'de> Deserialize<'de> for ListenAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ListenAddress, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
@@ -273,15 +273,15 @@ impl Settings {
     /// # Errors
     /// What is wrong with it.
     pub fn read(file: &Path) -> Result<Settings, String> {
-        let told = |error: String| format!("{}: {error}", file.display());
-        let text = std::fs::read_to_string(file).map_err(|error| told(error.to_string()))?;
-        let mut settings = Settings::parse(&text).map_err(told)?;
+        let with_file = |error: String| format!("{}: {error}", file.display());
+        let text = std::fs::read_to_string(file).map_err(|error| with_file(error.to_string()))?;
+        let mut settings = Settings::parse(&text).map_err(with_file)?;
         let folder = file.parent().unwrap_or_else(|| Path::new(""));
         let mut files = vec![&mut settings.dead_letters.file];
         files.extend(settings.server.ca_file.as_mut());
         for feed in &mut settings.feeds {
             files.extend(feed.ca_file.as_mut());
-            if let Some(Place::Unix(path)) = &mut feed.listen {
+            if let Some(ListenAddress::Unix(path)) = &mut feed.listen {
                 files.push(path);
             }
         }
@@ -351,7 +351,7 @@ impl FeedSettings {
     pub fn when_full(&self) -> WhenFull {
         self.when_full.unwrap_or(match self.listen {
             // A sender that isn't read drops by itself, and nobody counts it.
-            Some(Place::Udp(_) | Place::Zmq(_)) => WhenFull::Drop,
+            Some(ListenAddress::Udp(_) | ListenAddress::Zmq(_)) => WhenFull::Drop,
             _ => WhenFull::Wait,
         })
     }
@@ -360,7 +360,7 @@ impl FeedSettings {
         check_name(&self.name)?;
         match (&self.url, &self.listen) {
             (Some(url), None) => check_url(url)?,
-            (None, Some(Place::Tcp(address) | Place::Udp(address) | Place::Zmq(address))) => {
+            (None, Some(ListenAddress::Tcp(address) | ListenAddress::Udp(address) | ListenAddress::Zmq(address))) => {
                 if !is_loopback(address.ip()) {
                     return Err(format!(
                         "listen: {address} is reached by others, and these senders give no token by which they are known; listen on \
@@ -368,7 +368,7 @@ impl FeedSettings {
                     ));
                 }
             }
-            (None, Some(Place::Unix(_))) => {}
+            (None, Some(ListenAddress::Unix(_))) => {}
             _ => return Err("give url, or listen".to_owned()),
         }
         if self.listen.is_some() && !(self.send.is_empty() && self.ping_text.is_none() && self.ca_file.is_none()) {
@@ -406,8 +406,8 @@ impl TableSettings {
         if let Some(twice) = self.constants.keys().find(|name| self.columns.contains_key(*name)) {
             return Err(format!("column {twice:?} is in columns and in constants"));
         }
-        let known = |name: &&String| !self.columns.contains_key(*name);
-        if let Some(unknown) = self.units.keys().chain(self.values.keys()).find(known) {
+        let is_missing = |name: &&String| !self.columns.contains_key(*name);
+        if let Some(unknown) = self.units.keys().chain(self.values.keys()).find(is_missing) {
             return Err(format!("units, values: columns has no column {unknown:?}"));
         }
         Ok(())

@@ -16,7 +16,7 @@ use tungstenite::client::IntoClientRequest;
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, Message, WebSocket};
 
-use crate::inlet::{Arrival, Inlet};
+use crate::arrival_queue::{Arrival, ArrivalQueue};
 use crate::settings::FeedSettings;
 
 /// How long a connection, its encryption and its opening may take, each.
@@ -71,7 +71,7 @@ impl Write for Stream {
 }
 
 /// A venue's WebSocket.
-pub struct Venue<'a> {
+pub struct VenueConnection<'a> {
     settings: &'a FeedSettings,
     url: &'a str,
     tls: Option<Arc<ClientConfig>>,
@@ -79,45 +79,49 @@ pub struct Venue<'a> {
     is_refused: &'a AtomicBool,
 }
 
-impl std::fmt::Debug for Venue<'_> {
+impl std::fmt::Debug for VenueConnection<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Venue").field("feed", &self.settings.name).finish_non_exhaustive()
+        f.debug_struct("VenueConnection").field("feed", &self.settings.name).finish_non_exhaustive()
     }
 }
 
-impl<'a> Venue<'a> {
+impl<'a> VenueConnection<'a> {
     /// The venue of a feed's settings. Asks nobody yet.
     ///
     /// # Errors
     /// An address that is none, certificates that can't be read.
-    pub fn new(settings: &'a FeedSettings, url: &'a str, is_refused: &'a AtomicBool) -> Result<Venue<'a>, String> {
+    pub fn new(
+        settings: &'a FeedSettings,
+        url: &'a str,
+        is_refused: &'a AtomicBool,
+    ) -> Result<VenueConnection<'a>, String> {
         url.into_client_request().map_err(|error| format!("url: {error}"))?;
         let tls = if url.starts_with("wss://") { Some(tls(settings.ca_file.as_deref())?) } else { None };
-        Ok(Venue { settings, url, tls, is_refused })
+        Ok(VenueConnection { settings, url, tls, is_refused })
     }
 
     /// Reads until the process ends.
-    pub fn run(&self, inlet: &Inlet<'_>) {
+    pub fn run(&self, queue: &ArrivalQueue<'_>) {
         let longest = Duration::from_secs(self.settings.retry_seconds_max).max(WAIT);
         let mut wait = WAIT;
-        while !inlet.stop.is_set() {
+        while !queue.stop.is_set() {
             let began = Instant::now();
             let reason = match self.open() {
                 Err(reason) => {
-                    inlet.counts.refusals.add(1);
+                    queue.counts.refusals.add(1);
                     reason
                 }
                 Ok(mut socket) => {
-                    inlet.counts.connections.add(1);
+                    queue.counts.connections.add(1);
                     tracing::info!(feed = self.settings.name, "is connected");
-                    let reason = self.read(&mut socket, inlet).unwrap_or_else(|reason| reason);
-                    inlet.counts.disconnections.add(1);
+                    let reason = self.read(&mut socket, queue).unwrap_or_else(|reason| reason);
+                    queue.counts.disconnections.add(1);
                     // A word of farewell, for which nobody waits.
                     socket.close(None).and_then(|()| socket.flush()).ok();
                     reason
                 }
             };
-            if inlet.stop.is_set() {
+            if queue.stop.is_set() {
                 return;
             }
             wait = if began.elapsed() > LONG { WAIT } else { wait };
@@ -128,8 +132,8 @@ impl<'a> Venue<'a> {
                 "the connection has ended: what the venue sends until the next is missing"
             );
             let until = Instant::now() + wait;
-            while !inlet.stop.is_set() && Instant::now() < until {
-                inlet.stop.wait(until.saturating_duration_since(Instant::now()).min(TURN));
+            while !queue.stop.is_set() && Instant::now() < until {
+                queue.stop.wait(until.saturating_duration_since(Instant::now()).min(TURN));
             }
             wait = (wait * 2).min(longest);
         }
@@ -171,22 +175,22 @@ impl<'a> Venue<'a> {
     }
 
     /// Reads until the connection ends, and says why it did.
-    fn read(&self, socket: &mut WebSocket<Stream>, inlet: &Inlet<'_>) -> Result<String, String> {
+    fn read(&self, socket: &mut WebSocket<Stream>, queue: &ArrivalQueue<'_>) -> Result<String, String> {
         let seconds = |seconds: u64| (seconds > 0).then(|| Duration::from_secs(seconds));
         let settings = self.settings;
         let (ping, silent) = (seconds(settings.ping_seconds), seconds(settings.silent_seconds_max));
         let quiet = seconds(settings.quiet_seconds_max);
-        let (mut pinged, mut heard, mut told) = (Instant::now(), Instant::now(), Instant::now());
-        while !inlet.stop.is_set() {
+        let (mut pinged, mut heard, mut last_message) = (Instant::now(), Instant::now(), Instant::now());
+        while !queue.stop.is_set() {
             match socket.read() {
                 Ok(Message::Text(text)) => {
-                    told = Instant::now();
-                    inlet.put(Arrival::now(text.as_bytes().to_vec()));
+                    last_message = Instant::now();
+                    queue.put(Arrival::now(text.as_bytes().to_vec()));
                     heard = Instant::now();
                 }
                 Ok(Message::Binary(bytes)) => {
-                    told = Instant::now();
-                    inlet.put(Arrival::now(bytes.to_vec()));
+                    last_message = Instant::now();
+                    queue.put(Arrival::now(bytes.to_vec()));
                     heard = Instant::now();
                 }
                 Ok(Message::Close(frame)) => {
@@ -205,7 +209,7 @@ impl<'a> Venue<'a> {
             if silent.is_some_and(|silent| heard.elapsed() > silent) {
                 return Err(format!("nothing has come for {} s", settings.silent_seconds_max));
             }
-            if quiet.is_some_and(|quiet| told.elapsed() > quiet) {
+            if quiet.is_some_and(|quiet| last_message.elapsed() > quiet) {
                 return Err(format!("no message has come for {} s", settings.quiet_seconds_max));
             }
             if ping.is_some_and(|ping| pinged.elapsed() > ping) {

@@ -91,7 +91,7 @@ impl BarsRequest {
         let mut names = vec![spec.time.clone()];
         names.extend(spec.symbol.clone());
         for name in std::iter::once(&self.price).chain(&self.size) {
-            if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            if !names.iter().any(|other| other.eq_ignore_ascii_case(name)) {
                 names.push(name.clone());
             }
         }

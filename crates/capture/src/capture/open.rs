@@ -72,14 +72,15 @@ impl Capture {
         let dedupe = Arc::new(DedupeRules::new(&settings)?);
         dedupe.check_tables(&database)?;
         let meters = Meters::new(&settings.quality, calendars.clone());
-        let known = RwLock::new(HashMap::new());
+        let write_down_positions = RwLock::new(HashMap::new());
         let mut recovery = Recovery::new(&database, &meters);
         let mut found = journal::replay(
             storage.as_ref(),
             &|| journal::tables(&database),
             |table, sequence, latest| {
-                let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
-                let captured = *known.entry(table.to_owned()).or_insert_with(|| captured_of(&database, table));
+                let mut write_down_positions = write_down_positions.write().unwrap_or_else(PoisonError::into_inner);
+                let captured =
+                    *write_down_positions.entry(table.to_owned()).or_insert_with(|| captured_of(&database, table));
                 sequence > captured.sequence || latest > captured.cut
             },
             |batch| recovery.take(batch),
@@ -95,8 +96,8 @@ impl Capture {
         found.settle(storage.as_ref())?;
         let losses = found.catalog.open_losses().cloned().collect();
         // Numbers go on behind those of the tables even if the journal was removed.
-        let kept = found.next_sequence.max(greatest.saturating_add(1));
-        let next_sequence = first_number(kept);
+        let first_unused = found.next_sequence.max(greatest.saturating_add(1));
+        let next_sequence = first_number(first_unused);
         let (producers, received) = (std::mem::take(&mut found.producers), found.received);
         let bytes_max = settings.journal_segment_bytes;
         let mut writer = JournalWriter::begin(Arc::clone(&storage), found, next_sequence, &producers, bytes_max)?;
@@ -123,7 +124,7 @@ impl Capture {
             refusals: Refusals::default(),
             disk,
             changing: Mutex::new(()),
-            numbers_left_out: kept..next_sequence,
+            numbers_left_out: first_unused..next_sequence,
             losses,
             failed: Mutex::new(None),
             keeper: Arc::default(),
@@ -182,12 +183,12 @@ impl Capture {
                 .spawn(work)
                 .map_err(|error| Error::Failed { reason: format!("no thread for {name}: {error}") })
         };
-        let (kept, organised) = (Arc::clone(&shared.keeper), Arc::clone(&shared.organiser));
+        let (keeper_signal, organiser_signal) = (Arc::clone(&shared.keeper), Arc::clone(&shared.organiser));
         let weak = Arc::downgrade(shared);
         let threads = vec![
             spawn("journal", Box::new(move || plant.run()))?,
-            spawn("keeper", Box::new(move || keeper.run(&kept)))?,
-            spawn("organiser", Box::new(move || organiser::run(&weak, &organised)))?,
+            spawn("keeper", Box::new(move || keeper.run(&keeper_signal)))?,
+            spawn("organiser", Box::new(move || organiser::run(&weak, &organiser_signal)))?,
         ];
         *shared.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
         Ok(())
@@ -217,11 +218,11 @@ fn lock(storage: &dyn Storage) -> Result<Box<dyn std::fmt::Debug + Send + Sync>>
     }
 }
 
-/// The number with which a start goes on, where `kept` is the first behind those that are known. Batches of which nobody was told that they
+/// The number with which a start goes on, where `first_unused` is the first behind those that are known. Batches of which nobody was told that they
 /// are on disk went to subscribers all the same; if a power cut took them, others must not have their numbers, or who resumes behind
 /// them would miss these.
-fn first_number(kept: u64) -> u64 {
-    if kept <= 1 { kept } else { kept.checked_add(NUMBERS_LEFT_OUT).unwrap_or(kept) }
+fn first_number(first_unused: u64) -> u64 {
+    if first_unused <= 1 { first_unused } else { first_unused.checked_add(NUMBERS_LEFT_OUT).unwrap_or(first_unused) }
 }
 
 /// Tables with captured rows in their files, and the greatest number of each. Those that are damaged can't be read until the next

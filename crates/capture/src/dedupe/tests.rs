@@ -48,7 +48,7 @@ fn a_row_is_left_out_if_and_only_if_one_of_the_window_has_its_key() {
                 window.begin_message(now);
                 for (id, time) in &message {
                     let from = window.compared_from();
-                    let is_known = |id: &u8| after.iter().any(|(known, at)| known == id && *at >= from);
+                    let is_known = |id: &u8| after.iter().any(|(other, at)| other == id && *at >= from);
                     let expected = !(*time >= from && id.as_ref().is_some_and(is_known));
                     let found = window.new_rows(&[id.map(key)], &[*time]);
                     assert_eq!(found, [expected], "seed {seed}");

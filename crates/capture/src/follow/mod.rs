@@ -48,7 +48,7 @@ impl Default for FollowSettings {
 /// never takes a lock or changes a byte. Each snapshot costs a look at the journal's folder and at its last file; the first reads the
 /// whole journal.
 pub fn follow(database: &Database, settings: FollowSettings) {
-    let state = State { journal: TailReader::new(database.raw_storage()), tables: HashMap::new(), forgotten: 0 };
+    let state = FollowState { journal: TailReader::new(database.raw_storage()), tables: HashMap::new(), forgotten: 0 };
     database.follow(Some(Arc::new(Follower { settings, state: Mutex::new(state) })));
 }
 
@@ -56,11 +56,11 @@ pub fn follow(database: &Database, settings: FollowSettings) {
 #[derive(Debug)]
 struct Follower {
     settings: FollowSettings,
-    state: Mutex<State>,
+    state: Mutex<FollowState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct FollowState {
     journal: TailReader,
     /// Batches that aren't in their table's files, by the table's lower-case name.
     tables: HashMap<String, PendingRows>,
@@ -90,7 +90,7 @@ impl FollowedRows for Follower {
     }
 }
 
-impl State {
+impl FollowState {
     /// Takes what has come since the last look.
     fn look(&mut self, database: &Database) -> Result<()> {
         let (tables, forgotten) = (&mut self.tables, &mut self.forgotten);

@@ -69,12 +69,12 @@ impl JournalContent {
 
     /// A file that isn't the one that was written under this number is put aside, and counts as missing.
     pub(super) fn tell_other_file(&mut self, number: u64) {
-        let kept = format!("{}{DAMAGED}", name(number));
+        let aside_name = format!("{}{DAMAGED}", name(number));
         let mut loss = JournalLoss::new(LossKind::Missing, (number, number));
         loss.sequences = Some((self.next_sequence, None));
-        loss.kept = Some(kept.clone());
+        loss.kept = Some(aside_name.clone());
         self.lose(loss);
-        self.mends.push(FileRepair::Rename(number, kept));
+        self.mends.push(FileRepair::Rename(number, aside_name));
     }
 
     /// Tells of damage with sound frames behind it.

@@ -133,7 +133,7 @@ impl std::fmt::Display for JournalLoss {
             write!(f, "; {} more producers", self.producers_more)?;
         }
         match &self.kept {
-            Some(kept) => write!(f, "; its bytes are kept in {kept}"),
+            Some(path) => write!(f, "; its bytes are kept in {path}"),
             None => Ok(()),
         }
     }

@@ -98,25 +98,25 @@ pub(crate) fn replay(
     let numbers = numbers(storage)?;
     let mut heads = numbers.iter().map(|number| FileHead::read(storage, *number)).collect::<Result<Vec<_>>>()?;
     found.open_catalog(storage, &numbers, &heads)?;
-    let mut known = KnownLayouts::new(tables);
+    let mut layouts = KnownLayouts::new(tables);
     for (number, spec) in &found.catalog.layouts {
         found.needed.insert(format::layout_id(spec), (*number, Arc::new(spec.clone())));
     }
     if let Some(last) = heads.last()
-        && found.is_begun(storage, last, &known)?
+        && found.is_begun(storage, last, &layouts)?
     {
         heads.pop();
     }
     let numbers = &numbers[..heads.len()];
     for (place, head) in heads.iter().enumerate() {
         found.tell_missing_before(head, numbers[..place].last().copied());
-        found.read_file(storage, head, heads.get(place + 1), &mut known, &wants, &mut take)?;
+        found.read_file(storage, head, heads.get(place + 1), &mut layouts, &wants, &mut take)?;
         found.last_number = found.last_number.max(head.number);
     }
     found.tell_missing_at_the_end(numbers.last().copied());
     found.last_number = found.last_number.max(found.catalog.newest);
     found.note_files_behind_losses();
-    found.layouts = known.learnt;
+    found.layouts = layouts.learnt;
     found.next_sequence = found.next_sequence.max(found.catalog.sequence.saturating_add(1));
     Ok(found)
 }
@@ -165,13 +165,13 @@ impl JournalContent {
     }
 
     /// Whether the newest file was being begun, so that nothing in it was acknowledged. It will be removed.
-    fn is_begun(&mut self, storage: &dyn Storage, head: &FileHead, known: &KnownLayouts<'_>) -> Result<bool> {
+    fn is_begun(&mut self, storage: &dyn Storage, head: &FileHead, layouts: &KnownLayouts<'_>) -> Result<bool> {
         let may_be = head.header.is_none() && (!self.has_catalog || head.number > self.catalog.newest);
         if !may_be {
             return Ok(false);
         }
         let bytes = storage.map(&path(head.number))?;
-        let holds_batches = self.first_behind_header(&bytes, head, known).is_some();
+        let holds_batches = self.first_behind_header(&bytes, head, layouts).is_some();
         if bytes.unreadable_at().is_some() || holds_batches {
             return Ok(false);
         }
@@ -200,7 +200,7 @@ impl JournalContent {
         storage: &dyn Storage,
         head: &FileHead,
         next: Option<&FileHead>,
-        known: &mut KnownLayouts<'_>,
+        layouts: &mut KnownLayouts<'_>,
         wants: &impl Fn(&str, u64, i64) -> bool,
         take: &mut impl FnMut(JournalBatch) -> Result<()>,
     ) -> Result<()> {
@@ -215,7 +215,7 @@ impl JournalContent {
         let bytes = &mapped[..mapped.len().min(sure.crc.map_or(usize::MAX, |_| place(sure.bytes)))];
         // Not for the files before: what is told of these as lost stays so.
         for (id, (_, spec)) in self.needed.iter().filter(|(_, (first, _))| *first <= head.number) {
-            known.learnt.entry(*id).or_insert_with(|| Arc::clone(spec));
+            layouts.learnt.entry(*id).or_insert_with(|| Arc::clone(spec));
         }
         let header = format::parse_header(bytes);
         refuse_unreadable()?;
@@ -228,7 +228,7 @@ impl JournalContent {
                 return Ok(());
             }
             Some((version, _, first)) => (version, first.max(self.next_sequence)),
-            None => match self.first_behind_header(bytes, head, known) {
+            None => match self.first_behind_header(bytes, head, layouts) {
                 // The catalog says the same at each start.
                 Some((version, _)) if self.has_catalog && head.number == self.catalog.oldest => {
                     (version, self.catalog.first.max(self.next_sequence))
@@ -252,7 +252,7 @@ impl JournalContent {
             is_newest: next.is_none(),
             losses: self.losses.len(),
         };
-        let mut scan = JournalScan::new(bytes, version, first, known);
+        let mut scan = JournalScan::new(bytes, version, first, layouts);
         let file = self.walk(&of_file, bytes, &mut scan, file, wants, take);
         refuse_unreadable()?;
         self.files.push(file?);
@@ -261,7 +261,7 @@ impl JournalContent {
             self.needed.entry(id).or_insert((head.number, spec));
         }
         if version >= LINKED {
-            known.learnt.extend(learnt);
+            layouts.learnt.extend(learnt);
         }
         Ok(())
     }
@@ -281,12 +281,12 @@ impl JournalContent {
     }
 
     /// Version and first number of a file whose header is damaged, if a batch stands in it.
-    fn first_behind_header(&self, bytes: &[u8], head: &FileHead, known: &KnownLayouts<'_>) -> Option<(u32, u64)> {
+    fn first_behind_header(&self, bytes: &[u8], head: &FileHead, layouts: &KnownLayouts<'_>) -> Option<(u32, u64)> {
         let second =
             bytes.get(HEADER_BYTES..).and_then(format::content).and_then(|(content, _)| format::parse(content));
         let is_older = head.link.is_none() && matches!(second, Some(format::JournalFrame::Producers(_)));
         let version = if is_older { LINKED - 1 } else { format::VERSION };
-        let mut scan = JournalScan::new(bytes, version, self.next_sequence, known);
+        let mut scan = JournalScan::new(bytes, version, self.next_sequence, layouts);
         loop {
             match scan.next() {
                 FilePart::Message(_, parts) => return Some((version, parts.first()?.0.sequence)),
@@ -354,7 +354,7 @@ impl JournalContent {
         if end as u64 == of_file.sure.bytes
             && of_file.sure.crc.is_some_and(|crc| crc != file.crc)
             && self.losses.len() == of_file.losses
-            && !self.catalog.losses.iter().any(|known| known.files == (number, number))
+            && !self.catalog.losses.iter().any(|listed| listed.files == (number, number))
         {
             self.lose(JournalLoss::new(LossKind::Changed, (number, number)));
         }
@@ -365,7 +365,7 @@ impl JournalContent {
     /// behind it once; a start has cut them off as torn.
     fn end_behind_listed(&mut self, file: &mut JournalFile, rest: Range<usize>) -> usize {
         let covers = |loss: &&JournalLoss| {
-            let is_set_aside = loss.kept.as_ref().is_some_and(|kept| kept.ends_with(DAMAGED));
+            let is_set_aside = loss.kept.as_ref().is_some_and(|name| name.ends_with(DAMAGED));
             let is_of_file = (loss.kind, loss.files) == (LossKind::Damaged, (file.number, file.number));
             is_of_file && is_set_aside && loss.bytes.0 <= rest.start as u64 && loss.bytes.1 == rest.end as u64
         };
@@ -402,7 +402,7 @@ impl JournalContent {
         if !name.is_empty() {
             self.tell_numbers_missing(name, last);
             match self.producers.get_mut(name) {
-                Some(known) => *known = (last.max(known.0), rows.received),
+                Some(producer) => *producer = (last.max(producer.0), rows.received),
                 None => {
                     self.producers.insert(name.to_owned(), (last, rows.received));
                 }

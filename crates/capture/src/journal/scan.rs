@@ -89,7 +89,7 @@ pub(super) struct JournalScan<'a> {
     open: Option<usize>,
     /// Number behind the last message.
     next_sequence: u64,
-    known: &'a KnownLayouts<'a>,
+    layouts: &'a KnownLayouts<'a>,
     /// Those of them that were needed.
     needed: Layouts,
     /// Bytes that may still be summed up.
@@ -99,8 +99,8 @@ pub(super) struct JournalScan<'a> {
 }
 
 impl<'a> JournalScan<'a> {
-    /// Of a file whose header says these. Layouts are `known` from elsewhere.
-    pub(super) fn new(bytes: &'a [u8], version: u32, first: u64, known: &'a KnownLayouts<'a>) -> JournalScan<'a> {
+    /// Of a file whose header says these. `layouts` are those that other files describe.
+    pub(super) fn new(bytes: &'a [u8], version: u32, first: u64, layouts: &'a KnownLayouts<'a>) -> JournalScan<'a> {
         JournalScan {
             bytes,
             is_linked: version >= LINKED,
@@ -108,7 +108,7 @@ impl<'a> JournalScan<'a> {
             joined: Vec::new(),
             open: None,
             next_sequence: first,
-            known,
+            layouts,
             needed: Layouts::new(),
             left: bytes.len().saturating_mul(CHECKED_FILES_MAX).max(CHECKED_BYTES_MIN),
             ended: None,
@@ -231,7 +231,7 @@ impl<'a> JournalScan<'a> {
                     return None;
                 }
                 if !self.walk.layouts().contains_key(&rows.layout) {
-                    let spec = self.known.get(rows.layout).filter(|_| self.is_linked)?;
+                    let spec = self.layouts.get(rows.layout).filter(|_| self.is_linked)?;
                     self.walk.learn(rows.layout, Arc::clone(spec));
                     self.needed.insert(rows.layout, Arc::clone(spec));
                 }

@@ -34,11 +34,11 @@ impl JournalContent {
     fn keep_aside(&mut self, storage: &dyn Storage) -> Result<()> {
         for aside in std::mem::take(&mut self.asides) {
             let bytes = storage.map(&path(aside.number))?;
-            let kept = format!("{FOLDER}/{}", aside.name);
+            let aside_path = format!("{FOLDER}/{}", aside.name);
             if storage.list(FOLDER)?.iter().any(|entry| entry.name == aside.name) {
-                storage.remove(&kept)?;
+                storage.remove(&aside_path)?;
             }
-            let mut file = storage.create(&kept)?;
+            let mut file = storage.create(&aside_path)?;
             file.write(bytes.get(aside.range).unwrap_or_default())?;
             file.sync()?;
             storage.sync_dir(FOLDER)?;

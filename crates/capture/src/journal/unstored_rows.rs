@@ -78,8 +78,8 @@ impl UnstoredRows {
         self.sequence = self.sequence.max(rows.sequence);
         let (producer, number) = rows.producer;
         if !producer.is_empty() {
-            let known = self.producers.entry(producer.to_owned()).or_default();
-            *known = (known.0.max(number), rows.received);
+            let last_message = self.producers.entry(producer.to_owned()).or_default();
+            *last_message = (last_message.0.max(number), rows.received);
         }
         let of_table = self.tables.entry(spec.name.clone()).or_default();
         of_table.0 = of_table.0.max(rows.sequence);

@@ -211,12 +211,12 @@ impl JournalWriter {
 
     /// The number of a table's layout, which is described if it isn't yet.
     fn layout(&mut self, spec: &Arc<TableSpec>, described: &mut Vec<u32>, bytes: &mut Vec<u8>) -> u32 {
-        let known = self.of_tables.get(&spec.name).filter(|(_, known)| known == spec);
-        if let Some((id, _)) = known {
+        let described_layout = self.of_tables.get(&spec.name).filter(|(_, described)| described == spec);
+        if let Some((id, _)) = described_layout {
             return *id;
         }
         let mut id = format::layout_id(spec);
-        while self.layouts.get(&id).is_some_and(|known| known != spec) {
+        while self.layouts.get(&id).is_some_and(|other| other != spec) {
             id = id.wrapping_add(1);
         }
         if self.layouts.insert(id, Arc::clone(spec)).is_none() {
@@ -302,10 +302,10 @@ impl JournalWriter {
     /// Removes the oldest files that nobody needs: those whose rows are all in the tables' files, as far as more than
     /// `keep_bytes` stay.
     pub(crate) fn release(&mut self, keep_bytes: u64, is_stored: impl Fn(&str, u64, i64) -> bool) -> Result<()> {
-        let mut kept: u64 = self.bytes();
+        let mut journal_bytes: u64 = self.bytes();
         let is_free = |file: &&JournalFile| {
-            let is_free = kept - file.bytes >= keep_bytes && file.is_stored(&is_stored);
-            kept -= if is_free { file.bytes } else { 0 };
+            let is_free = journal_bytes - file.bytes >= keep_bytes && file.is_stored(&is_stored);
+            journal_bytes -= if is_free { file.bytes } else { 0 };
             is_free
         };
         let count = self.older.iter().take_while(is_free).count();

@@ -131,9 +131,9 @@ impl LineBatch {
         let position = match self.by_name.get(&lower) {
             Some(&position) => position,
             None => {
-                let known = self.lookup.as_ref().and_then(|lookup| lookup(&stored));
-                let stored = known.as_ref().map_or(stored, |spec| spec.name.clone());
-                self.tables.push(Table::new(stored, known, &self.time_column));
+                let existing_spec = self.lookup.as_ref().and_then(|lookup| lookup(&stored));
+                let stored = existing_spec.as_ref().map_or(stored, |spec| spec.name.clone());
+                self.tables.push(Table::new(stored, existing_spec, &self.time_column));
                 self.by_name.insert(lower, self.tables.len() - 1);
                 self.tables.len() - 1
             }
@@ -147,18 +147,18 @@ impl LineBatch {
     pub fn take(&mut self) -> Vec<LineRows> {
         self.budget.size = Size::default();
         self.budget.rows = 0;
-        let mut kept = Vec::new();
+        let mut existing_tables = Vec::new();
         let mut batches = Vec::new();
         for mut table in std::mem::take(&mut self.tables) {
             if table.rows() == 0 {
                 continue;
             }
             batches.extend(table.take());
-            if table.known.is_some() {
-                kept.push(table);
+            if table.existing_spec.is_some() {
+                existing_tables.push(table);
             }
         }
-        self.tables = kept;
+        self.tables = existing_tables;
         self.by_raw.clear();
         self.last.1 = usize::MAX;
         self.by_name = self.tables.iter().enumerate().map(|(i, table)| (table.name.to_ascii_lowercase(), i)).collect();

@@ -55,7 +55,7 @@ struct FieldPosition {
 pub(super) struct Table {
     pub name: String,
     /// The table as it exists.
-    pub known: Option<TableSpec>,
+    pub existing_spec: Option<TableSpec>,
     time_column: String,
     columns: Vec<Column>,
     by_name: HashMap<String, usize>,
@@ -77,13 +77,13 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub fn new(name: String, known: Option<TableSpec>, time_column: &str) -> Table {
-        let time_column = known.as_ref().map_or(time_column, |spec| &spec.time).to_owned();
+    pub fn new(name: String, existing_spec: Option<TableSpec>, time_column: &str) -> Table {
+        let time_column = existing_spec.as_ref().map_or(time_column, |spec| &spec.time).to_owned();
         let width = |spec: &TableSpec| spec.columns.iter().map(|column| width_of(&column.column_type)).sum();
-        let stored_row_bytes = known.as_ref().map_or(TIME_BYTES, width);
+        let stored_row_bytes = existing_spec.as_ref().map_or(TIME_BYTES, width);
         Table {
             name,
-            known,
+            existing_spec,
             time_column,
             columns: Vec::new(),
             by_name: HashMap::new(),
@@ -162,7 +162,7 @@ impl Table {
     }
 
     fn new_column(&self, name: &str, value: &Value<'_>, tag: bool, at: usize) -> ScanResult<Option<Column>> {
-        let spec = self.known.as_ref().and_then(|spec| Some(&spec.columns[spec.position(name)?]));
+        let spec = self.existing_spec.as_ref().and_then(|spec| Some(&spec.columns[spec.position(name)?]));
         if matches!(value, Value::Null) {
             return Ok(None);
         }
@@ -177,13 +177,13 @@ impl Table {
 
     /// Whether the table as it exists lacks a column.
     fn is_added(&self, name: &str) -> bool {
-        self.known.as_ref().is_none_or(|spec| spec.position(name).is_none())
+        self.existing_spec.as_ref().is_none_or(|spec| spec.position(name).is_none())
     }
 
     fn add(&mut self, column: Column, lower: String, at: usize, budget: &mut Budget) -> ScanResult<usize> {
         let added = self.is_added(&lower);
         // The time column counts as one.
-        let columns = self.known.as_ref().map_or(1, |spec| spec.columns.len()) + self.added;
+        let columns = self.existing_spec.as_ref().map_or(1, |spec| spec.columns.len()) + self.added;
         if added && columns >= budget.columns_max {
             return Err(refused(Reason::TooManyColumns { columns_max: budget.columns_max }, at));
         }
@@ -298,10 +298,10 @@ impl Table {
             fields.push(field);
             arrays.push(array);
         }
-        let spec = match &self.known {
-            Some(known) => {
-                let mut spec = known.clone();
-                spec.columns.extend(specs.into_iter().filter(|column| known.position(&column.name).is_none()));
+        let spec = match &self.existing_spec {
+            Some(existing_spec) => {
+                let mut spec = existing_spec.clone();
+                spec.columns.extend(specs.into_iter().filter(|column| existing_spec.position(&column.name).is_none()));
                 spec
             }
             None => TableSpec::new(&self.name, specs, &self.time_column, symbol.as_deref()),

@@ -115,14 +115,14 @@ pub(super) fn by_date(spec: &TableSpec, tail: &[Arc<Tail>]) -> Result<BTreeMap<i
 /// The layers of a date with one behind them: small layers become part of it, and rows that belong before others find their place.
 fn add(spec: &TableSpec, date: i32, layers: &[Arc<Segment>], upper: &Arc<Segment>) -> Result<Vec<Arc<Segment>>> {
     let rows_max = if layers.len() < LAYERS_MAX { JOINED_ROWS_MAX } else { u64::MAX };
-    let (mut rows, mut kept) = (upper.rows(), layers.len());
-    while let Some((more, together)) = alike_at_end(&layers[..kept], rows, rows_max) {
-        (rows, kept) = (together, kept - more);
+    let (mut rows, mut lower_count) = (upper.rows(), layers.len());
+    while let Some((more, together)) = alike_at_end(&layers[..lower_count], rows, rows_max) {
+        (rows, lower_count) = (together, lower_count - more);
     }
-    let mut parts: Vec<Arc<Segment>> = layers[kept..].to_vec();
+    let mut parts: Vec<Arc<Segment>> = layers[lower_count..].to_vec();
     parts.push(Arc::clone(upper));
     match joined(spec, date, &parts)? {
-        Some(upper) => Ok(chain(spec, &layers[..kept], upper, name)?),
+        Some(upper) => Ok(chain(spec, &layers[..lower_count], upper, name)?),
         None => Ok(layers.to_vec()),
     }
 }
@@ -239,7 +239,7 @@ pub(super) fn split(spec: &TableSpec, layers: &Layers, cut: i64) -> Result<(Segm
     let (mut earlier, mut later) = (Vec::new(), Layers::new());
     let all: Vec<usize> = (0..spec.columns.len()).collect();
     for (date, segments) in layers {
-        let (mut written, mut kept) = (Vec::new(), Vec::new());
+        let (mut written, mut later_batches) = (Vec::new(), Vec::new());
         for segment in segments {
             if segment.entry().time_max <= cut {
                 written.push(Arc::clone(segment));
@@ -247,7 +247,7 @@ pub(super) fn split(spec: &TableSpec, layers: &Layers, cut: i64) -> Result<(Segm
             }
             let mut ends = Vec::new();
             for (run, rows) in later_rows(spec, segment, cut)? {
-                kept.push(segment.read(spec, &all, rows.clone())?);
+                later_batches.push(segment.read(spec, &all, rows.clone())?);
                 ends.push((run, rows.start));
             }
             written.push(Arc::new(segment.cut(&ends)?));
@@ -257,8 +257,8 @@ pub(super) fn split(spec: &TableSpec, layers: &Layers, cut: i64) -> Result<(Segm
             earlier.push((*date, written));
         }
         // They came in the order of the segments, and within one, by symbol, in the order of time.
-        if let Some(kept) = Segment::in_memory(spec, *date, name(), &kept)? {
-            later.insert(*date, vec![Arc::new(kept)]);
+        if let Some(segment) = Segment::in_memory(spec, *date, name(), &later_batches)? {
+            later.insert(*date, vec![Arc::new(segment)]);
         }
     }
     Ok((earlier, later))

@@ -27,7 +27,7 @@ use splay_store::{LiveRows, Table, TableSnapshot, TableSpec, WriteDownPosition};
 use crate::error::{Error, Result};
 use crate::measure::{Meter, Meters};
 use layers::{Layers, SegmentsByDate};
-use state::State;
+use state::LiveState;
 pub(crate) use state::Tail;
 
 /// How often a snapshot is tried while rows are moved to disk.
@@ -61,15 +61,15 @@ pub(crate) struct LiveTable {
 
 #[derive(Debug)]
 struct States {
-    current: State,
+    current: LiveState,
     /// What stays live once the rows that are being written down are on disk.
-    next: Option<State>,
+    next: Option<LiveState>,
     /// What will be `next` as soon as it is known which rows stay.
-    forming: Option<State>,
+    forming: Option<LiveState>,
 }
 
 impl States {
-    fn each(&mut self) -> impl Iterator<Item = &mut State> {
+    fn each(&mut self) -> impl Iterator<Item = &mut LiveState> {
         std::iter::once(&mut self.current).chain(&mut self.next).chain(&mut self.forming)
     }
 }
@@ -125,7 +125,7 @@ impl LiveTable {
         let stored = table.stored()?;
         let live = Arc::new(LiveTable {
             spec: RwLock::new(Arc::new(stored.spec().clone())),
-            states: Mutex::new(States { current: State::new(stored.captured()), next: None, forming: None }),
+            states: Mutex::new(States { current: LiveState::new(stored.captured()), next: None, forming: None }),
             organising: Mutex::new(()),
             composed: Mutex::new(None),
             meter: meters.of(&stored.spec().name),
@@ -223,11 +223,11 @@ impl LiveTable {
         };
         let is_empty = current.tail().is_empty() && next.as_ref().is_none_or(|next| next.tail().is_empty());
         if is_empty {
-            let of = |state: State| (state.layers, state.last);
+            let of = |state: LiveState| (state.layers, state.last);
             return Ok(LayersByState { current: of(current), next: next.map(of) });
         }
         let spec = self.table.stored()?.spec().clone();
-        let mut with_tail = |state: &State| -> Result<(Arc<Layers>, u64)> {
+        let mut with_tail = |state: &LiveState| -> Result<(Arc<Layers>, u64)> {
             let (mut tail, mut layers) = (state.tail(), Arc::clone(&state.layers));
             while !tail.is_empty() {
                 // Mostly what was made for the other state: one tail is the end of the other.
@@ -298,7 +298,7 @@ impl LiveTable {
             let mut states = self.states();
             let current = &states.current;
             let captured = WriteDownPosition { sequence, cut: cut(current.times.1).max(current.captured.cut) };
-            let mut forming = State::new(captured);
+            let mut forming = LiveState::new(captured);
             current.tail().iter().for_each(|tail| forming.push(Arc::clone(tail)));
             states.forming = Some(forming);
             (layers, captured)
@@ -314,9 +314,9 @@ impl LiveTable {
         let _organising = self.organising();
         let mut states = self.states();
         let forming = states.forming.take();
-        let ((rows, kept), ready) = (split?, ready?);
+        let ((rows, later_layers), ready) = (split?, ready?);
         states.next = forming.map(|mut next| {
-            next.take_layers(kept, &states.current);
+            next.take_layers(later_layers, &states.current);
             next
         });
         drop(states);

@@ -22,7 +22,7 @@ pub(crate) struct Tail {
 
 /// Live rows that fit the files of a commit.
 #[derive(Debug, Clone)]
-pub(super) struct State {
+pub(super) struct LiveState {
     /// What the files have.
     pub(super) captured: WriteDownPosition,
     /// Rows in order.
@@ -44,9 +44,9 @@ pub(super) struct State {
 /// Times of no rows.
 const NO_TIMES: (i64, i64) = (i64::MAX, i64::MIN);
 
-impl State {
-    pub(super) fn new(captured: WriteDownPosition) -> State {
-        State {
+impl LiveState {
+    pub(super) fn new(captured: WriteDownPosition) -> LiveState {
+        LiveState {
             captured,
             layers: Arc::default(),
             tail: Vec::new(),
@@ -74,17 +74,17 @@ impl State {
     }
 
     /// Rows that stay of those in `before` when these begin to be written down: its latest, so they count as new as its newest.
-    pub(super) fn take_layers(&mut self, kept: Layers, before: &State) {
-        if !kept.is_empty() {
+    pub(super) fn take_layers(&mut self, layers: Layers, before: &LiveState) {
+        if !layers.is_empty() {
             self.since = Some(self.since.unwrap_or(before.received).min(before.received));
             self.received = self.received.max(before.received);
         }
-        for segment in kept.values().flatten() {
+        for segment in layers.values().flatten() {
             self.rows += segment.rows();
             self.bytes += segment.entry().bytes;
             self.note_times((segment.entry().time_min, segment.entry().time_max));
         }
-        self.layers = Arc::new(kept);
+        self.layers = Arc::new(layers);
     }
 
     fn note_times(&mut self, times: (i64, i64)) {
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn batches_that_come_back_after_a_start_do_not_turn_the_number_back() {
         let captured = WriteDownPosition { sequence: 106, cut: 7 };
-        let mut state = State::new(captured);
+        let mut state = LiveState::new(captured);
         let schema = std::sync::Arc::new(arrow::datatypes::Schema::empty());
         let mut push = |sequence| {
             state.push(Arc::new(Tail {

@@ -302,19 +302,19 @@ impl Watch {
         }
         let middle = seen.len() / 2;
         let oldest_kept = *seen.select_nth_unstable(middle).1 + 1;
-        let mut kept = Vec::new();
+        let mut recent_series = Vec::new();
         let mut names = HashMap::new();
         let mut all: Vec<Option<SeriesState>> = self.series.drain(..).map(Some).collect();
         let before = all.len();
         for (name, at) in self.names.drain() {
             let series = all[at as usize].take_if(|series| series.seen >= oldest_kept);
             if let Some(series) = series {
-                names.insert(name, u32::try_from(kept.len()).unwrap_or(NONE));
-                kept.push(series);
+                names.insert(name, u32::try_from(recent_series.len()).unwrap_or(NONE));
+                recent_series.push(series);
             }
         }
-        self.room.give_back(before - kept.len());
-        (self.series, self.names) = (kept, names);
+        self.room.give_back(before - recent_series.len());
+        (self.series, self.names) = (recent_series, names);
     }
 
     pub(super) fn late_days(&self) -> LateDays {

@@ -25,7 +25,7 @@ pub(super) struct JournalReplay {
 
 #[derive(Debug)]
 struct RowFilter {
-    wanted: SubscriptionFilter,
+    filter: SubscriptionFilter,
     dates: Dates,
     from: i64,
     to: i64,
@@ -44,7 +44,7 @@ impl JournalReplay {
         }
         let chosen = specs.iter().map(|spec| {
             Ok(RowFilter {
-                wanted: SubscriptionFilter::new(spec, request.symbols.as_deref(), None)?,
+                filter: SubscriptionFilter::new(spec, request.symbols.as_deref(), None)?,
                 dates: spec.dates()?,
                 from: instant(spec, request, request.from.as_ref())?.unwrap_or(i64::MIN),
                 to: instant(spec, request, request.to.as_ref())?.unwrap_or(i64::MAX),
@@ -83,6 +83,6 @@ impl JournalReplay {
         if !is_of_date || received < chosen.from || received >= chosen.to {
             return Ok(None);
         }
-        chosen.wanted.of(&self.specs[table], &batch.rows)
+        chosen.filter.of(&self.specs[table], &batch.rows)
     }
 }

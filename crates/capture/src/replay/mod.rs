@@ -116,8 +116,8 @@ enum Source {
 struct View {
     name: Arc<str>,
     spec: Arc<TableSpec>,
-    /// `None` if nothing of it is wanted.
-    wanted: Option<SubscriptionFilter>,
+    /// Which rows and columns the subscriber gets; `None` if it gets nothing of the table.
+    filter: Option<SubscriptionFilter>,
 }
 
 /// A replay that is going on.
@@ -182,8 +182,8 @@ impl Replay {
                 (Source::Recorded(Box::new(recorded)), first)
             }
         };
-        let wanted = |place: &usize| views[*place].wanted.is_some();
-        let snapshots = if with_snapshot { (0..views.len()).rev().filter(wanted).collect() } else { Vec::new() };
+        let is_selected = |place: &usize| views[*place].filter.is_some();
+        let snapshots = if with_snapshot { (0..views.len()).rev().filter(is_selected).collect() } else { Vec::new() };
         Ok(Replay {
             source,
             views,
@@ -221,8 +221,8 @@ impl Replay {
                 continue;
             }
             let view = &self.views[next_update.table];
-            if let Some(wanted) = &view.wanted
-                && let Some(rows) = wanted.of(&view.spec, &next_update.rows)?
+            if let Some(filter) = &view.filter
+                && let Some(rows) = filter.of(&view.spec, &next_update.rows)?
             {
                 self.last = next_update.sequence;
                 let table = Arc::clone(&view.name);
@@ -241,7 +241,7 @@ impl Replay {
         }
         let views = &self.views;
         match &mut self.source {
-            Source::Stored(stored) => stored.next(|table| views[table].wanted.is_some()),
+            Source::Stored(stored) => stored.next(|table| views[table].filter.is_some()),
             Source::Recorded(recorded) => recorded.next(),
         }
     }
@@ -249,7 +249,7 @@ impl Replay {
     /// The next part of the snapshots, table after table.
     fn snapshot(&mut self) -> Result<Option<Update>> {
         while let Some(place) = self.snapshots.last().copied() {
-            let View { name, spec, wanted: Some(wanted) } = &self.views[place] else {
+            let View { name, spec, filter: Some(filter) } = &self.views[place] else {
                 self.snapshots.pop();
                 continue;
             };
@@ -262,11 +262,11 @@ impl Replay {
                 self.snapshots.pop();
             }
             let first = !std::mem::replace(&mut self.in_snapshot, more);
-            let wanted_rows = wanted.of(spec, &rows)?;
-            let rows = match wanted_rows {
+            let filtered_rows = filter.of(spec, &rows)?;
+            let rows = match filtered_rows {
                 Some(rows) => rows,
                 // The first tells that there is a snapshot, the last that it is whole.
-                None if first || !more => wanted.columns(spec, &RecordBatch::new_empty(spec.arrow()))?,
+                None if first || !more => filter.columns(spec, &RecordBatch::new_empty(spec.arrow()))?,
                 None => continue,
             };
             let (table, kind) = (Arc::clone(name), UpdateKind::Snapshot { first, more });
@@ -280,10 +280,10 @@ impl Replay {
         if std::mem::replace(&mut self.is_over, true) {
             return Err(Error::Closed);
         }
-        // Where several tables are replayed, the first wanted one stands for them.
-        let view = self.views.iter().find_map(|view| Some((view, view.wanted.as_ref()?)));
-        let Some((View { name, spec, .. }, wanted)) = view else { return Err(Error::Closed) };
-        let rows = wanted.columns(spec, &RecordBatch::new_empty(spec.arrow()))?;
+        // Where several tables are replayed, the first one with a filter stands for them.
+        let view = self.views.iter().find_map(|view| Some((view, view.filter.as_ref()?)));
+        let Some((View { name, spec, .. }, filter)) = view else { return Err(Error::Closed) };
+        let rows = filter.columns(spec, &RecordBatch::new_empty(spec.arrow()))?;
         Ok(Update { table: Arc::clone(name), sequence: self.last, kind: UpdateKind::End, rows })
     }
 }
@@ -296,7 +296,7 @@ fn specs(database: &Database, tables: &[String]) -> Result<Vec<Arc<TableSpec>>> 
             other => other.into(),
         })?;
         let spec = table.stored()?.spec().clone();
-        if specs.iter().any(|known| known.name == spec.name) {
+        if specs.iter().any(|other| other.name == spec.name) {
             return Err(Error::rejected(&spec.name, "it is named twice"));
         }
         specs.push(Arc::new(spec));
@@ -310,14 +310,14 @@ fn views(tables: &[String], specs: &[Arc<TableSpec>], view: &ReplayView) -> Resu
             return Err(Error::NoSuchTable { table: name.clone() });
         }
     }
-    let is_wanted = |name: &str| {
-        view.tables.as_ref().is_none_or(|wanted| wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(name)))
+    let is_viewed = |name: &str| {
+        view.tables.as_ref().is_none_or(|names| names.iter().any(|other| other.eq_ignore_ascii_case(name)))
     };
     let made = specs.iter().map(|spec| {
-        let wanted = is_wanted(&spec.name)
+        let filter = is_viewed(&spec.name)
             .then(|| SubscriptionFilter::new(spec, view.symbols.as_deref(), view.columns.as_deref()))
             .transpose()?;
-        Ok(View { name: Arc::from(spec.name.as_str()), spec: Arc::clone(spec), wanted })
+        Ok(View { name: Arc::from(spec.name.as_str()), spec: Arc::clone(spec), filter })
     });
     made.collect()
 }

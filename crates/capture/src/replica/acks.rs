@@ -23,7 +23,7 @@ type ReplicaCallback = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// See the module's text.
 pub(crate) struct Replicas {
-    state: Mutex<State>,
+    state: Mutex<AckState>,
     moved: Condvar,
     /// Followers that have to have a batch.
     needed: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Replicas {
 }
 
 #[derive(Default)]
-struct State {
+struct AckState {
     durable: Position,
     followers: BTreeMap<String, FollowerPosition>,
     waiting: VecDeque<PendingAck>,
@@ -107,7 +107,7 @@ impl Replicas {
         Ok(database.table_heads_with(&mut cache)?)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AckState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -254,7 +254,7 @@ impl Replicas {
     }
 }
 
-impl State {
+impl AckState {
     /// The place that so many followers have reached.
     fn reached(&self, needed: usize) -> Option<Position> {
         let mut places: Vec<Position> = self.followers.values().map(|seen| seen.position).collect();

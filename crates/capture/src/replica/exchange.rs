@@ -155,8 +155,8 @@ pub(super) fn finish_exchange(database: &Database, state: &mut ReplicaState) -> 
 }
 
 /// More, if no frame was whole; less again once they are.
-pub(super) fn next_bytes_max(bytes_max: usize, came: usize, kept: usize) -> usize {
-    match (came, kept) {
+pub(super) fn next_bytes_max(bytes_max: usize, came: usize, whole_bytes: usize) -> usize {
+    match (came, whole_bytes) {
         (0, _) => bytes_max,
         (_, 0) => bytes_max.saturating_mul(4).min(journal::FRAME_BYTES_MAX + PART_BYTES),
         _ => PART_BYTES,

@@ -71,12 +71,12 @@ pub struct Follower {
 #[derive(Debug, Default)]
 struct FollowerShared {
     settings: FollowerSettings,
-    state: Mutex<State>,
+    state: Mutex<FollowerState>,
     woken: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FollowerState {
     /// Whether tables shall be looked at now.
     is_due: bool,
     /// Whether files and journal have to be fetched from the begin.
@@ -168,12 +168,12 @@ impl Drop for Follower {
 }
 
 impl FollowerShared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FollowerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until it is woken, or for a time.
-    fn wait(&self, patience: Duration, is_due: impl Fn(&State) -> bool) {
+    fn wait(&self, patience: Duration, is_due: impl Fn(&FollowerState) -> bool) {
         let until = Instant::now() + patience;
         let mut state = self.state();
         while !state.is_stopped && !is_due(&state) {

@@ -37,8 +37,8 @@ pub use copy::Replica;
 pub use follower::{Follower, FollowerSettings, FollowerStatus};
 pub use part::{JournalPart, PartKind};
 pub use promote::{Role, promote, role};
-pub use state::{EpochEnd, State};
-pub(crate) use state::{NAME as STATE_FILE, ReplicaState};
+pub(crate) use state::NAME as STATE_FILE;
+pub use state::{EpochEnd, ReplicaState};
 
 /// A place in a journal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -38,7 +38,7 @@ pub struct EpochEnd {
 
 /// See the module's text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct ReplicaState {
     /// Identity of the database, the same in all its copies.
     pub database: String,
     /// Name of this copy.
@@ -73,15 +73,12 @@ pub struct State {
     pub forks: Vec<EpochEnd>,
 }
 
-/// The crate's name for it.
-pub(crate) type ReplicaState = State;
-
-impl State {
+impl ReplicaState {
     /// Reads it; `None` if there is none.
     ///
     /// # Errors
     /// [`Error::Damaged`], also for one of a later release.
-    pub(crate) fn load(storage: &dyn Storage) -> Result<Option<State>> {
+    pub(crate) fn load(storage: &dyn Storage) -> Result<Option<ReplicaState>> {
         if !storage.list(FOLDER)?.iter().any(|entry| entry.name == NAME) {
             return Ok(None);
         }
@@ -108,8 +105,8 @@ impl State {
     }
 
     /// The state of a database that nobody has followed yet.
-    pub(crate) fn new() -> State {
-        State { database: random(), follower: random(), epoch: 1, is_whole: true, ..State::default() }
+    pub(crate) fn new() -> ReplicaState {
+        ReplicaState { database: random(), follower: random(), epoch: 1, is_whole: true, ..ReplicaState::default() }
     }
 
     pub(crate) fn note_fork(&mut self, fork: EpochEnd) {

@@ -319,11 +319,12 @@ fn bars_of_a_replay_end_with_it() {
     let trades: Vec<Trade> =
         (0..500).map(|i| trade(["A", "B"][i as usize % 2], START + i * SECOND, (i % 7) as f64, i)).collect();
     send(&capture, "UTC", &trades);
-    let asked = ReplayRequest { speed: ReplaySpeed::Max, ..ReplayRequest::new(vec!["trade".to_owned()], "2024-03-10") };
+    let replay_request =
+        ReplayRequest { speed: ReplaySpeed::Max, ..ReplayRequest::new(vec!["trade".to_owned()], "2024-03-10") };
     let columns = Some(request(60 * SECOND).columns(&spec("UTC")));
     let view = ReplayView { tables: None, symbols: None, columns, from: SubscriptionStart::Snapshot };
     let pace = Pace::new(TestClock::at(0));
-    let mut replay = Replay::begin(capture.database(), &asked, &view, pace).unwrap();
+    let mut replay = Replay::begin(capture.database(), &replay_request, &view, pace).unwrap();
     let mut bars = Bars::new(&spec("UTC"), request(60 * SECOND), None, true).unwrap();
     let (mut seen, mut given) = (Seen::default(), VecDeque::new());
     loop {

@@ -206,10 +206,11 @@ fn a_real_disk_that_gets_full_is_seen_and_its_reserve_is_real() {
         return;
     };
     let folder = disk.0.path().join("market");
-    let wanted = || CaptureSettings { disk_free_bytes_min: 2 << 20, disk_reserve_bytes: 1 << 20, ..settings() };
+    let small_disk_settings =
+        || CaptureSettings { disk_free_bytes_min: 2 << 20, disk_reserve_bytes: 1 << 20, ..settings() };
     let open = || {
         let database = Database::open_or_create(&folder).unwrap();
-        Capture::open_with(database, wanted(), TestClock::at(START + DAY)).unwrap().0
+        Capture::open_with(database, small_disk_settings(), TestClock::at(START + DAY)).unwrap().0
     };
     let capture = open();
     assert_eq!(capture.status().disk.reserve_bytes, 1 << 20);

@@ -79,8 +79,8 @@ impl Oracle {
         let mut left_out = 0;
         for row in batch {
             let key = self.key(row);
-            let known: Vec<Row> = self.rows.iter().filter(|known| known.time >= from).cloned().collect();
-            if row.time >= from && known.iter().any(|known| self.key(known) == key) {
+            let compared_rows: Vec<Row> = self.rows.iter().filter(|row| row.time >= from).cloned().collect();
+            if row.time >= from && compared_rows.iter().any(|row| self.key(row) == key) {
                 left_out += 1;
             } else {
                 self.rows.push(row.clone());

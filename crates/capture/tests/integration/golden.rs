@@ -111,8 +111,8 @@ fn a_damaged_journal_is_told_or_cut_and_gives_no_row_twice() {
                 if let Some((bytes, path)) = &recovered.torn {
                     cut += 1;
                     // Nothing is thrown away.
-                    let kept = std::fs::read(path).unwrap();
-                    assert_eq!(kept, damaged[damaged.len() - usize::try_from(*bytes).unwrap()..], "{case}");
+                    let torn_bytes = std::fs::read(path).unwrap();
+                    assert_eq!(torn_bytes, damaged[damaged.len() - usize::try_from(*bytes).unwrap()..], "{case}");
                 }
                 let found = all(&database);
                 assert!(found.len() >= 320, "{case}: what is on disk stays");

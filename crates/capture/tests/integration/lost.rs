@@ -227,9 +227,11 @@ fn a_changed_bit_costs_the_batch_that_it_is_in_wherever_it_is() {
                 assert_eq!(first, id as u64 + 1, "{what}");
                 assert!(last.is_none_or(|last| last == id as u64 + 1), "{what}: {losses:?}");
                 // What is damaged is kept as it is.
-                let kept = std::fs::read(folder.join(".journal").join(losses[0].kept.as_ref().unwrap())).unwrap();
+                let set_aside_bytes =
+                    std::fs::read(folder.join(".journal").join(losses[0].kept.as_ref().unwrap())).unwrap();
                 assert!(
-                    kept.windows(8)
+                    set_aside_bytes
+                        .windows(8)
                         .any(|window| damaged[place / 8 * 8..].starts_with(window)
                             || window == &damaged[place..place + 8]),
                     "{what}"

@@ -86,9 +86,10 @@ fn history(seed: u64) {
             ..Selection::default()
         };
         // A selection keeps every row that is wanted, and may keep more.
-        let wanted = |row: &Row| matches!(row.symbol.as_deref(), Some("A" | "Z")) && selection.time.contains(row.time);
-        let found: Vec<_> = read(&snapshot, &selection).into_iter().filter(|(_, row)| wanted(row)).collect();
-        assert_eq!(found, expected.into_iter().filter(|(_, row)| wanted(row)).collect::<Vec<_>>(), "seed {seed}");
+        let is_selected =
+            |row: &Row| matches!(row.symbol.as_deref(), Some("A" | "Z")) && selection.time.contains(row.time);
+        let found: Vec<_> = read(&snapshot, &selection).into_iter().filter(|(_, row)| is_selected(row)).collect();
+        assert_eq!(found, expected.into_iter().filter(|(_, row)| is_selected(row)).collect::<Vec<_>>(), "seed {seed}");
     }
     capture.close().unwrap();
 }

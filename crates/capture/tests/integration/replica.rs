@@ -26,12 +26,12 @@ struct Link {
     is_cut: AtomicBool,
     /// Each n-th answer is lost.
     loses: u64,
-    asked: AtomicU64,
+    calls: AtomicU64,
 }
 
 impl Link {
     fn to(capture: &Capture, loses: u64) -> Arc<Link> {
-        Arc::new(Link { capture: capture.clone(), is_cut: AtomicBool::new(false), loses, asked: AtomicU64::new(0) })
+        Arc::new(Link { capture: capture.clone(), is_cut: AtomicBool::new(false), loses, calls: AtomicU64::new(0) })
     }
 
     fn pass<T>(&self, ask: impl Fn() -> Result<T>) -> Result<T> {
@@ -39,7 +39,7 @@ impl Link {
         if self.is_cut.load(Ordering::SeqCst) {
             return Err(lost());
         }
-        let number = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        let number = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
         if self.loses > 0 && number.is_multiple_of(self.loses) {
             // It came, and its answer didn't; or it came twice.
             drop(ask());

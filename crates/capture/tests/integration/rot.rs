@@ -164,11 +164,11 @@ fn sound(database: &Database, table: usize, rows: &[Row], what: &str) -> Result<
     let read = catch_unwind(AssertUnwindSafe(|| try_read(&snapshot))).unwrap_or_else(|_| panic!("{what}: a panic"));
     let mut found = read?;
     found.sort_by_key(|row| row.id);
-    let wanted: BTreeMap<i64, &Row> = rows.iter().map(|row| (row.id, row)).collect();
+    let sent_rows: BTreeMap<i64, &Row> = rows.iter().map(|row| (row.id, row)).collect();
     let ids: BTreeSet<i64> = found.iter().map(|row| row.id).collect();
     assert_eq!(ids.len(), found.len(), "{what}: {} has rows twice", TABLES[table]);
     assert!(
-        found.iter().all(|row| wanted.get(&row.id) == Some(&row)),
+        found.iter().all(|row| sent_rows.get(&row.id) == Some(&row)),
         "{what}: {} has a row that nobody sent",
         TABLES[table]
     );
@@ -243,10 +243,10 @@ fn any_damage_is_told_or_makes_no_difference() {
         let storage = base.storage.copy();
         let paths: Vec<String> = storage.paths().into_iter().filter(|path| !path.ends_with("lock")).collect();
         let kinds: BTreeSet<&str> = paths.iter().map(|path| kind(path)).collect();
-        let wanted = *kinds.iter().nth(random.random_range(0..kinds.len())).unwrap();
-        let of_kind: Vec<&String> = paths.iter().filter(|path| kind(path) == wanted).collect();
+        let damaged_kind = *kinds.iter().nth(random.random_range(0..kinds.len())).unwrap();
+        let of_kind: Vec<&String> = paths.iter().filter(|path| kind(path) == damaged_kind).collect();
         let path = of_kind[random.random_range(0..of_kind.len())];
-        let is_newest = wanted == "jnl" && of_kind.last() == Some(&path);
+        let is_newest = damaged_kind == "jnl" && of_kind.last() == Some(&path);
         let Some(done) = damage(&storage, path, &paths, &mut random) else { continue };
         let what = format!("damage {number}: {path}, {done}, killed {}", base.is_killed);
         let outcome =
@@ -254,7 +254,7 @@ fn any_damage_is_told_or_makes_no_difference() {
                 eprintln!("{what}");
                 std::panic::resume_unwind(panic)
             });
-        *counts.entry((wanted.to_owned(), outcome)).or_default() += 1;
+        *counts.entry((damaged_kind.to_owned(), outcome)).or_default() += 1;
     }
     println!("{counts:?}");
 }

@@ -201,8 +201,8 @@ fn readers_of_other_processes_see_all_that_was_acknowledged_and_never_less_than_
     let mut acknowledged = BTreeMap::new();
     let (mut before, mut looks, mut commits) = (vec![0; PRODUCERS as usize], 0, 0);
     let kills: u64 = std::env::var("SPLAY_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(50) / 10;
-    let known = Database::create(folder.path()).unwrap();
-    follow(&known, FollowSettings::default());
+    let follower = Database::create(folder.path()).unwrap();
+    follow(&follower, FollowSettings::default());
     for cycle in 0..kills {
         let last = kill_one(folder.path(), &acknowledged.clone(), |told| {
             let enough = before.iter().sum::<i64>() + 2_000;
@@ -214,7 +214,7 @@ fn readers_of_other_processes_see_all_that_was_acknowledged_and_never_less_than_
                 let other = Database::open(folder.path()).unwrap();
                 follow(&other, FollowSettings::default());
                 // One that has followed from the beginning, then one that comes now: it sees no less.
-                for database in [&known, &other] {
+                for database in [&follower, &other] {
                     let found = check(database, &now, &what);
                     assert!(found.iter().zip(&before).all(|(now, before)| now >= before), "{what}: fewer than before");
                     before = found;
@@ -222,8 +222,8 @@ fn readers_of_other_processes_see_all_that_was_acknowledged_and_never_less_than_
             }
         });
         acknowledged.extend(last);
-        before = check(&known, &acknowledged, &format!("cycle {cycle}, killed"));
-        commits = known.table("trade").unwrap().stored().unwrap().epoch();
+        before = check(&follower, &acknowledged, &format!("cycle {cycle}, killed"));
+        commits = follower.table("trade").unwrap().stored().unwrap().epoch();
     }
     assert!(commits > kills, "{commits} commits");
     println!("{looks} looks over {kills} kills and {commits} commits, {} batches", before.iter().sum::<i64>());

@@ -106,10 +106,10 @@ impl<'a> Blocks<'a> {
         let mut target = self.block_bytes;
         loop {
             if !self.at_end && bytes.len() < target {
-                let wanted = target - bytes.len();
-                bytes.reserve(wanted + PADDING + 1);
-                let got = self.stream.by_ref().take(wanted as u64).read_to_end(&mut bytes);
-                self.at_end = got.map_err(|e| crate::decompress::damaged(self.file, &e))? < wanted;
+                let missing_bytes = target - bytes.len();
+                bytes.reserve(missing_bytes + PADDING + 1);
+                let got = self.stream.by_ref().take(missing_bytes as u64).read_to_end(&mut bytes);
+                self.at_end = got.map_err(|e| crate::decompress::damaged(self.file, &e))? < missing_bytes;
             }
             if self.at_end {
                 if bytes.is_empty() && (self.cut != BlockBoundary::Objects || self.ended) {

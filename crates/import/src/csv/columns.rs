@@ -129,7 +129,7 @@ const SLOTS: usize = 1024;
 pub(crate) struct Symbols {
     codes: Vec<i32>,
     values: TextValues,
-    known: HashMap<Box<[u8]>, i32>,
+    code_of: HashMap<Box<[u8]>, i32>,
     slots: Box<[i32]>,
 }
 
@@ -138,7 +138,7 @@ impl Symbols {
         Symbols {
             codes: Vec::new(),
             values: TextValues::default(),
-            known: HashMap::new(),
+            code_of: HashMap::new(),
             slots: vec![-1; SLOTS].into(),
         }
     }
@@ -157,13 +157,13 @@ impl Symbols {
             self.codes.push(*slot);
             return Ok(());
         }
-        let code = match self.known.get(text) {
+        let code = match self.code_of.get(text) {
             Some(code) => *code,
             None => {
                 check_text(text)?;
-                let code = i32::try_from(self.known.len()).map_err(|_| "too many distinct symbols")?;
+                let code = i32::try_from(self.code_of.len()).map_err(|_| "too many distinct symbols")?;
                 self.values.push(text)?;
-                self.known.insert(text.into(), code);
+                self.code_of.insert(text.into(), code);
                 code
             }
         };
@@ -581,7 +581,7 @@ impl<'a> Column<'a> {
     #[cold]
     fn no_value(&self, text: &[u8]) -> String {
         let plan = self.plan;
-        let wanted = match &plan.spelling {
+        let expected = match &plan.spelling {
             spelling if spelling.needs_date() => "time of day".to_owned(),
             _ => plan.column_type.to_string(),
         };
@@ -591,20 +591,20 @@ impl<'a> Column<'a> {
         let has_wider = integer || matches!(self.values, Values::Float32(_));
         let wider = if has_wider && is_float() { "float64" } else { "text" };
         let shown = shown(text);
-        let article = if wanted.starts_with('i') { "an" } else { "a" };
+        let article = if expected.starts_with('i') { "an" } else { "a" };
         if plan.required {
-            return format!("{shown} is not {article} {wanted}");
+            return format!("{shown} is not {article} {expected}");
         }
         if plan.is_settled {
             let name = &plan.name;
             return match integer && wider == "float64" {
                 true => format!(
-                    "{shown} is not {article} {wanted}, as the table has {name}; splay alter … widen {name} float64 makes room"
+                    "{shown} is not {article} {expected}, as the table has {name}; splay alter … widen {name} float64 makes room"
                 ),
-                false => format!("{shown} is not {article} {wanted}, as the table has {name}"),
+                false => format!("{shown} is not {article} {expected}, as the table has {name}"),
             };
         }
-        format!("{shown} is not {article} {wanted}; --type {}={wider} would take it", plan.name)
+        format!("{shown} is not {article} {expected}; --type {}={wider} would take it", plan.name)
     }
 
     /// The column as an Arrow array of its type.

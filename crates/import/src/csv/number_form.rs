@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn numbers_are_read_as_the_example_is_written() {
-        for (form, text, wanted) in [
+        for (form, text, expected) in [
             ("1,234.5", "1,234,567.25", Some("1234567.25")),
             ("1,234.5", "-1,234", Some("-1234")),
             ("1,234.5", "12.5", Some("12.5")),
@@ -116,7 +116,7 @@ mod tests {
         ] {
             let form: NumberForm = form.parse().unwrap();
             let plain = form.plain(text.as_bytes()).map(|text| String::from_utf8(text.into_owned()).unwrap());
-            assert_eq!(plain.as_deref(), wanted, "{form} {text}");
+            assert_eq!(plain.as_deref(), expected, "{form} {text}");
         }
         for text in ["", "1234", "1,234", "1,234,5", "12,34.5", "1234.56", "1a234.5", "5432.1"] {
             assert!(text.parse::<NumberForm>().is_err(), "{text}");

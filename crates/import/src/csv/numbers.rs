@@ -182,13 +182,13 @@ pub(crate) fn decimal(text: &[u8], scale: u32, digits_max: u32) -> Option<i128> 
         return None;
     }
     let scale = scale as usize;
-    let kept = &fraction[..fraction.len().min(scale)];
-    if fraction[kept.len()..].iter().any(|&b| b != b'0') {
+    let decimals = &fraction[..fraction.len().min(scale)];
+    if fraction[decimals.len()..].iter().any(|&b| b != b'0') {
         return None;
     }
     let mut value: i128 = 0;
-    let padding = std::iter::repeat_n(&b'0', scale - kept.len());
-    for &byte in whole.iter().chain(kept).chain(padding) {
+    let padding = std::iter::repeat_n(&b'0', scale - decimals.len());
+    for &byte in whole.iter().chain(decimals).chain(padding) {
         if !byte.is_ascii_digit() {
             return None;
         }

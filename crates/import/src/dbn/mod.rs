@@ -171,14 +171,14 @@ impl Decoder {
             return Err(self.damaged(format!("holds records of unknown type {record_type:#04x}")));
         };
         match &self.spec {
-            Some((known, _, _)) if *known == record_type => Ok(()),
-            Some((_, known, _)) if known.name == new.name => {
+            Some((current_type, _, _)) if *current_type == record_type => Ok(()),
+            Some((_, current, _)) if current.name == new.name => {
                 self.spec = Some((record_type, new, self.arrow_schema()));
                 Ok(())
             }
-            Some((_, known, _)) => Err(Error::unsupported(
+            Some((_, current, _)) => Err(Error::unsupported(
                 &self.file,
-                format!("holds {} and {} records; split it into one file per schema", known.name, new.name),
+                format!("holds {} and {} records; split it into one file per schema", current.name, new.name),
             )),
             None => {
                 let columns = new.fields.iter().map(|f| Field::new(&f.name, f.kind.column_type().arrow(), true));

@@ -71,8 +71,8 @@ impl Builder<'_> {
             }
             Action::Column(column) => {
                 let plan = self.columns[*column].plan;
-                let (found, wanted) = (shown(nested), &plan.column_type);
-                Err(wrong(format!("{found} is not a {wanted}; --type {}=text would take it", plan.name)))
+                let (found, expected) = (shown(nested), &plan.column_type);
+                Err(wrong(format!("{found} is not a {expected}; --type {}=text would take it", plan.name)))
             }
             Action::Level { .. } | Action::Date { .. } => {
                 Err(wrong(format!("{} is not a single value", shown(nested))))

@@ -25,11 +25,11 @@ pub(crate) enum Value<'a> {
 pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
-    state: State,
+    state: ScanState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ScanState {
     Before,
     Within,
     Done,
@@ -37,7 +37,7 @@ enum State {
 
 impl<'a> Fields<'a> {
     pub fn new(bytes: &'a [u8]) -> Fields<'a> {
-        Fields { bytes, at: 0, state: State::Before }
+        Fields { bytes, at: 0, state: ScanState::Before }
     }
 
     fn peek(&mut self) -> Option<u8> {
@@ -48,9 +48,9 @@ impl<'a> Fields<'a> {
     }
 
     /// Takes one of the given bytes.
-    fn expect(&mut self, wanted: &[u8], name: &str) -> Result<u8, String> {
+    fn expect(&mut self, expected: &[u8], name: &str) -> Result<u8, String> {
         match self.peek() {
-            Some(byte) if wanted.contains(&byte) => {
+            Some(byte) if expected.contains(&byte) => {
                 self.at += 1;
                 Ok(byte)
             }
@@ -60,7 +60,7 @@ impl<'a> Fields<'a> {
     }
 
     fn field(&mut self) -> Result<Option<(Cow<'a, [u8]>, Value<'a>)>, String> {
-        if self.state == State::Before {
+        if self.state == ScanState::Before {
             self.expect(b"{", "{")?;
             if self.peek() == Some(b'}') {
                 self.at += 1;
@@ -69,7 +69,7 @@ impl<'a> Fields<'a> {
         } else if self.expect(b",}", ", or }")? == b'}' {
             return self.end();
         }
-        self.state = State::Within;
+        self.state = ScanState::Within;
         if self.peek() != Some(b'"') {
             self.expect(b"\"", "a name in quotes")?;
         }
@@ -94,12 +94,12 @@ impl<'a> Iterator for Fields<'a> {
     type Item = Result<(Cow<'a, [u8]>, Value<'a>), String>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.state == State::Done {
+        if self.state == ScanState::Done {
             return None;
         }
         let field = self.field();
         if !matches!(field, Ok(Some(_))) {
-            self.state = State::Done;
+            self.state = ScanState::Done;
         }
         field.transpose()
     }

@@ -137,14 +137,14 @@ impl Recipe {
     /// The built-in recipe of this name.
     #[must_use]
     pub fn builtin(name: &str) -> Option<Recipe> {
-        let (name, text) = builtin::RECIPES.iter().find(|(known, _)| *known == name)?;
+        let (name, text) = builtin::RECIPES.iter().find(|(builtin_name, _)| *builtin_name == name)?;
         Recipe::from_toml(text, name).ok()
     }
 
     /// The text of a built-in recipe, to begin one's own with.
     #[must_use]
     pub fn builtin_text(name: &str) -> Option<&'static str> {
-        builtin::RECIPES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+        builtin::RECIPES.iter().find(|(builtin_name, _)| *builtin_name == name).map(|(_, text)| *text)
     }
 
     /// Names of the built-in recipes.

@@ -15,9 +15,9 @@ fn dates_of_the_times_arent_kept() {
     assert_eq!(loaded.rows.num_columns(), 3);
     let json = br#"{"time": "2024-03-01T23:30:00Z", "date": "2024-03-01", "size": 1}"#;
     assert_eq!(column_names(&load_bytes("t.json", json, ImportSettings::default()).unwrap().spec), ["time", "size"]);
-    for kept in [parquet, ipc_file] {
+    for write in [parquet, ipc_file] {
         let other = load_with_date();
-        let loaded = load_bytes("t.bin", &kept(&other), ImportSettings::default()).unwrap();
+        let loaded = load_bytes("t.bin", &write(&other), ImportSettings::default()).unwrap();
         assert_eq!((column_names(&loaded.spec), loaded.rows.num_rows()), (vec!["time", "sym", "size"], 2));
     }
 }

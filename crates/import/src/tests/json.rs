@@ -65,7 +65,7 @@ fn mistakes_name_line_and_field() {
     let with = |line: &str| {
         format!("{{\"ts\":\"2024-01-02T14:30:00Z\",\"p\":1.5}}\n{line}\n{{\"ts\":\"2024-01-02\",\"p\":2}}\n")
     };
-    for (line, wanted) in [
+    for (line, expected_error) in [
         (r#"{"ts":"2024-01-02","p":"x"}"#, "line 2, column p: \"x\" is not a float64; --type p=text would take it"),
         (r#"{"ts":"2024-01-02","p":1"#, "line 2: is not a JSON object: , or } expected, and it ends"),
         (r#"{"ts":"2024-01-02","p":1} {"#, "line 2: more follows the object"),
@@ -78,8 +78,8 @@ fn mistakes_name_line_and_field() {
         (r#"{"ts":"2024-01-02","p":1,"q":2}"#, ""),
     ] {
         match error_in_text(&with(line)) {
-            Some(text) => assert!(text.contains(wanted) && !wanted.is_empty(), "{line}: {text}"),
-            None => assert!(wanted.is_empty(), "{line}"),
+            Some(text) => assert!(text.contains(expected_error) && !expected_error.is_empty(), "{line}: {text}"),
+            None => assert!(expected_error.is_empty(), "{line}"),
         }
     }
     // A field that comes after the rows that were looked at.
@@ -107,7 +107,7 @@ fn error_in_text(text: &str) -> Option<String> {
 #[test]
 fn arrays_that_are_cut_short_or_hold_other_things_are_refused() {
     let good = r#"{"ts":"2024-01-02T14:30:00Z","p":1}"#;
-    for (text, wanted) in [
+    for (text, expected_error) in [
         (format!("[{good},\n{good}"), "the array isn't closed; the file may be cut short"),
         (format!("[{good},\n{}", &good[..20]), "ends within an object"),
         (format!("[{good}\n{good}]"), "line 2: isn't what an array"),
@@ -122,7 +122,7 @@ fn arrays_that_are_cut_short_or_hold_other_things_are_refused() {
             std::fs::write(&path, &text).unwrap();
             let error =
                 load_with(&path, ImportSettings::default(), None, block_bytes).map(|l| l.rows).unwrap_err().to_string();
-            assert!(error.contains(wanted), "{text} in blocks of {block_bytes}: {error}");
+            assert!(error.contains(expected_error), "{text} in blocks of {block_bytes}: {error}");
         }
     }
 }
@@ -149,7 +149,7 @@ fn malformed_objects_go_to_quarantine() {
 
 #[test]
 fn empty_files_and_odd_values_are_told() {
-    for (name, text, wanted) in [
+    for (name, text, expected_error) in [
         ("a.jsonl", "", "no rows"),
         ("a.json", "[]", "no rows"),
         ("a.json", "\n \n", "no rows"),
@@ -158,7 +158,7 @@ fn empty_files_and_odd_values_are_told() {
         ("e.csv", "", "no rows"),
     ] {
         let error = error_of(name, text.as_bytes(), ImportSettings::default());
-        assert!(error.contains(wanted), "{name} {text}: {error}");
+        assert!(error.contains(expected_error), "{name} {text}: {error}");
     }
     let text = "{\"ts\":\"2024-01-02\",\"a\":NaN,\"b\":12345678901234567890123,\"c\":\"007\",\"d\":1e300}\n";
     let loaded = load_bytes("t.jsonl", text.as_bytes(), ImportSettings::default()).unwrap();
@@ -203,10 +203,10 @@ fn reference_tables_take_objects_as_they_take_rows_of_csv() {
         zone: Some("America/New_York".to_owned()),
         ..ImportSettings::default()
     };
-    let wanted = load_bytes("t.csv", csv.as_bytes(), settings()).unwrap();
-    assert_eq!(wanted.spec.key_positions(), [0]);
+    let from_csv = load_bytes("t.csv", csv.as_bytes(), settings()).unwrap();
+    assert_eq!(from_csv.spec.key_positions(), [0]);
     // The zone is that of times without one, here as for tables of ticks.
-    assert_eq!(times(&wanted.rows, "Changed"), [Some(1_709_562_600_000_000_000), None]);
+    assert_eq!(times(&from_csv.rows, "Changed"), [Some(1_709_562_600_000_000_000), None]);
     let array = as_array(lines);
     let zstd = zstd::encode_all(array.as_bytes(), 1).unwrap();
     for (name, bytes) in [
@@ -216,15 +216,15 @@ fn reference_tables_take_objects_as_they_take_rows_of_csv() {
         ("a.json.zst", zstd),
     ] {
         let loaded = load_bytes(name, &bytes, settings()).unwrap();
-        assert_eq!(loaded.spec, wanted.spec, "{name}");
-        assert_eq!(loaded.rows, wanted.rows, "{name}");
+        assert_eq!(loaded.spec, from_csv.spec, "{name}");
+        assert_eq!(loaded.rows, from_csv.rows, "{name}");
         // Into the table that is there, whose types they then are.
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         std::fs::write(&path, &bytes).unwrap();
         let existing = ImportSettings { reference: None, ..settings() };
-        let loaded = load_with(&path, existing, Some(&wanted.spec), 1 << 20).unwrap();
-        assert_eq!(loaded.rows, wanted.rows, "{name}");
+        let loaded = load_with(&path, existing, Some(&from_csv.spec), 1 << 20).unwrap();
+        assert_eq!(loaded.rows, from_csv.rows, "{name}");
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.jsonl");
@@ -234,7 +234,7 @@ fn reference_tables_take_objects_as_they_take_rows_of_csv() {
         (r#"{"Symbol":"A","Lot":"many"}"#, "column Lot: \"many\" is not an int64"),
     ] {
         std::fs::write(&path, line).unwrap();
-        let loaded = load_with(&path, ImportSettings::default(), Some(&wanted.spec), 1 << 20);
+        let loaded = load_with(&path, ImportSettings::default(), Some(&from_csv.spec), 1 << 20);
         let text = loaded.map(|loaded| loaded.rows).unwrap_err().to_string();
         assert!(text.contains(error), "{line}: {text}");
     }

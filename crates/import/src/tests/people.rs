@@ -73,9 +73,9 @@ fn date_and_time_in_two_columns_are_one_time() {
     let taq = with("SYM_ROOT,TIME_M,DATE,PRICE\nA,4:00:00.123456 PM,20240304,1\n", settings());
     assert_eq!(types(&taq.spec), "SYM_ROOT symbol, TIME_M timestamp, PRICE float64");
     assert_eq!(times(&taq.rows, "TIME_M"), [nanos("2024-03-04T16:00:00.123456Z")]);
-    let asked = ImportSettings { time: Some("last_trade".to_owned()), ..settings() };
-    let asked = with("trade_date,last_trade,price\n2024-03-04,12:00,1\n", asked);
-    assert_eq!(times(&asked.rows, "last_trade"), [nanos("2024-03-04T12:00:00Z")]);
+    let settings_with_time = ImportSettings { time: Some("last_trade".to_owned()), ..settings() };
+    let loaded = with("trade_date,last_trade,price\n2024-03-04,12:00,1\n", settings_with_time);
+    assert_eq!(times(&loaded.rows, "last_trade"), [nanos("2024-03-04T12:00:00Z")]);
     let columns = vec![ColumnSpec::new("time", ColumnType::Timestamp), ColumnSpec::new("date", ColumnType::Date)];
     let table = TableSpec::new("t", columns, "time", None);
     let folder = tempfile::tempdir().unwrap();
@@ -293,8 +293,8 @@ fn whole_numbers_under_the_name_of_a_price_are_floats() {
     );
     let large = with("time,price\n2024-01-02,9007199254740993\n", settings());
     assert_eq!(types(&large.spec), "time timestamp, price int64", "no digit is lost");
-    let asked = ImportSettings { types: vec![("price".to_owned(), ColumnType::Int64)], ..settings() };
-    assert_eq!(types(&with("time,price\n2024-01-02,10\n", asked).spec), "time timestamp, price int64");
+    let typed = ImportSettings { types: vec![("price".to_owned(), ColumnType::Int64)], ..settings() };
+    assert_eq!(types(&with("time,price\n2024-01-02,10\n", typed).spec), "time timestamp, price int64");
     let columns = vec![ColumnSpec::new("time", ColumnType::Timestamp), ColumnSpec::new("price", ColumnType::Int64)];
     let table = TableSpec::new("t", columns, "time", None);
     let folder = tempfile::tempdir().unwrap();
@@ -312,12 +312,12 @@ fn columns_of_levels_become_one() {
     let text =
         "time,bid_px_0,bid_sz_0,bid_px_1,bid_sz_1\n2024-01-02,1.5,10,1.4,20\n2024-01-02,2.5,,,\n2024-01-02,,,,\n";
     let levels = |name: &str, size| (name.to_owned(), ColumnType::Levels { size });
-    let asked = ImportSettings { types: vec![levels("bid_px", 2), levels("bid_sz", 2)], ..settings() };
+    let two_levels = ImportSettings { types: vec![levels("bid_px", 2), levels("bid_sz", 2)], ..settings() };
     for block_bytes in [1, 4 << 20] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.csv");
         std::fs::write(&path, text).unwrap();
-        let loaded = load_with(&path, asked.clone(), None, block_bytes).unwrap();
+        let loaded = load_with(&path, two_levels.clone(), None, block_bytes).unwrap();
         assert_eq!(types(&loaded.spec), "time timestamp, bid_px levels(2), bid_sz levels(2)");
         let prices: &FixedSizeListArray = loaded.rows.column(1).as_fixed_size_list();
         let items = |row: usize| prices.value(row).as_primitive::<Float64Type>().iter().collect::<Vec<_>>();
@@ -327,7 +327,7 @@ fn columns_of_levels_become_one() {
         assert_eq!(load_with(&path, settings(), Some(&loaded.spec), block_bytes).unwrap().rows, loaded.rows);
     }
     let from_one = text.replace("_1", "_2").replace("_0", "_1");
-    assert_eq!(types(&with(&from_one, asked).spec), "time timestamp, bid_px levels(2), bid_sz levels(2)");
+    assert_eq!(types(&with(&from_one, two_levels).spec), "time timestamp, bid_px levels(2), bid_sz levels(2)");
     let missing = error(text, ImportSettings { types: vec![levels("bid_px", 3)], ..settings() });
     assert!(missing.contains("bid_px of 3 levels is made of bid_px_0 to bid_px_2; bid_px_2 is missing"), "{missing}");
     let extra = error(text, ImportSettings { types: vec![levels("bid_px", 1)], ..settings() });

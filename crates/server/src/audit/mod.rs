@@ -39,10 +39,10 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The log, or none. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Auditor(Option<Arc<State>>);
+pub(crate) struct Auditor(Option<Arc<AuditorState>>);
 
 #[derive(Debug)]
-struct State {
+struct AuditorState {
     log: AuditLog,
     level: AuditLevel,
     refuses: bool,
@@ -68,10 +68,10 @@ impl Auditor {
     }
 
     fn on(storage: Arc<dyn Storage>, settings: &Audit) -> Result<Auditor> {
-        let kept = AuditSettings { file_bytes_max: settings.file_bytes_max, keep_days: settings.keep_days };
-        let log = AuditLog::open(storage, kept, settings.read_key()?, Arc::new(now)).map_err(wrong)?;
+        let log_settings = AuditSettings { file_bytes_max: settings.file_bytes_max, keep_days: settings.keep_days };
+        let log = AuditLog::open(storage, log_settings, settings.read_key()?, Arc::new(now)).map_err(wrong)?;
         let (level, refuses) = (settings.log, settings.when_full == WhenFull::Refuse);
-        Ok(Auditor(Some(Arc::new(State { log, level, refuses, refusals: Refusals::default() }))))
+        Ok(Auditor(Some(Arc::new(AuditorState { log, level, refuses, refusals: Refusals::default() }))))
     }
 
     fn records(&self, level: AuditLevel) -> bool {

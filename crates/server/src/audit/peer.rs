@@ -84,7 +84,7 @@ impl Peer {
         if !self.auditor.records(AuditLevel::Changes) {
             return;
         }
-        self.signed_in.lock().unwrap_or_else(PoisonError::into_inner).retain(|(known, _)| known != user);
+        self.signed_in.lock().unwrap_or_else(PoisonError::into_inner).retain(|(other, _)| other != user);
         let event = AuditEvent { user: user.to_string(), outcome: "ok", ..self.event("sign_out") };
         self.auditor.note(event, None);
     }

@@ -38,7 +38,7 @@ pub(super) enum Identity {
 #[derive(Debug, Clone)]
 pub(super) struct User {
     pub(super) name: Arc<str>,
-    pub(super) known: UserRights,
+    pub(super) user_rights: UserRights,
     pub(super) proof: Credential,
     pub(super) allowance: Allowance,
 }
@@ -107,7 +107,7 @@ impl Caller {
             Identity::User(user) => {
                 let role = match &user.proof {
                     Credential::Nothing => "anonymous",
-                    _ if user.known.rights.is_superuser() => "superuser",
+                    _ if user.user_rights.rights.is_superuser() => "superuser",
                     _ => "user",
                 };
                 (Arc::clone(&user.name), role)
@@ -146,7 +146,7 @@ impl Caller {
     /// The rights of a user; none of others.
     pub(crate) fn rights(&self) -> Option<&Rights> {
         match &self.identity {
-            Identity::User(user) => Some(&user.known.rights),
+            Identity::User(user) => Some(&user.user_rights.rights),
             _ => None,
         }
     }

@@ -61,7 +61,7 @@ fn request(bytes: &[u8]) -> Request<Body> {
 
 /// An input of a method and its messages.
 fn input(method: &str, messages: &[Vec<u8>]) -> Vec<u8> {
-    let method = METHODS.iter().position(|known| *known == method).unwrap_or(0);
+    let method = METHODS.iter().position(|other| *other == method).unwrap_or(0);
     let mut input = vec![u8::try_from(method).unwrap_or(0)];
     for message in messages {
         input.extend(u16::try_from(message.len()).unwrap_or(u16::MAX).to_le_bytes());
@@ -100,7 +100,7 @@ fn samples() -> Vec<Vec<u8>> {
     let handle = || Bytes::from_static(HANDLE);
     let ask =
         r#"{"table": "trade", "symbols": ["A"], "columns": ["price"], "after": 7, "slow": "catch_up", "credit": 2}"#;
-    let asked = FlightData { flight_descriptor: Some(FlightDescriptor::new_cmd(ask)), ..FlightData::default() };
+    let exchange = FlightData { flight_descriptor: Some(FlightDescriptor::new_cmd(ask)), ..FlightData::default() };
     let more = FlightData {
         app_metadata: Bytes::from_static(br#"{"credit": 18446744073709551615}"#),
         ..FlightData::default()
@@ -119,7 +119,7 @@ fn samples() -> Vec<Vec<u8>> {
         input("DoPut", &rows(FlightDescriptor::new_path(vec!["trade".to_owned()]))),
         input("DoPut", &rows(command(ingest.as_any()))),
         input("DoPut", &rows(command(prepared.as_any()))),
-        input("DoExchange", &[asked.encode_to_vec(), more.encode_to_vec(), more.encode_to_vec()]),
+        input("DoExchange", &[exchange.encode_to_vec(), more.encode_to_vec(), more.encode_to_vec()]),
         input("DoGet", &[ticket(TicketStatementQuery { statement_handle: "select 1".into() }.as_any())]),
         input("DoGet", &[ticket(prepared.as_any())]),
         input("DoGet", &[ticket(tables.as_any())]),

@@ -259,7 +259,8 @@ fn parameters(prepared: &FlightStatement) -> Outcome<Parameters> {
     let names = bound.schema_ref().fields().iter().map(|field| field.name().trim_start_matches('$').to_owned());
     // Columns that a driver has only numbered stand in the order of the names.
     let names: Vec<String> = names.collect();
-    let is_known = names.iter().any(|name| prepared.parameters.iter().any(|known| known.eq_ignore_ascii_case(name)));
+    let is_known =
+        names.iter().any(|name| prepared.parameters.iter().any(|parameter| parameter.eq_ignore_ascii_case(name)));
     let names = if is_known { names } else { prepared.parameters.clone() };
     let named = names.into_iter().zip(0..bound.num_columns()).map(|(name, column)| Ok((name, value(column)?)));
     Ok(Parameters::Named(named.collect::<Outcome<HashMap<_, _>>>()?))

@@ -35,7 +35,7 @@ impl FlightStatement {
 /// Statements by handle.
 #[derive(Debug)]
 pub(super) struct PreparedStatements {
-    kept: Mutex<StatementCache>,
+    cache: Mutex<StatementCache>,
 }
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ struct StatementCache {
 impl PreparedStatements {
     pub(super) fn new(most: usize) -> PreparedStatements {
         let most = NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
-        PreparedStatements { kept: Mutex::new(StatementCache { statements: LruCache::new(most), bytes: 0 }) }
+        PreparedStatements { cache: Mutex::new(StatementCache { statements: LruCache::new(most), bytes: 0 }) }
     }
 
     /// Keeps a statement under a new handle.
@@ -66,29 +66,29 @@ impl PreparedStatements {
         if bytes > BYTES_MAX / 4 {
             return Err(Problem::new(Code::TooLarge, "the statement or its values are too large to be kept"));
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, replaced)) = kept.statements.push(handle, Arc::new(prepared)) {
-            kept.bytes -= replaced.bytes();
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, replaced)) = cache.statements.push(handle, Arc::new(prepared)) {
+            cache.bytes -= replaced.bytes();
         }
-        kept.bytes += bytes;
-        while kept.bytes > BYTES_MAX
-            && let Some((_, oldest)) = kept.statements.pop_lru()
+        cache.bytes += bytes;
+        while cache.bytes > BYTES_MAX
+            && let Some((_, oldest)) = cache.statements.pop_lru()
         {
-            kept.bytes -= oldest.bytes();
+            cache.bytes -= oldest.bytes();
         }
         Ok(())
     }
 
     pub(super) fn get(&self, handle: &[u8]) -> Outcome<Arc<FlightStatement>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = || Problem::new(Code::NotFound, "no such prepared statement; it may have made room for others");
-        kept.statements.get(handle).cloned().ok_or_else(gone)
+        cache.statements.get(handle).cloned().ok_or_else(gone)
     }
 
     pub(super) fn remove(&self, handle: &[u8]) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(removed) = kept.statements.pop(handle) {
-            kept.bytes -= removed.bytes();
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(removed) = cache.statements.pop(handle) {
+            cache.bytes -= removed.bytes();
         }
     }
 }
@@ -116,9 +116,9 @@ mod tests {
     fn bytes_are_bounded_and_counted_right() {
         let statements = PreparedStatements::new(1000);
         let handles: Vec<_> = (0..40).map(|_| statements.add(prepared(4 << 20)).unwrap()).collect();
-        assert!(statements.kept.lock().unwrap().bytes <= BYTES_MAX);
+        assert!(statements.cache.lock().unwrap().bytes <= BYTES_MAX);
         assert!(statements.add(prepared(BYTES_MAX)).is_err());
         handles.iter().for_each(|handle| statements.remove(handle));
-        assert_eq!(statements.kept.lock().unwrap().bytes, 0);
+        assert_eq!(statements.cache.lock().unwrap().bytes, 0);
     }
 }

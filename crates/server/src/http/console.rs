@@ -55,8 +55,8 @@ fn answer(asset: &Asset, headers: &HeaderMap, caching: &'static str) -> Response
         let text = "The console's files are sent packed: ask for them with Accept-Encoding: gzip.\n";
         return guarded((StatusCode::NOT_ACCEPTABLE, text).into_response());
     };
-    let known = [(header::ETAG, asset.etag), (header::CACHE_CONTROL, caching), (header::VARY, "accept-encoding")];
-    for (name, value) in known {
+    let headers = [(header::ETAG, asset.etag), (header::CACHE_CONTROL, caching), (header::VARY, "accept-encoding")];
+    for (name, value) in headers {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     guarded(response)

@@ -54,11 +54,11 @@ impl QueryInUrl {
         let wrong = |what: &dyn std::fmt::Display| Problem::new(Code::Request, format!("the parameters: {what}"));
         let Some(query) = query else { return Ok(QueryInUrl::default()) };
         let uri = Uri::try_from(format!("/?{query}")).map_err(|error| wrong(&error))?;
-        let Query(asked) = Query::try_from_uri(&uri).map_err(|error| wrong(&error))?;
-        Ok(asked)
+        let Query(parameters) = Query::try_from_uri(&uri).map_err(|error| wrong(&error))?;
+        Ok(parameters)
     }
 
-    fn asked(self) -> Outcome<QueryRequest> {
+    fn into_request(self) -> Outcome<QueryRequest> {
         let params = self.params.map(|text| {
             let wrong = |error| Problem::new(Code::Request, format!("params is not JSON: {error}"));
             serde_json::from_str(&text).map_err(wrong)
@@ -70,11 +70,11 @@ impl QueryInUrl {
 /// `GET /query?query=...&format=...&params=...`
 pub(super) async fn get(State(server): Server, RawQuery(query): RawQuery, headers: HeaderMap) -> Outcome<Response> {
     let caller = server.caller(&headers, Role::Read).await?;
-    let asked = QueryInUrl::of(query.as_deref())?.asked()?;
-    match &asked.influxql {
+    let request = QueryInUrl::of(query.as_deref())?.into_request()?;
+    match &request.influxql {
         Some(text) => influxql(text),
         // What changes something is posted, so that no link does it.
-        None => run(&server, &caller, asked, &headers, false).await,
+        None => run(&server, &caller, request, &headers, false).await,
     }
 }
 
@@ -85,8 +85,8 @@ pub(super) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Outcome<Response> {
-    let mut asked = QueryInUrl::of(query.as_deref())?.asked()?;
-    if let Some(text) = asked.influxql.take() {
+    let mut request = QueryInUrl::of(query.as_deref())?.into_request()?;
+    if let Some(text) = request.influxql.take() {
         server.caller(&headers, Role::Write).await?;
         return influxql(&text);
     }
@@ -98,10 +98,10 @@ pub(super) async fn post(
     if let Some(text) = in_form.influxql {
         return influxql(&text);
     }
-    asked.sql = in_form.sql.or(asked.sql);
-    asked.format = in_form.format.or(asked.format);
-    asked.params = in_form.params.or(asked.params);
-    run(&server, &caller, asked, &headers, true).await
+    request.sql = in_form.sql.or(request.sql);
+    request.format = in_form.format.or(request.format);
+    request.params = in_form.params.or(request.params);
+    run(&server, &caller, request, &headers, true).await
 }
 
 fn in_body(headers: &HeaderMap, body: &Bytes) -> Outcome<QueryRequest> {
@@ -116,7 +116,7 @@ fn in_body(headers: &HeaderMap, body: &Bytes) -> Outcome<QueryRequest> {
     // `curl -d` calls any text a form; only what begins like one is one.
     let is_form = text.starts_with("query=") || text.starts_with("q=");
     if is_form && kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
-        return QueryInUrl::of(Some(text))?.asked();
+        return QueryInUrl::of(Some(text))?.into_request();
     }
     Ok(QueryRequest { sql: (!text.is_empty()).then(|| text.to_owned()), ..QueryRequest::default() })
 }
@@ -133,14 +133,15 @@ fn influxql(text: &str) -> Outcome<Response> {
 async fn run(
     server: &HttpState,
     caller: &Caller,
-    asked: QueryRequest,
+    request: QueryRequest,
     headers: &HeaderMap,
     is_posted: bool,
 ) -> Outcome<Response> {
-    let format = Format::of(asked.format.as_deref(), headers)?;
-    let text = asked.sql.ok_or_else(|| Problem::new(Code::Request, "no statement: it goes into query= or the body"))?;
+    let format = Format::of(request.format.as_deref(), headers)?;
+    let text =
+        request.sql.ok_or_else(|| Problem::new(Code::Request, "no statement: it goes into query= or the body"))?;
     let text = text.trim().trim_end_matches(';').to_owned();
-    let parameters = parameters(asked.params)?;
+    let parameters = parameters(request.params)?;
     let ingest = match splay_sql::is_change(&text) {
         false => None,
         true if !is_posted => {

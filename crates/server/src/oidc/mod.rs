@@ -75,10 +75,10 @@ pub(crate) struct SignInReturn<'a> {
 
 /// The provider, and those whom it has signed in. Clones share them.
 #[derive(Debug, Clone)]
-pub(crate) struct IdentityProvider(Arc<State>);
+pub(crate) struct IdentityProvider(Arc<IdentityProviderState>);
 
 #[derive(Debug)]
-struct State {
+struct IdentityProviderState {
     provider: Arc<Provider>,
     logins: Logins,
     audiences: Vec<String>,
@@ -123,7 +123,7 @@ impl IdentityProvider {
         let audiences = if settings.audiences.is_empty() { client.clone() } else { settings.audiences.clone() };
         let is_secure = settings.url.as_ref().map_or(is_tls, |url| url.starts_with("https:"));
         let (provider, logins) = (Arc::new(Provider::new(settings)?), Logins::new()?);
-        Ok(IdentityProvider(Arc::new(State {
+        Ok(IdentityProvider(Arc::new(IdentityProviderState {
             provider,
             logins,
             audiences,

@@ -104,7 +104,7 @@ pub(super) struct Provider {
     settings: Oidc,
     secret: Option<String>,
     tls: Option<TlsConnector>,
-    known: Mutex<Option<Arc<ProviderData>>>,
+    data: Mutex<Option<Arc<ProviderData>>>,
     /// Held by the only one who asks.
     asks: tokio::sync::Mutex<RequestAllowance>,
     redeemed: Semaphore,
@@ -138,7 +138,7 @@ impl Provider {
             secret: settings.read_secret()?,
             settings: settings.clone(),
             tls,
-            known: Mutex::new(None),
+            data: Mutex::new(None),
             asks: tokio::sync::Mutex::new(asks),
             redeemed: Semaphore::new(REDEEMED_MAX),
             refreshes: AtomicBool::new(false),
@@ -150,24 +150,24 @@ impl Provider {
     }
 
     fn current(&self) -> Option<Arc<ProviderData>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.clone().filter(|known| known.at.elapsed() < KNOWN_TIME)
+        let data = self.data.lock().unwrap_or_else(PoisonError::into_inner);
+        data.clone().filter(|data| data.at.elapsed() < KNOWN_TIME)
     }
 
     /// What is known of the provider, which is asked if nothing is.
-    async fn known(self: &Arc<Self>) -> Outcome<Arc<ProviderData>> {
-        let Some(known) = self.current() else {
+    async fn data(self: &Arc<Self>) -> Outcome<Arc<ProviderData>> {
+        let Some(data) = self.current() else {
             let answer = self.ask(None).await?;
             return answer.ok_or_else(|| away(&"it was asked too often"));
         };
-        if known.at.elapsed() >= FRESH_TIME && !self.refreshes.swap(true, Ordering::Relaxed) {
-            let (provider, last) = (Arc::clone(self), Arc::clone(&known));
+        if data.at.elapsed() >= FRESH_TIME && !self.refreshes.swap(true, Ordering::Relaxed) {
+            let (provider, last) = (Arc::clone(self), Arc::clone(&data));
             tokio::spawn(async move {
                 drop(provider.ask(Some(&last)).await);
                 provider.refreshes.store(false, Ordering::Relaxed);
             });
         }
-        Ok(known)
+        Ok(data)
     }
 
     /// Asks the provider for what differs from `last`; none if it was asked too often.
@@ -175,10 +175,10 @@ impl Provider {
         let begun = Instant::now();
         let mut asks = self.asks.lock().await;
         // Somebody else may have asked meanwhile.
-        if let Some(known) = self.current()
-            && last.is_none_or(|last| !Arc::ptr_eq(last, &known))
+        if let Some(data) = self.current()
+            && last.is_none_or(|last| !Arc::ptr_eq(last, &data))
         {
-            return Ok(Some(known));
+            return Ok(Some(data));
         }
         if asks.failed.is_some_and(|failed| failed >= begun) {
             return Err(away(&"it didn't answer somebody else"));
@@ -187,9 +187,9 @@ impl Provider {
             return Ok(None);
         }
         let fetched = self.fetch().await.inspect_err(|_| asks.failed = Some(Instant::now()));
-        let known = Arc::new(fetched.map_err(|reason| away(&reason))?);
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&known));
-        Ok(Some(known))
+        let data = Arc::new(fetched.map_err(|reason| away(&reason))?);
+        *self.data.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&data));
+        Ok(Some(data))
     }
 
     async fn fetch(&self) -> Result<ProviderData, String> {
@@ -257,15 +257,15 @@ impl Provider {
             Ok(unverified) => unverified,
             Err(reason) => return refused(reason),
         };
-        let mut known = self.known().await?;
-        let has_key = |known: &ProviderData, header: &Header| known.keys.iter().any(|key| key.is_for(header));
-        if !has_key(&known, &unverified.header)
-            && let Some(newer) = self.ask(Some(&known)).await?
+        let mut data = self.data().await?;
+        let has_key = |data: &ProviderData, header: &Header| data.keys.iter().any(|key| key.is_for(header));
+        if !has_key(&data, &unverified.header)
+            && let Some(newer) = self.ask(Some(&data)).await?
         {
-            known = newer;
+            data = newer;
         }
-        let keys = known.keys.iter().filter(|key| key.is_for(&unverified.header)).take(TRIED_MAX);
-        let verified = match has_key(&known, &unverified.header) {
+        let keys = data.keys.iter().filter(|key| key.is_for(&unverified.header)).take(TRIED_MAX);
+        let verified = match has_key(&data, &unverified.header) {
             true => unverified.verify(keys),
             false => Err("the provider has no such key"),
         };
@@ -277,32 +277,32 @@ impl Provider {
     ///
     /// # Errors
     /// [`Code::Provider`].
-    pub(super) async fn sign_in_url(self: &Arc<Self>, asked: &UrlEncodedForm) -> Outcome<String> {
-        let known = self.known().await?;
-        let endpoint = &known.discovery.authorization_endpoint;
+    pub(super) async fn sign_in_url(self: &Arc<Self>, form: &UrlEncodedForm) -> Outcome<String> {
+        let data = self.data().await?;
+        let endpoint = &data.discovery.authorization_endpoint;
         let joint = if endpoint.contains('?') { '&' } else { '?' };
-        Ok(format!("{endpoint}{joint}{}", asked.text()))
+        Ok(format!("{endpoint}{joint}{}", form.text()))
     }
 
     /// The ID token that the provider gives for a code.
     ///
     /// # Errors
     /// [`Code::Provider`]; [`Code::Unauthorized`] for a code that it doesn't accept; [`Code::Busy`].
-    pub(super) async fn redeem(self: &Arc<Self>, mut asked: UrlEncodedForm) -> Outcome<String> {
+    pub(super) async fn redeem(self: &Arc<Self>, mut form: UrlEncodedForm) -> Outcome<String> {
         #[derive(Deserialize)]
         struct TokenResponse {
             id_token: String,
         }
         let busy = |_| Problem::new(Code::Busy, "too many people sign in at once");
         let _place = self.redeemed.try_acquire().map_err(busy)?;
-        let known = self.known().await?;
-        let methods = known.discovery.token_endpoint_auth_methods_supported.as_deref();
+        let data = self.data().await?;
+        let methods = data.discovery.token_endpoint_auth_methods_supported.as_deref();
         let is_basic = methods.is_none_or(|methods| {
             let has = |name: &str| methods.iter().any(|method| method == name);
             has("client_secret_basic") || !has("client_secret_post")
         });
         let client = self.settings.client_id.as_str();
-        asked.add("client_id", client);
+        form.add("client_id", client);
         let mut authorization = None;
         if let Some(secret) = &self.secret {
             if is_basic {
@@ -310,14 +310,14 @@ impl Provider {
                 let value = HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(pair)));
                 authorization = Some(value.map_err(|error| away(&error))?);
             } else {
-                asked.add("client_secret", secret);
+                form.add("client_secret", secret);
             }
         }
         let with_headers = |head: Builder| {
             let head = head.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
             authorization.into_iter().fold(head, |head, value| head.header(header::AUTHORIZATION, value))
         };
-        let sent = self.send(Method::POST, &known.discovery.token_endpoint, asked.text().into(), with_headers);
+        let sent = self.send(Method::POST, &data.discovery.token_endpoint, form.text().into(), with_headers);
         let answer = sent.await.map_err(|reason| away(&reason))?;
         match answer.status {
             200 => {

@@ -384,7 +384,7 @@ impl Connection {
         }
         let Some(name) = name else { return Ok(0) };
         let none = || Refusal::new("3B001", format!("savepoint \"{name}\" does not exist"));
-        self.savepoints.iter().rposition(|known| known == name).ok_or_else(none)
+        self.savepoints.iter().rposition(|savepoint| savepoint == name).ok_or_else(none)
     }
 
     /// Sets what transactions are: this one, or all that follow.

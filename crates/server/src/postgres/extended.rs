@@ -42,7 +42,7 @@ const PLACEHOLDERS_MAX: usize = 65_535;
 #[derive(Debug)]
 pub(crate) struct PreparedStatement {
     text: String,
-    kind: Kind,
+    kind: PreparedKind,
     /// Types that the client has given to placeholders; 0 for none.
     types: Vec<u32>,
     /// How many placeholders it has.
@@ -54,7 +54,7 @@ pub(crate) struct PreparedStatement {
 }
 
 #[derive(Debug)]
-enum Kind {
+enum PreparedKind {
     Empty,
     Command(Command),
     Change,
@@ -80,7 +80,7 @@ pub(crate) struct Portal {
     columns: Vec<Column>,
     /// Whether `DECLARE` made it: formats are those of `FETCH`.
     is_cursor: bool,
-    state: State,
+    state: PortalState,
 }
 
 impl PreparedStatement {
@@ -88,7 +88,7 @@ impl PreparedStatement {
     fn query(text: &str) -> PreparedStatement {
         PreparedStatement {
             text: text.to_owned(),
-            kind: Kind::Read,
+            kind: PreparedKind::Read,
             types: Vec::new(),
             placeholders: 0,
             described: OnceLock::new(),
@@ -100,7 +100,15 @@ impl PreparedStatement {
 impl Portal {
     fn new(prepared: Arc<PreparedStatement>, values: Vec<ScalarValue>, formats: Vec<i16>) -> Portal {
         let value_bytes = values.iter().map(ScalarValue::size).sum::<usize>() + formats.len() * 2;
-        Portal { prepared, values, value_bytes, formats, columns: Vec::new(), is_cursor: false, state: State::New }
+        Portal {
+            prepared,
+            values,
+            value_bytes,
+            formats,
+            columns: Vec::new(),
+            is_cursor: false,
+            state: PortalState::New,
+        }
     }
 
     /// A cursor over the rows of a query.
@@ -118,7 +126,7 @@ impl Portal {
 }
 
 #[derive(Debug)]
-enum State {
+enum PortalState {
     New,
     /// Its columns are known, and these rows came and weren't sent.
     Runs {
@@ -186,18 +194,18 @@ impl Connection {
         let executed = self.executed(statement)?;
         let statement = executed.as_deref().unwrap_or(statement);
         let kind = match Command::of(statement)? {
-            Some(command) => Kind::Command(command),
-            None if statement.is_empty() => Kind::Empty,
+            Some(command) => PreparedKind::Command(command),
+            None if statement.is_empty() => PreparedKind::Empty,
             None if splay_sql::is_change(statement) => match splay_sql::copy_stream(statement) {
-                Ok(Some(copy)) => Kind::Copy(copy),
-                Ok(None) => Kind::Change,
+                Ok(Some(copy)) => PreparedKind::Copy(copy),
+                Ok(None) => PreparedKind::Change,
                 Err(error) => return Err(Refusal::new("42601", error.to_string())),
             },
-            None => Kind::Read,
+            None => PreparedKind::Read,
         };
-        self.check_transaction(if let Kind::Command(command) = &kind { Some(command) } else { None })?;
+        self.check_transaction(if let PreparedKind::Command(command) = &kind { Some(command) } else { None })?;
         let placeholders = statements::placeholders(statement);
-        if placeholders > 0 && matches!(kind, Kind::Copy(_)) {
+        if placeholders > 0 && matches!(kind, PreparedKind::Copy(_)) {
             return Err(Refusal::new("42P02", "COPY has no placeholders: write the values"));
         }
         if placeholders > PLACEHOLDERS_MAX {
@@ -238,7 +246,8 @@ impl Connection {
         let Bind { portal, formats, values: given, columns, .. } = bind;
         let type_of = |at: usize| prepared.types.get(at).copied().unwrap_or(0);
         let lacks = |(at, value): (usize, &Option<Bytes>)| value.is_some() && matches!(type_of(at), 0 | types::UNKNOWN);
-        let described = match matches!(prepared.kind, Kind::Read | Kind::Change) && given.iter().enumerate().any(lacks)
+        let described = match matches!(prepared.kind, PreparedKind::Read | PreparedKind::Change)
+            && given.iter().enumerate().any(lacks)
         {
             // One that can't be described says why when it runs.
             true => self.described(&prepared).await?.ok(),
@@ -270,11 +279,14 @@ impl Connection {
     fn check_bind(&self, bind: &Bind) -> Result<Arc<PreparedStatement>, Refusal> {
         check_name(&bind.portal)?;
         let prepared = self.prepared(&bind.statement)?;
-        self.check_transaction(if let Kind::Command(command) = &prepared.kind { Some(command) } else { None })?;
+        self.check_transaction(if let PreparedKind::Command(command) = &prepared.kind { Some(command) } else { None })?;
         self.check_portal(&bind.portal)?;
-        let wanted = prepared.placeholders;
-        if bind.values.len() != wanted {
-            let text = format!("{} values were given, and the statement has {wanted} placeholders", bind.values.len());
+        let placeholder_count = prepared.placeholders;
+        if bind.values.len() != placeholder_count {
+            let text = format!(
+                "{} values were given, and the statement has {placeholder_count} placeholders",
+                bind.values.len()
+            );
             return Err(Refusal::new("08P01", text));
         }
         if bind.formats.len() > 1 && bind.formats.len() != bind.values.len() {
@@ -315,7 +327,7 @@ impl Connection {
         let mut types: Vec<u32> = (0..count).map(|at| given(at).unwrap_or(types::TEXT)).collect();
         let mut found: Vec<(String, DataType)> = Vec::new();
         let columns = match &prepared.kind {
-            Kind::Read => {
+            PreparedKind::Read => {
                 if let Err(refusal) = self.check(Role::Read) {
                     return Ok(Err(refusal));
                 }
@@ -330,7 +342,7 @@ impl Connection {
                 found = described.parameters.into_iter().filter_map(|(name, held)| Some((name, held?))).collect();
                 types::columns(&described.schema)
             }
-            Kind::Change => {
+            PreparedKind::Change => {
                 if let Err(refusal) = self.check(Role::Read).and_then(|()| self.check(Role::Write)) {
                     return Ok(Err(refusal));
                 }
@@ -344,9 +356,9 @@ impl Connection {
                 };
                 Vec::new()
             }
-            Kind::Command(command) => shown(command).unwrap_or_default(),
+            PreparedKind::Command(command) => shown(command).unwrap_or_default(),
             // Of its columns the answer tells.
-            Kind::Copy(_) | Kind::Empty => Vec::new(),
+            PreparedKind::Copy(_) | PreparedKind::Empty => Vec::new(),
         };
         if columns.len() > COLUMNS_MAX {
             return Ok(Err(too_many_columns().into()));
@@ -374,9 +386,9 @@ impl Connection {
 
     fn tell_columns(&mut self, prepared: &PreparedStatement, columns: &[Column], formats: &[i16]) {
         match &prepared.kind {
-            Kind::Read => self.replies.columns(columns, formats),
-            Kind::Command(Command::Show(_)) => self.replies.columns(columns, &[]),
-            Kind::Command(Command::Cursor(CursorCommand::Fetch { shows: true, .. })) => {
+            PreparedKind::Read => self.replies.columns(columns, formats),
+            PreparedKind::Command(Command::Show(_)) => self.replies.columns(columns, &[]),
+            PreparedKind::Command(Command::Cursor(CursorCommand::Fetch { shows: true, .. })) => {
                 self.replies.columns(columns, formats);
             }
             _ => self.replies.plain(b'n'),
@@ -394,19 +406,19 @@ impl Connection {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let described = match &portal.prepared.kind {
-            Kind::Read if portal.is_cursor && matches!(portal.state, State::New) => {
+            PreparedKind::Read if portal.is_cursor && matches!(portal.state, PortalState::New) => {
                 let prepared = Arc::clone(&portal.prepared);
                 self.described(&prepared).await?.map(|described| described.columns)
             }
-            Kind::Read => self.started(&mut portal).await?,
-            Kind::Command(Command::Cursor(CursorCommand::Fetch { name, shows: true, .. })) => {
+            PreparedKind::Read => self.started(&mut portal).await?,
+            PreparedKind::Command(Command::Cursor(CursorCommand::Fetch { name, shows: true, .. })) => {
                 let (name, formats) = (name.clone(), portal.formats.clone());
                 self.columns_of_cursor(&name, &formats).await?
             }
-            Kind::Command(command) => Ok(shown(command).unwrap_or_default()),
-            Kind::Change | Kind::Copy(_) | Kind::Empty => Ok(Vec::new()),
+            PreparedKind::Command(command) => Ok(shown(command).unwrap_or_default()),
+            PreparedKind::Change | PreparedKind::Copy(_) | PreparedKind::Empty => Ok(Vec::new()),
         };
-        let runs = matches!(portal.state, State::Runs { .. });
+        let runs = matches!(portal.state, PortalState::Runs { .. });
         if let Ok(columns) = &described {
             self.tell_columns(&Arc::clone(&portal.prepared), columns, &portal.formats);
         }
@@ -419,7 +431,7 @@ impl Connection {
 
     /// Starts the statement of a cursor, if it hasn't begun; its rows come in these formats.
     pub(super) async fn begin_with_formats(&mut self, portal: &mut Portal, formats: &[i16]) -> StatementResult<()> {
-        if matches!(portal.state, State::New) {
+        if matches!(portal.state, PortalState::New) {
             portal.formats = formats.to_vec();
             return Ok(self.started(portal).await?.map(drop));
         }
@@ -447,10 +459,10 @@ impl Connection {
 
     /// Starts the statement of a portal that reads, and gives its columns.
     async fn started(&mut self, portal: &mut Portal) -> StatementResult<Vec<Column>> {
-        if !matches!(portal.state, State::New) {
+        if !matches!(portal.state, PortalState::New) {
             return Ok(Ok(portal.columns.clone()));
         }
-        let running = self.portals.values().filter(|portal| matches!(portal.state, State::Runs { .. })).count();
+        let running = self.portals.values().filter(|portal| matches!(portal.state, PortalState::Runs { .. })).count();
         if running >= RUNNING_MAX {
             let text = format!("the connection reads {running} portals at once: read one to its end, or close it");
             return Ok(Err(Refusal::new("54000", text)));
@@ -464,7 +476,7 @@ impl Connection {
         };
         match self.next_piece(&mut started).await? {
             Ok(Some(AnswerPiece::Columns(schema))) => {
-                portal.state = State::Runs { started: Box::new(started), rows: Bytes::new(), count: 0 };
+                portal.state = PortalState::Runs { started: Box::new(started), rows: Bytes::new(), count: 0 };
                 portal.columns = types::columns(&schema);
                 Ok(Ok(portal.columns.clone()))
             }
@@ -479,16 +491,19 @@ impl Connection {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let prepared = Arc::clone(&portal.prepared);
-        if matches!((&prepared.kind, &portal.state), (Kind::Change | Kind::Copy(_) | Kind::Command(_), State::Ended)) {
+        if matches!(
+            (&prepared.kind, &portal.state),
+            (PreparedKind::Change | PreparedKind::Copy(_) | PreparedKind::Command(_), PortalState::Ended)
+        ) {
             self.portals.insert(name.to_owned(), portal);
             return Ok(Err(Refusal::new("55000", format!("portal \"{name}\" cannot be run: it was run before"))));
         }
         let answered = match &prepared.kind {
-            Kind::Empty => {
+            PreparedKind::Empty => {
                 self.replies.plain(b'I');
                 Ok(())
             }
-            Kind::Command(command) => match self.check_transaction(Some(command)) {
+            PreparedKind::Command(command) => match self.check_transaction(Some(command)) {
                 Ok(()) => match command {
                     Command::Cursor(cursor) => {
                         self.cursor(cursor, (portal.values.clone(), &portal.formats), false).await?
@@ -497,23 +512,23 @@ impl Connection {
                 },
                 Err(refusal) => Err(refusal),
             },
-            Kind::Change => match self.check_transaction(None) {
+            PreparedKind::Change => match self.check_transaction(None) {
                 Ok(()) => self.change(&prepared.text, parameters(&portal.values)).await?,
                 Err(refusal) => Err(refusal),
             },
-            Kind::Copy(copy) => match self.check_transaction(None) {
+            PreparedKind::Copy(copy) => match self.check_transaction(None) {
                 Ok(()) => self.copy(copy.clone(), true).await?,
                 Err(refusal) => Err(refusal),
             },
-            Kind::Read => match self.check_transaction(None) {
+            PreparedKind::Read => match self.check_transaction(None) {
                 Ok(()) => self.read(&mut portal, u64::from(rows_max)).await?,
                 Err(refusal) => Err(refusal),
             },
         };
-        let is_over = matches!(&prepared.kind, Kind::Command(Command::End { .. } | Command::Discard));
+        let is_over = matches!(&prepared.kind, PreparedKind::Command(Command::End { .. } | Command::Discard));
         if answered.is_ok() && !is_over {
-            if !matches!(prepared.kind, Kind::Read) {
-                portal.state = State::Ended;
+            if !matches!(prepared.kind, PreparedKind::Read) {
+                portal.state = PortalState::Ended;
             }
             self.portals.insert(name.to_owned(), portal);
         }
@@ -522,13 +537,13 @@ impl Connection {
 
     /// Sends so many rows of a portal, or all if it is none.
     async fn read(&mut self, portal: &mut Portal, rows_max: u64) -> StatementResult<()> {
-        if matches!(portal.state, State::New)
+        if matches!(portal.state, PortalState::New)
             && let Err(refusal) = self.started(portal).await?
         {
             return Ok(Err(refusal));
         }
-        let wanted = if rows_max == 0 { u64::MAX } else { rows_max };
-        Ok(self.read_rows(portal, wanted, true).await?.map(|(sent, is_over)| match is_over {
+        let row_limit = if rows_max == 0 { u64::MAX } else { rows_max };
+        Ok(self.read_rows(portal, row_limit, true).await?.map(|(sent, is_over)| match is_over {
             true => self.replies.complete(&format!("SELECT {sent}")),
             false => self.replies.plain(b's'),
         }))
@@ -538,21 +553,21 @@ impl Connection {
     pub(super) async fn read_rows(
         &mut self,
         portal: &mut Portal,
-        wanted: u64,
+        row_limit: u64,
         shows: bool,
     ) -> StatementResult<(u64, bool)> {
-        let State::Runs { started, rows, count } = &mut portal.state else { return Ok(Ok((0, true))) };
+        let PortalState::Runs { started, rows, count } = &mut portal.state else { return Ok(Ok((0, true))) };
         let mut sent = 0;
         loop {
             if *count > 0 {
-                let part = (*count).min(wanted - sent);
+                let part = (*count).min(row_limit - sent);
                 let bytes = if part == *count { std::mem::take(rows) } else { split_rows(rows, part) };
                 (sent, *count) = (sent + part, *count - part);
                 if shows {
                     self.send(bytes).await?;
                 }
             }
-            if sent == wanted {
+            if sent == row_limit {
                 return Ok(Ok((sent, false)));
             }
             match self.next_piece(started).await? {
@@ -562,7 +577,7 @@ impl Connection {
                 Err(refusal) => return Ok(Err(refusal)),
             }
         }
-        portal.state = State::Ended;
+        portal.state = PortalState::Ended;
         Ok(Ok((sent, true)))
     }
 }

@@ -211,8 +211,8 @@ fn accepted(name: &'static str, value: &str) -> Result<String, Refusal> {
     // Some clients put quotes around a value that they begin with.
     let value = value.trim().trim_matches('\'');
     let lower = value.to_ascii_lowercase();
-    let one_of = |values: &[&str], kept: &str| values.contains(&lower.as_str()).then(|| kept.to_owned());
-    let kept = match name {
+    let one_of = |values: &[&str], canonical: &str| values.contains(&lower.as_str()).then(|| canonical.to_owned());
+    let canonical_value = match name {
         "application_name" => Some(value.chars().take(64).collect()),
         "client_encoding" => one_of(&["utf8", "utf-8", "unicode"], "UTF8"),
         "client_min_messages" => Some(lower.clone()),
@@ -247,7 +247,8 @@ fn accepted(name: &'static str, value: &str) -> Result<String, Refusal> {
         }
         _ => return Err(Refusal::new("55P02", format!("parameter \"{name}\" cannot be changed"))),
     };
-    kept.ok_or_else(|| Refusal::new("22023", format!("{name} can't be {value:?} here; see docs/reference/postgres.md")))
+    canonical_value
+        .ok_or_else(|| Refusal::new("22023", format!("{name} can't be {value:?} here; see docs/reference/postgres.md")))
 }
 
 /// Milliseconds of `500`, `30s` or `1min`.
@@ -305,7 +306,7 @@ mod tests {
     #[test]
     fn what_can_be_set_is_kept_and_the_rest_refused() {
         let mut parameters = Parameters::default();
-        for (name, value, kept) in [
+        for (name, value, expected) in [
             ("Client_Encoding", "'utf-8'", "UTF8"),
             ("DateStyle", "ISO", "ISO, MDY"),
             ("extra_float_digits", "3", "3"),
@@ -314,7 +315,7 @@ mod tests {
             ("search_path", "\"$user\", public", "\"$user\", public"),
         ] {
             parameters.set(name, Some(value)).unwrap();
-            assert_eq!(parameters.get(name).unwrap(), kept);
+            assert_eq!(parameters.get(name).unwrap(), expected);
         }
         assert_eq!(parameters.statement_timeout(), Some(Duration::from_secs(2)));
         for (name, value, code) in [

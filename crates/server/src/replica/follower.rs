@@ -167,8 +167,8 @@ fn follow(
     settings: &CaptureSettings,
 ) -> Result<Follower, Error> {
     let memory = FollowSettings { bytes_max: settings.live_bytes_max.saturating_mul(2) };
-    let asked: Arc<dyn Leader> = Arc::clone(leader) as _;
-    let replica = Replica::begin(database.clone(), asked, leader.url(), memory)?;
+    let source: Arc<dyn Leader> = Arc::clone(leader) as _;
+    let replica = Replica::begin(database.clone(), source, leader.url(), memory)?;
     match replica.join(aside.as_ref()) {
         Ok(()) => {}
         Err(error @ (Error::Diverged { .. } | Error::OtherLeader { .. })) => return Err(error),

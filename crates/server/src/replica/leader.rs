@@ -70,11 +70,11 @@ impl HttpLeader {
         &self,
         of: &Mutex<Connection>,
         path: &str,
-        asked: &impl Serialize,
+        request: &impl Serialize,
         bytes_max: usize,
     ) -> Result<Bytes, Error> {
         let leader = |reason: String| Error::Leader { reason };
-        let body = serde_json::to_vec(asked).map_err(|error| leader(error.to_string()))?;
+        let body = serde_json::to_vec(request).map_err(|error| leader(error.to_string()))?;
         let Some(runtime) = &self.runtime else { return Err(Error::Closed) };
         let answer = runtime.block_on(async {
             let mut cancelled = self.cancelled.subscribe();
@@ -122,16 +122,16 @@ impl Leader for HttpLeader {
     }
 
     fn journal(&self, asker: &FollowerIdentity, after: Position, bytes_max: usize) -> Result<JournalPart, Error> {
-        let asked = JournalRequest { asker: asker.clone(), after, bytes_max };
-        let body = self.ask(&self.journal, JOURNAL, &asked, bytes_max.saturating_add(MORE_BYTES))?;
+        let request = JournalRequest { asker: asker.clone(), after, bytes_max };
+        let body = self.ask(&self.journal, JOURNAL, &request, bytes_max.saturating_add(MORE_BYTES))?;
         let damaged =
             || Error::Leader { reason: format!("a part of the journal from {} was damaged on its way", self.url) };
         JournalPart::decode(&body).ok_or_else(damaged)
     }
 
     fn file(&self, asker: &FollowerIdentity, path: &str, offset: u64, bytes_max: usize) -> Result<Vec<u8>, Error> {
-        let asked = FileRequest { asker: asker.clone(), path: path.to_owned(), offset, bytes_max };
-        Ok(self.ask(&self.files, FILE, &asked, bytes_max.saturating_add(MORE_BYTES))?.to_vec())
+        let request = FileRequest { asker: asker.clone(), path: path.to_owned(), offset, bytes_max };
+        Ok(self.ask(&self.files, FILE, &request, bytes_max.saturating_add(MORE_BYTES))?.to_vec())
     }
 
     fn cancel(&self) {

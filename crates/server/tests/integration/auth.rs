@@ -104,8 +104,8 @@ fn addresses_that_others_reach_need_token_and_tls() {
         };
         let error = bind(&format!("{off}{text}")).unwrap_err();
         assert!(matches!(error, Error::Open { .. }), "{error}");
-        let wanted = if missing == "TLS" { "[tls]" } else { missing };
-        assert!(error.to_string().contains(wanted), "{error}");
+        let setting = if missing == "TLS" { "[tls]" } else { missing };
+        assert!(error.to_string().contains(setting), "{error}");
     }
     let tls = "http.address = \"off\"\nflight.address = \"off\"\nline.address = \"off\"\n[tls]\ncertificate = \"/nowhere/cert.pem\"\nkey = \"/nowhere/key.pem\"\n";
     assert!(matches!(bind(tls).unwrap_err(), Error::Tls { .. }));

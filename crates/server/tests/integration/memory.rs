@@ -17,11 +17,11 @@ use crate::support::trades_spec;
 
 #[derive(Debug, Default)]
 pub struct MemoryIngest {
-    state: Mutex<State>,
+    state: Mutex<MemoryIngestState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MemoryIngestState {
     tables: HashMap<String, Vec<(u64, RecordBatch)>>,
     producers: HashMap<String, u64>,
     subscribers: Vec<(String, SyncSender<Update>)>,

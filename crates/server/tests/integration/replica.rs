@@ -204,15 +204,16 @@ fn what_no_follower_sends_is_refused() {
     for path in
         ["../a/splay.toml", "access.json", ".journal/replica", "trade/manifest/HEAD", "/etc/passwd", "a//b.log", ""]
     {
-        let asked = json!({ "asker": asker, "path": path, "offset": 0, "bytes_max": 10 });
-        let refused = leader.post("/replica/file", asked.to_string().as_bytes());
+        let file_request = json!({ "asker": asker, "path": path, "offset": 0, "bytes_max": 10 });
+        let refused = leader.post("/replica/file", file_request.to_string().as_bytes());
         assert!(refused.status >= 400, "{path}: {}", refused.text());
     }
     for body in ["", "{}", "[]", r#"{"asker": {}, "after": {"file": -1}}"#] {
         assert_eq!(leader.post("/replica/journal", body.as_bytes()).status, 400, "{body}");
     }
-    let asked = json!({ "asker": asker, "after": { "file": u64::MAX, "offset": u64::MAX }, "bytes_max": u64::MAX });
-    let ahead = leader.post("/replica/journal", asked.to_string().as_bytes());
+    let journal_request =
+        json!({ "asker": asker, "after": { "file": u64::MAX, "offset": u64::MAX }, "bytes_max": u64::MAX });
+    let ahead = leader.post("/replica/journal", journal_request.to_string().as_bytes());
     assert_eq!(ahead.status, 200, "{}", ahead.text());
     // Another database's copy isn't this one's.
     let http = HttpLeader::new(&leader.url(), None, None).unwrap();

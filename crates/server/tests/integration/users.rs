@@ -150,7 +150,7 @@ fn every_route_holds_its_callers_to_their_rights() {
         http_routes().into_iter().collect(),
         "a path of the server is not in this list, or the other way round"
     );
-    for (method, path, asked, body, expected) in matrix {
+    for (method, path, url, body, expected) in matrix {
         let tokens = [None, Some("wrong"), Some(&*desk.reader), Some(&*desk.writer), Some(&*desk.admin)];
         for (token, expected) in tokens.into_iter().zip(expected) {
             let bearer = token.map(|token| format!("Bearer {token}"));
@@ -158,7 +158,7 @@ fn every_route_holds_its_callers_to_their_rights() {
             let headers: Vec<_> = shown.chain((path != "/subscribe").then_some(packed)).collect();
             let status = match path {
                 "/subscribe" => upgrade_status(desk.served.http(), &headers),
-                _ => request(desk.served.http(), method, asked, &headers, body).status,
+                _ => request(desk.served.http(), method, url, &headers, body).status,
             };
             let role = ["nobody", "a wrong token", "the reader", "the writer", "the superuser"];
             let role = role[tokens.iter().position(|other| *other == token).unwrap()];

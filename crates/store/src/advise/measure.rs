@@ -72,7 +72,7 @@ struct CurrentSizes {
 #[derive(Clone, Default)]
 struct ColumnTotal {
     bytes: f64,
-    kept: BTreeSet<String>,
+    encodings: BTreeSet<String>,
     read: ReadCost,
 }
 
@@ -129,9 +129,9 @@ impl Totals {
                     column.read.seconds += time.as_secs_f64();
                 }
             }
-            for kept in encoded.storage_of(&spec.columns)? {
-                if let Some(position) = spec.position(&kept.column) {
-                    total.columns[position].kept.insert(kept.kept);
+            for storage in encoded.storage_of(&spec.columns)? {
+                if let Some(position) = spec.position(&storage.column) {
+                    total.columns[position].encodings.insert(storage.kept);
                 }
             }
         }
@@ -212,7 +212,7 @@ impl Totals {
         let ReadCost { bytes, seconds, .. } = column.read;
         ColumnInTier {
             bytes: self.per_row(column.bytes),
-            kept: column.kept.iter().cloned().collect::<Vec<_>>().join("; "),
+            kept: column.encodings.iter().cloned().collect::<Vec<_>>().join("; "),
             gb_per_second: (seconds > 0.0).then(|| bytes / seconds / 1e9),
         }
     }

@@ -28,8 +28,8 @@ pub(super) fn of(column_type: &ColumnType, tiers: &[ColumnInTier; 4], odd: Optio
 }
 
 /// What the type in the file says of the values.
-fn values(column_type: &ColumnType, kept: &str, odd: Option<f64>) -> Option<String> {
-    if let Some((_, digits)) = kept.split_once("whole numbers / 10^") {
+fn values(column_type: &ColumnType, encoding_text: &str, odd: Option<f64>) -> Option<String> {
+    if let Some((_, digits)) = encoding_text.split_once("whole numbers / 10^") {
         let digits = digits.split([',', ';']).next().unwrap_or_default();
         return match column_type {
             ColumnType::Float32 | ColumnType::Float64 if digits == "0" => {
@@ -53,18 +53,18 @@ fn values(column_type: &ColumnType, kept: &str, odd: Option<f64>) -> Option<Stri
         });
     }
     let units = [("milliseconds", "all on whole milliseconds"), ("microseconds", "all on whole microseconds")];
-    units.into_iter().find(|(unit, _)| kept.contains(unit)).map(|(_, words)| words.to_owned())
+    units.into_iter().find(|(unit, _)| encoding_text.contains(unit)).map(|(_, words)| words.to_owned())
 }
 
 /// What an encoding exploits. A column may have different ones in its segments; the first one is described.
-fn encoding(kept: &str) -> Option<&'static str> {
-    if kept.contains("delta length") {
+fn encoding(encoding_text: &str) -> Option<&'static str> {
+    if encoding_text.contains("delta length") {
         Some("texts behind each other, with their lengths apart")
-    } else if kept.contains("dictionary") {
+    } else if encoding_text.contains("dictionary") {
         Some("few values that differ, each kept once")
-    } else if kept.contains("delta binary packed") {
+    } else if encoding_text.contains("delta binary packed") {
         Some("neighbours differ little, and only the differences are kept")
-    } else if kept.contains("byte stream split") {
+    } else if encoding_text.contains("byte stream split") {
         Some("the bytes of equal places are alike, and are kept together")
     } else {
         None

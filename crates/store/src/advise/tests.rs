@@ -77,14 +77,17 @@ fn goals_have_names() {
 
 #[test]
 fn reasons_name_what_the_file_says() {
-    let tier =
-        |bytes: f64, kept: &str, speed: f64| ColumnInTier { bytes, kept: kept.to_owned(), gb_per_second: Some(speed) };
-    let of = |kept: &str, small: f64, odd| {
+    let tier = |bytes: f64, encoding: &str, speed: f64| ColumnInTier {
+        bytes,
+        kept: encoding.to_owned(),
+        gb_per_second: Some(speed),
+    };
+    let of = |encoding: &str, small: f64, odd| {
         let tiers = [
             tier(8.0, "as in memory", 9.0),
-            tier(2.0, kept, 3.0),
-            tier(small, kept, 1.0),
-            tier(small * 0.75, kept, 2.0),
+            tier(2.0, encoding, 3.0),
+            tier(small, encoding, 1.0),
+            tier(small * 0.75, encoding, 2.0),
         ];
         reason::of(&ColumnType::Float64, &tiers, odd)
     };

@@ -322,8 +322,8 @@ fn a_start_does_not_seal_what_others_have_cut_off() {
             set_lines(&storage, last, &lines);
             let cut = chain::LinkedLine::of(lines.last().unwrap().strip_suffix(b"\n").unwrap()).unwrap();
             let position = chain::ChainPosition { n: cut.link.n.saturating_sub(before), digest: cut.sealed.digest };
-            let head::FoundHead::Some(known, _) = head::LogHead::read(&storage).unwrap() else { panic!("no head") };
-            head::LogHead::write(&storage, (&known.chain, &position), forged.as_ref(), NOW).unwrap();
+            let head::FoundHead::Some(found, _) = head::LogHead::read(&storage).unwrap() else { panic!("no head") };
+            head::LogHead::write(&storage, (&found.chain, &position), forged.as_ref(), NOW).unwrap();
             write(&mut open(&storage, small(), Some(key.clone())).unwrap(), 0..2);
             let told = told(&storage, Some(&key));
             assert!(told.contains("head.json was sealed in another way"), "{told}");

@@ -121,8 +121,8 @@ fn publish(writer: &Writer) -> Result<PublishReport> {
         let way = format!("`splay alter DATABASE {} publish delta` says that it is to be", state.spec.name);
         return Err(state.spec.error(format!("it isn't published: {way}")));
     }
-    let wanted = TargetFiles::of(state);
-    let (actions, changed) = difference(writer, state, &log, &wanted)?;
+    let target = TargetFiles::of(state);
+    let (actions, changed) = difference(writer, state, &log, &target)?;
     let is_new = !actions.is_empty();
     let mut version = log.version.unwrap_or(0);
     if is_new {
@@ -134,10 +134,10 @@ fn publish(writer: &Writer) -> Result<PublishReport> {
         version,
         is_new,
         epoch: state.epoch,
-        files: wanted.files.len(),
-        rows: wanted.files.values().map(|entry| entry.rows).sum(),
+        files: target.files.len(),
+        rows: target.files.values().map(|entry| entry.rows).sum(),
         changed,
-        left_out: wanted.left_out,
+        left_out: target.left_out,
     })
 }
 
@@ -146,7 +146,7 @@ fn difference(
     writer: &Writer,
     state: &TableState,
     log: &DeltaLog,
-    wanted: &TargetFiles<'_>,
+    target: &TargetFiles<'_>,
 ) -> Result<(Vec<Action>, (usize, usize))> {
     let (spec, mut actions) = (&state.spec, Vec::new());
     if log.version.is_none() {
@@ -157,15 +157,15 @@ fn difference(
         Some(former) if !is_shown => former.schema_string.clone(),
         _ => types::schema(spec)?,
     };
-    let metadata = metadata(spec, schema, log.metadata.as_ref(), wanted)?;
+    let metadata = metadata(spec, schema, log.metadata.as_ref(), target)?;
     let same_types = log.metadata.as_ref().is_some_and(|former| former.schema_string == metadata.schema_string);
     if log.metadata.as_ref() != Some(&metadata) {
         actions.push(Action { meta_data: Some(metadata), ..Action::default() });
     }
     let is_there = |entry: &FileEntry| log.files.get(&entry.path).is_some_and(|add| add.is_of(entry));
-    let gone: Vec<&Add> = log.files.values().filter(|add| !wanted.files.contains_key(add.path.as_str())).collect();
-    let new: Vec<&FileEntry> = wanted.files.values().copied().filter(|entry| !is_there(entry)).collect();
-    for entry in wanted.files.values().copied().filter(|entry| !same_types || !is_there(entry)) {
+    let gone: Vec<&Add> = log.files.values().filter(|add| !target.files.contains_key(add.path.as_str())).collect();
+    let new: Vec<&FileEntry> = target.files.values().copied().filter(|entry| !is_there(entry)).collect();
+    for entry in target.files.values().copied().filter(|entry| !same_types || !is_there(entry)) {
         if let Some(refusal) = types::refusal(spec, &writer.segment(entry))? {
             return Err(spec.error(format!("{} {refusal}", entry.path)));
         }
@@ -183,12 +183,12 @@ fn difference(
 }
 
 /// What the Delta table says of itself. Its number stays what it was.
-fn metadata(spec: &TableSpec, schema: String, former: Option<&Metadata>, wanted: &TargetFiles<'_>) -> Result<Metadata> {
+fn metadata(spec: &TableSpec, schema: String, former: Option<&Metadata>, target: &TargetFiles<'_>) -> Result<Metadata> {
     let mut configuration = former.map(|former| former.configuration.clone()).unwrap_or_default();
     configuration.retain(|name, _| !name.starts_with("splay."));
     configuration.insert("splay.table".to_owned(), spec.name.clone());
-    if !wanted.left_out.is_empty() {
-        configuration.insert("splay.leftOut".to_owned(), wanted.left_out());
+    if !target.left_out.is_empty() {
+        configuration.insert("splay.leftOut".to_owned(), target.left_out());
     }
     let partition_columns = types::partition_values(spec, 0).into_keys().collect();
     let (id, created_time) = match former {

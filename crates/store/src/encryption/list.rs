@@ -46,7 +46,7 @@ pub(super) fn parse(text: &str) -> Result<KeyList, String> {
             return Err(wrong("has an id of other signs than letters, digits, '-', '_' and '.', or more than 64"));
         }
         let key = decoded(key.trim()).ok_or_else(|| wrong("isn't 16 or 32 bytes in hexadecimal digits or base64"))?;
-        if keys.iter().any(|(known, _)| known == id) {
+        if keys.iter().any(|(other, _)| other == id) {
             return Err(wrong("has the id of one before it"));
         }
         keys.push((id.to_owned(), key));

@@ -68,17 +68,17 @@ impl Load {
             let schema = Arc::new(self.schema.project(&columns)?);
             let projected = incoming.batches.iter().map(|batch| Ok(batch.project(&columns)?));
             let projected = projected.collect::<Result<Vec<_>>>()?;
-            let mut kept = Order::default();
+            let mut new_rows = Order::default();
             for chunk in order.chunks(chunk_rows) {
                 let is_new = search.new_rows(&gather(&schema, &projected, &chunk)?)?;
                 let rows = chunk.stretches().iter().flat_map(|stretch| stretch.single());
-                rows.zip(is_new).filter(|(_, is_new)| *is_new).for_each(|(row, _): (BatchRange, _)| kept.push(row));
+                rows.zip(is_new).filter(|(_, is_new)| *is_new).for_each(|(row, _): (BatchRange, _)| new_rows.push(row));
             }
-            if kept.rows() == 0 {
+            if new_rows.rows() == 0 {
                 incoming.batches.clear();
             }
-            let dropped = order.rows() - kept.rows();
-            return Ok((kept, dropped as u64));
+            let dropped = order.rows() - new_rows.rows();
+            return Ok((new_rows, dropped as u64));
         }
         let storage = Arc::clone(self.writer.storage());
         let runs = std::mem::take(&mut incoming.runs);

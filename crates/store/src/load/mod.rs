@@ -534,8 +534,8 @@ pub(crate) fn conform(spec: &TableSpec, schema: &SchemaRef, batch: &RecordBatch)
         }
         columns.push(in_stored_form(column));
     }
-    let known = |name: &str| spec.position(name).is_some();
-    if let Some(extra) = batch.schema_ref().fields().iter().find(|field| !known(field.name())) {
+    let has_column = |name: &str| spec.position(name).is_some();
+    if let Some(extra) = batch.schema_ref().fields().iter().find(|field| !has_column(field.name())) {
         return Err(spec.error(format!("it has no column {:?}, which the batch has", extra.name())));
     }
     if spec.has_hidden_time() {

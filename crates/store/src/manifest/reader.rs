@@ -33,17 +33,17 @@ impl HeadFile {
     }
 }
 
-/// The table in a folder as it is now; an error that [`Error::is_not_found`] if it has no HEAD. `known` is an earlier result, of which only
+/// The table in a folder as it is now; an error that [`Error::is_not_found`] if it has no HEAD. `cached` is an earlier result, of which only
 /// the difference is read.
 pub(crate) fn refresh(
     storage: &dyn Storage,
     table: &str,
-    known: Option<&(Head, Arc<TableState>)>,
+    cached: Option<&(Head, Arc<TableState>)>,
 ) -> Result<(HeadFile, Arc<TableState>)> {
     let mut lost = None;
     for _ in 0..TRIES {
         let file = HeadFile::read(storage, table)?;
-        if let Some((seen, state)) = known
+        if let Some((seen, state)) = cached
             && *seen == file.head
         {
             return Ok((file, Arc::clone(state)));
@@ -51,7 +51,7 @@ pub(crate) fn refresh(
         let path = log_path(table, file.head.log);
         match storage.read(&path) {
             Ok(bytes) => {
-                let mut state = replay(&bytes, &file.head, known, &storage.display_path(&path))?;
+                let mut state = replay(&bytes, &file.head, cached, &storage.display_path(&path))?;
                 // A folder that was copied by hand is a table of its own, whatever its log says.
                 let name = file.head.name.as_deref().unwrap_or(table);
                 if state.spec.name != name {
@@ -76,7 +76,7 @@ pub(crate) fn state_of(log: &[u8], head: &Head, path: &std::path::Path) -> Resul
 fn replay(
     bytes: &[u8],
     head: &Head,
-    known: Option<&(Head, Arc<TableState>)>,
+    cached: Option<&(Head, Arc<TableState>)>,
     path: &std::path::Path,
 ) -> Result<Arc<TableState>> {
     let length = usize::try_from(head.length).unwrap_or(usize::MAX);
@@ -84,7 +84,7 @@ fn replay(
         return Err(Error::corrupt(path, bytes.len() as u64, format!("{length} bytes"), "the file's end"));
     };
     check_log_header(bytes, path)?;
-    let (mut state, mut offset) = match known {
+    let (mut state, mut offset) = match cached {
         Some((seen, state)) if seen.log == head.log && seen.length <= head.length => {
             (Some(TableState::clone(state)), usize::try_from(seen.length).unwrap_or(length))
         }

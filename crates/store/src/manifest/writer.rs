@@ -42,10 +42,10 @@ pub(crate) fn mark_created(storage: &dyn Storage, table: &str) {
 pub(crate) fn commit(
     storage: &dyn Storage,
     table: &str,
-    known: &(Head, Arc<TableState>),
+    current: &(Head, Arc<TableState>),
     commit: Commit,
 ) -> Result<(Head, Arc<TableState>)> {
-    let (head, state) = known;
+    let (head, state) = current;
     let path = log_path(table, head.log);
     let mut next_state = TableState::clone(state);
     next_state.apply(commit.clone(), &storage.display_path(&path))?;

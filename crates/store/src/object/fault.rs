@@ -29,7 +29,7 @@ pub enum Fault {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FaultyStoreState {
     objects: BTreeMap<String, Bytes>,
     calls: u64,
     reads: u64,
@@ -47,7 +47,7 @@ struct State {
 /// See the module's text. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct FaultStore {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultyStoreState>>,
 }
 
 impl FaultStore {
@@ -57,7 +57,7 @@ impl FaultStore {
         FaultStore::default()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultyStoreState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,7 +108,7 @@ impl FaultStore {
     /// An independent copy of the objects, without faults.
     #[must_use]
     pub fn copy(&self) -> FaultStore {
-        let state = State { objects: self.state().objects.clone(), ..State::default() };
+        let state = FaultyStoreState { objects: self.state().objects.clone(), ..FaultyStoreState::default() };
         FaultStore { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -138,7 +138,7 @@ impl FaultStore {
     }
 
     /// Carries a call out, with the fault that it is to have.
-    fn call<T>(&self, act: impl FnOnce(&mut State) -> ObjectResult<T>) -> ObjectResult<(T, Option<Fault>)> {
+    fn call<T>(&self, act: impl FnOnce(&mut FaultyStoreState) -> ObjectResult<T>) -> ObjectResult<(T, Option<Fault>)> {
         let mut state = self.state();
         let gone = || ObjectError::new(ObjectFault::Lasting, "the process has ended");
         if state.dead {
@@ -171,7 +171,7 @@ fn absent(key: &str) -> ObjectError {
 
 impl ObjectStore for FaultStore {
     fn put_if_absent(&self, key: &str, bytes: Bytes) -> ObjectResult<()> {
-        let put = |state: &mut State| match state.objects.contains_key(key) {
+        let put = |state: &mut FaultyStoreState| match state.objects.contains_key(key) {
             true => Err(ObjectError::new(ObjectFault::Exists, format!("there is a {key}"))),
             false => {
                 state.objects.insert(key.to_owned(), Bytes::copy_from_slice(&bytes));
@@ -182,7 +182,7 @@ impl ObjectStore for FaultStore {
     }
 
     fn read(&self, key: &str, range: Range<u64>) -> ObjectResult<Bytes> {
-        let read = |state: &mut State| {
+        let read = |state: &mut FaultyStoreState| {
             let bytes = state.objects.get(key).ok_or_else(|| absent(key))?;
             let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(bytes.len());
             let part = bytes.slice(usize::try_from(range.start).unwrap_or(usize::MAX).min(end)..end);
@@ -200,7 +200,7 @@ impl ObjectStore for FaultStore {
     }
 
     fn length(&self, key: &str) -> ObjectResult<u64> {
-        let look = |state: &mut State| {
+        let look = |state: &mut FaultyStoreState| {
             if state.stale_looks > 0 {
                 state.stale_looks -= 1;
                 return Err(absent(key));
@@ -211,7 +211,7 @@ impl ObjectStore for FaultStore {
     }
 
     fn list(&self, prefix: &str) -> ObjectResult<Vec<ObjectEntry>> {
-        let list = |state: &mut State| {
+        let list = |state: &mut FaultyStoreState| {
             let of = state.objects.iter().filter(|(key, _)| key.starts_with(prefix));
             Ok(of.map(|(key, bytes)| ObjectEntry { key: key.clone(), bytes: bytes.len() as u64 }).collect())
         };
@@ -219,7 +219,7 @@ impl ObjectStore for FaultStore {
     }
 
     fn delete(&self, key: &str) -> ObjectResult<()> {
-        let delete = |state: &mut State| {
+        let delete = |state: &mut FaultyStoreState| {
             state.objects.remove(key);
             Ok(())
         };

@@ -49,7 +49,7 @@ enum Source<'a> {
 
 /// A file whose columns are decoded page by page.
 pub(super) trait PagedFile: std::fmt::Debug + Send + Sync {
-    /// Rows of a column, as `wanted` or in the type that the file declares.
+    /// Rows of a column, as `target` or in the type that the file declares.
     fn column_rows(&self, position: usize, rows: Range<usize>, target: &DataType) -> Result<ArrayRef>;
 
     /// The rows of the page that holds a row of a column; `None` for a column that isn't decoded by pages.
@@ -271,7 +271,7 @@ fn have_one_dictionary(parts: &[&DictionaryArray<Int32Type>]) -> bool {
     parts.first().is_none_or(|first| parts.iter().all(|part| of(part).ptr_eq(&of(first))))
 }
 
-/// Rows of a Parquet column, as `wanted` or in the type that the file declares.
+/// Rows of a Parquet column, as `target` or in the type that the file declares.
 fn decode(file: &ParquetFile, position: usize, rows: Range<usize>, target: &DataType) -> Result<ArrayRef> {
     let stored = file.schema().field(position).data_type();
     if rows.is_empty() {

@@ -48,17 +48,17 @@ pub(super) fn rows_of(
     key: PageKey,
     page: Range<usize>,
     rows: Range<usize>,
-    wanted: &DataType,
+    target_type: &DataType,
     read: impl Fn(Range<usize>) -> Result<ArrayRef>,
 ) -> Result<ArrayRef> {
     if rows.end > page.end || rows.len() * 2 >= page.len() || rows.is_empty() {
         return read(rows);
     }
-    let values = match get(key, wanted) {
+    let values = match get(key, target_type) {
         Some(values) => values,
         None => {
             let values = read(page.clone())?;
-            put(key, wanted, &values);
+            put(key, target_type, &values);
             values
         }
     };
@@ -66,20 +66,20 @@ pub(super) fn rows_of(
 }
 
 /// The values of a page that was decoded for the same type.
-fn get(key: PageKey, wanted: &DataType) -> Option<ArrayRef> {
+fn get(key: PageKey, target_type: &DataType) -> Option<ArrayRef> {
     RECENT.with_borrow(|recent| {
-        let found = recent.pages.iter().find(|(other, data_type, _)| *other == key && data_type == wanted);
+        let found = recent.pages.iter().find(|(other, data_type, _)| *other == key && data_type == target_type);
         found.map(|(_, _, values)| ArrayRef::clone(values))
     })
 }
 
 /// Keeps the values of a page in the place of those that were put first.
-fn put(key: PageKey, wanted: &DataType, values: &ArrayRef) {
+fn put(key: PageKey, target_type: &DataType, values: &ArrayRef) {
     if values.get_buffer_memory_size() > PAGE_BYTES_MAX {
         return;
     }
     RECENT.with_borrow_mut(|recent| {
-        let page = (key, wanted.clone(), ArrayRef::clone(values));
+        let page = (key, target_type.clone(), ArrayRef::clone(values));
         if recent.pages.len() < PAGES_MAX {
             recent.pages.push(page);
             return;

@@ -370,7 +370,7 @@ impl Segment {
         let rows = self.entry.rows;
         let of = |column: &ColumnSpec| {
             let position = column.position_in(file.schema())?;
-            let (bytes, dictionary_bytes, kept) = match file {
+            let (bytes, dictionary_bytes, description) = match file {
                 OpenSegment::Arrow(file) => (file.column_bytes(position), 0, "as in memory".to_owned()),
                 OpenSegment::Memory(held) => {
                     (held.column(position).get_array_memory_size() as u64, 0, "in memory".to_owned())
@@ -378,9 +378,9 @@ impl Segment {
                 OpenSegment::Parquet(file) => file.column_storage(position),
                 OpenSegment::Dense(file) => file.column_storage(position),
             };
-            let kept = match &self.entry.key {
-                Some(key) => format!("{kept}, encrypted under {key}"),
-                None => kept,
+            let description = match &self.entry.key {
+                Some(key) => format!("{description}, encrypted under {key}"),
+                None => description,
             };
             let width = match column.column_type.arrow() {
                 DataType::Boolean => None,
@@ -389,7 +389,7 @@ impl Segment {
                 other => other.primitive_width().map(|width| width as u64),
             };
             let (column, plain_bytes) = (column.name.clone(), width.map(|width| width * rows));
-            Some(ColumnStorage { column, bytes, dictionary_bytes, plain_bytes, kept })
+            Some(ColumnStorage { column, bytes, dictionary_bytes, plain_bytes, kept: description })
         };
         Ok(columns.iter().filter_map(of).collect())
     }

@@ -78,7 +78,7 @@ struct DirImage {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FaultStorageState {
     files: Vec<FileImage>,
     dirs: BTreeMap<String, DirImage>,
     locks: BTreeMap<String, (LockMode, usize)>,
@@ -95,12 +95,12 @@ struct State {
 /// See the module's text.
 #[derive(Debug, Clone)]
 pub struct FaultStorage {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultStorageState>>,
 }
 
 impl Default for FaultStorage {
     fn default() -> FaultStorage {
-        let mut state = State::default();
+        let mut state = FaultStorageState::default();
         state.dirs.insert(String::new(), DirImage::default());
         FaultStorage { state: Arc::new(Mutex::new(state)) }
     }
@@ -113,7 +113,7 @@ impl FaultStorage {
         FaultStorage::default()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultStorageState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -209,7 +209,7 @@ impl FaultStorage {
     }
 
     fn of(files: Vec<FileImage>, dirs: BTreeMap<String, DirImage>) -> FaultStorage {
-        FaultStorage { state: Arc::new(Mutex::new(State { files, dirs, ..State::default() })) }
+        FaultStorage { state: Arc::new(Mutex::new(FaultStorageState { files, dirs, ..FaultStorageState::default() })) }
     }
 
     /// Every file's path, in order.
@@ -281,7 +281,7 @@ fn torn(durable: &[u8], live: &[u8], choose: Chooser<'_>) -> Vec<u8> {
     image
 }
 
-impl State {
+impl FaultStorageState {
     fn used(&self) -> usize {
         let named: std::collections::BTreeSet<usize> =
             self.dirs.values().flat_map(|dir| dir.live.values().flatten().copied()).collect();

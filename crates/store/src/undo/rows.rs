@@ -31,7 +31,7 @@ struct RowsAtTime {
 }
 
 /// A state of the date, group by group.
-struct State<'a> {
+struct DateVersion<'a> {
     source: Source<'a>,
     batch: RecordBatch,
     at: usize,
@@ -40,9 +40,9 @@ struct State<'a> {
 /// What comes of the three states.
 pub(super) struct UndoRows<'a> {
     spec: &'a TableSpec,
-    before: State<'a>,
-    after: State<'a>,
-    now: State<'a>,
+    before: DateVersion<'a>,
+    after: DateVersion<'a>,
+    now: DateVersion<'a>,
     converter: RowConverter,
     /// Rows that came with the commit and aren't there any more.
     pub(super) missing: u64,
@@ -77,7 +77,7 @@ impl<'a> UndoRows<'a> {
         after: Source<'a>,
         now: Source<'a>,
     ) -> Result<UndoRows<'a>> {
-        let state = |source| State { source, batch: RecordBatch::new_empty(spec.arrow()), at: 0 };
+        let state = |source| DateVersion { source, batch: RecordBatch::new_empty(spec.arrow()), at: 0 };
         let fields = spec.arrow().fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();
         let converter = RowConverter::new(fields)?;
         Ok(UndoRows { spec, before: state(before), after: state(after), now: state(now), converter, missing: 0 })
@@ -168,7 +168,7 @@ fn counted(rows: &[OwnedRow]) -> HashMap<&OwnedRow, usize> {
     counts
 }
 
-impl State<'_> {
+impl DateVersion<'_> {
     /// Symbol and time of the next row; `None` at the end.
     fn key(&mut self, spec: &TableSpec) -> Result<Option<Key>> {
         while self.at == self.batch.num_rows() {

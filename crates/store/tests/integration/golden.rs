@@ -491,8 +491,8 @@ fn golden_v9_encrypted_is_read() {
 #[test]
 fn the_golden_cases_can_be_written_today() {
     let temporary = tempfile::tempdir().unwrap();
-    let wanted = std::env::var_os("SPLAY_GOLDEN_OUT").map(PathBuf::from);
-    let folder = |name: &str| wanted.as_deref().unwrap_or(temporary.path()).join(name);
+    let output = std::env::var_os("SPLAY_GOLDEN_OUT").map(PathBuf::from);
+    let folder = |name: &str| output.as_deref().unwrap_or(temporary.path()).join(name);
     write(&folder("v1_basic"));
     assert_reads(&folder("v1_basic"));
     write_changes(&folder("v3_changes"));

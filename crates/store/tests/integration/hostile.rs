@@ -245,9 +245,9 @@ fn any_index_is_refused_or_read() {
                 let (offset, length) = (u64_at(bytes, entry + 8), u64_at(bytes, entry + 16));
                 let mut part = bytes[offset..offset + length].to_vec();
                 edit(rng, &mut part);
-                let kept = part.len().min(length);
-                bytes[offset..offset + kept].copy_from_slice(&part[..kept]);
-                bytes[entry + 16..entry + 24].copy_from_slice(&(kept as u64).to_le_bytes());
+                let written = part.len().min(length);
+                bytes[offset..offset + written].copy_from_slice(&part[..written]);
+                bytes[entry + 16..entry + 24].copy_from_slice(&(written as u64).to_le_bytes());
             }
         };
         storage.damage(&path, change).unwrap();

@@ -402,9 +402,9 @@ fn a_dropped_column_comes_back_while_its_values_are_there() {
     assert_eq!(spec.columns[3].name, "volume");
     assert!(spec.dropped.is_empty());
     later.iter_mut().for_each(|row| row.size = None);
-    let kept = Model { spec: spec.clone(), rows: Vec::new() };
+    let empty = Model { spec: spec.clone(), rows: Vec::new() };
     let old: Vec<Row> = rows.iter().filter(|row| row.date() != 2).cloned().collect();
-    let mut expected = model::batch(&kept.plus(&old).plus(&later).rows);
+    let mut expected = model::batch(&empty.plus(&old).plus(&later).rows);
     expected = RecordBatch::try_new(spec.arrow(), expected.columns().to_vec()).unwrap();
     assert_eq!(lines(&stored(&table)), lines(&expected));
     // What the deletion removed has it, too, when it comes back.

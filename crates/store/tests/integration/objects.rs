@@ -600,8 +600,9 @@ fn a_folder_is_a_store() {
     database.table("trade").unwrap().forget(true).unwrap();
     let database = Database::open(&at).unwrap();
     assert_eq!(rows(&database), model.batch());
-    let kept: Vec<_> = std::fs::read_dir(cold.join("trade")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(kept.len(), 2, "a folder for each date: {kept:?}");
+    let folders: Vec<_> =
+        std::fs::read_dir(cold.join("trade")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(folders.len(), 2, "a folder for each date: {folders:?}");
     // Any tool reads them.
     let one = std::fs::read_dir(cold.join("trade/date=1970-01-01")).unwrap().next().unwrap().unwrap();
     let file = std::fs::File::open(one.path()).unwrap();

@@ -30,8 +30,8 @@ fn assert_holds(rng: &mut ChaCha8Rng, database: &Database, expected: &RecordBatc
                 let to = rng.random_range(from..=rows);
                 let columns: Vec<usize> = all.iter().copied().filter(|_| rng.random_bool(0.5)).collect();
                 let part = segment.read(snapshot.spec(), &columns, from as u64..to as u64).unwrap();
-                let wanted = expected.slice(start + from, to - from).project(&columns).unwrap();
-                assert_eq!(plain(&part), wanted, "{what}: rows {from}..{to} of columns {columns:?}");
+                let expected_rows = expected.slice(start + from, to - from).project(&columns).unwrap();
+                assert_eq!(plain(&part), expected_rows, "{what}: rows {from}..{to} of columns {columns:?}");
             }
             let size = [1, 7, 100, 8192][rng.random_range(if rows > 500 { 2..4 } else { 0..4 })];
             let parts = segment.batches(snapshot.spec(), &all, 0..segment.rows(), size).unwrap();

@@ -172,14 +172,14 @@ fn maybe<T>(rng: &mut ChaCha8Rng, null_rate: f64, value: impl FnOnce(&mut ChaCha
 /// Small ones, and the ends of the type.
 fn integer<T: TryFrom<i128>>(rng: &mut ChaCha8Rng) -> T {
     let ends = [i128::from(i64::MIN), i128::from(i64::MAX), i128::from(u64::MAX), -128, 127, 255, -32768, 65535];
-    let mut wanted = match rng.random_range(0..8) {
+    let mut number = match rng.random_range(0..8) {
         0 => *ends.choose(rng).unwrap(),
         _ => rng.random_range(-50..50),
     };
     loop {
-        match T::try_from(wanted) {
+        match T::try_from(number) {
             Ok(value) => return value,
-            Err(_) => wanted = rng.random_range(0..50),
+            Err(_) => number = rng.random_range(0..50),
         }
     }
 }

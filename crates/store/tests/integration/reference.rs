@@ -88,8 +88,8 @@ fn a_key_that_is_there_is_refused_left_or_replaced() {
     let again = [("C", 3.0, None), ("B", 9.0, None)];
     let refused = load(&database, &again, LoadOptions::default()).unwrap_err();
     assert!(matches!(&refused, Error::DuplicateKey { values, .. } if values == "B"));
-    let said = "duplicate key value violates unique constraint \"instrument_pkey\": key (sym)=(B) already exists";
-    assert_eq!(refused.to_string(), said);
+    let message = "duplicate key value violates unique constraint \"instrument_pkey\": key (sym)=(B) already exists";
+    assert_eq!(refused.to_string(), message);
     assert_eq!(rows(&database), listed(&[("A", 1.0), ("B", 2.0)]));
 
     let twice = load(&database, &[("D", 1.0, None), ("D", 2.0, None)], LoadOptions::default()).unwrap_err();
@@ -161,14 +161,14 @@ fn what_a_reference_table_cannot_be_is_said() {
         let key = key.iter().map(|name| (*name).to_owned()).collect();
         TableSpec::of_reference("t", columns, Reference { key, effective: effective.map(str::to_owned) })
     };
-    let said = |spec: &TableSpec| database.load(spec, LoadOptions::default()).map(drop).unwrap_err().to_string();
-    assert!(said(&spec(&["nobody"], None)).contains("\"nobody\", which isn't there"));
-    assert!(said(&spec(&["id", "ID"], None)).contains("twice"));
-    assert!(said(&spec(&["price"], None)).contains("no floats"));
-    assert!(said(&spec(&["id"], Some("day"))).contains("must be a column of the key"));
-    assert!(said(&spec(&[], Some("id"))).contains("not date or timestamp"));
-    assert!(said(&spec(&["__time"], None)).contains("isn't there"));
-    assert!(said(&spec(&["id"], None).with_time_zone("Asia/Tokyo")).contains("no time zone"));
+    let refusal = |spec: &TableSpec| database.load(spec, LoadOptions::default()).map(drop).unwrap_err().to_string();
+    assert!(refusal(&spec(&["nobody"], None)).contains("\"nobody\", which isn't there"));
+    assert!(refusal(&spec(&["id", "ID"], None)).contains("twice"));
+    assert!(refusal(&spec(&["price"], None)).contains("no floats"));
+    assert!(refusal(&spec(&["id"], Some("day"))).contains("must be a column of the key"));
+    assert!(refusal(&spec(&[], Some("id"))).contains("not date or timestamp"));
+    assert!(refusal(&spec(&["__time"], None)).contains("isn't there"));
+    assert!(refusal(&spec(&["id"], None).with_time_zone("Asia/Tokyo")).contains("no time zone"));
     let keyless = LoadOptions { on_conflict: OnConflict::Keep, ..LoadOptions::default() };
     let unkeyed = database.load(&spec(&[], None), keyless).map(drop).unwrap_err();
     assert!(unkeyed.to_string().contains("no key"), "{unkeyed}");

@@ -198,12 +198,12 @@ fn rows_of_a_materialized_view_keep_their_name() {
     let database = database(&storage);
     load_as(&database, "kept.rows", &model::rows(9, 5, 0..1, 4));
     rename(&database, "kept.rows", "other").unwrap();
-    let kept = view("kept", "select price from trade", Some("trade"));
-    database.create_view(kept.clone(), false).unwrap();
+    let materialized = view("kept", "select price from trade", Some("trade"));
+    database.create_view(materialized.clone(), false).unwrap();
     let spec = TableSpec { name: "kept.rows".to_owned(), ..model::trade() };
-    database.keep_view(&kept, &spec, None, &[]).unwrap().unwrap().commit().unwrap();
+    database.keep_view(&materialized, &spec, None, &[]).unwrap().unwrap().commit().unwrap();
     assert!(told(rename(&database, "kept.rows", "mine")).contains("keeps the rows of the materialized view"));
-    database.drop_materialized(&kept, |_| false).unwrap();
+    database.drop_materialized(&materialized, |_| false).unwrap();
     assert_eq!(database.tables().unwrap(), ["other", "trade"]);
 }
 

@@ -352,18 +352,18 @@ fn a_write_down_that_says_less_than_the_table_is_refused_before_anything_is_writ
     let storage = Arc::new(FaultStorage::new());
     let database = Database::create_on(storage.clone(), &Settings::default()).unwrap();
     three_rows(&database, &table_of(&ColumnType::Bool), Arc::new(BooleanArray::from(vec![true; 3])), Tier::Mapped);
-    let said = WriteDownPosition { sequence: 7, cut: 1_000 };
-    database.write_down("t", said, &[]).unwrap();
+    let position = WriteDownPosition { sequence: 7, cut: 1_000 };
+    database.write_down("t", position, &[]).unwrap();
     for less in [
-        WriteDownPosition { sequence: 6, ..said },
-        WriteDownPosition { cut: 999, ..said },
+        WriteDownPosition { sequence: 6, ..position },
+        WriteDownPosition { cut: 999, ..position },
         WriteDownPosition::default(),
     ] {
         let refused = database.write_down("t", less, &[]);
-        assert!(matches!(&refused, Err(Error::FellBack { has, said: is, .. }) if *has == said && *is == less));
+        assert!(matches!(&refused, Err(Error::FellBack { has, said: is, .. }) if *has == position && *is == less));
         let now = Database::open_on(storage.clone()).unwrap().table("t").unwrap().snapshot().unwrap();
-        assert_eq!((now.captured(), now.epoch(), now.rows()), (said, 2, 3));
+        assert_eq!((now.captured(), now.epoch(), now.rows()), (position, 2, 3));
     }
-    database.write_down("t", WriteDownPosition { sequence: 8, ..said }, &[]).unwrap();
+    database.write_down("t", WriteDownPosition { sequence: 8, ..position }, &[]).unwrap();
     assert_eq!(database.table("t").unwrap().snapshot().unwrap().captured().sequence, 8);
 }

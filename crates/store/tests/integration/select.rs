@@ -61,10 +61,10 @@ fn random_selection(
     if let (Some(symbol), true) = (symbol, rng.random_bool(0.6)) {
         let texts = rows.column(symbol).as_string::<i32>();
         let some = (0..rng.random_range(0..4)).map(|_| any(rng)).filter(|row| texts.is_valid(*row));
-        let mut wanted: Vec<String> =
+        let mut symbols: Vec<String> =
             some.collect::<Vec<_>>().into_iter().map(|row| texts.value(row).to_owned()).collect();
-        wanted.extend(["", "nowhere", "~"].choose(rng).map(|text| (*text).to_owned()));
-        selection.symbols = Some(wanted);
+        symbols.extend(["", "nowhere", "~"].choose(rng).map(|text| (*text).to_owned()));
+        selection.symbols = Some(symbols);
     }
     for column in 0..rows.num_columns() {
         let field = rows.schema_ref().field(column).clone();
@@ -90,19 +90,19 @@ fn assert_selects(snapshot: &TableSnapshot, selection: &Selection, rows: &Record
         let symbol = symbols.filter(|symbols| symbols.is_valid(row)).map(|symbols| symbols.value(row));
         selection.date.contains(dates[row])
             && selection.time.contains(times.value(row))
-            && selection.symbols.as_ref().is_none_or(|wanted| symbol.is_some_and(|s| wanted.iter().any(|w| w == s)))
-            && selection.columns.iter().all(|wanted| {
-                let value = bits(rows, spec.position(&wanted.column).unwrap(), row, wanted.kind);
-                value.is_some_and(|value| wanted.bounds.0 <= value && value <= wanted.bounds.1)
+            && selection.symbols.as_ref().is_none_or(|symbols| symbol.is_some_and(|s| symbols.iter().any(|w| w == s)))
+            && selection.columns.iter().all(|filter| {
+                let value = bits(rows, spec.position(&filter.column).unwrap(), row, filter.kind);
+                value.is_some_and(|value| filter.bounds.0 <= value && value <= filter.bounds.1)
             })
     };
     let (pieces, stats) = snapshot.select(selection).unwrap();
-    let mut kept = vec![false; rows.num_rows()];
+    let mut is_selected = vec![false; rows.num_rows()];
     let (mut start, mut blocks, mut blocks_kept) = (0, 0, std::collections::HashSet::new());
     let mut pieces = pieces.iter().peekable();
     let mut partitions_kept = 0;
     for partition in snapshot.partitions() {
-        let before = kept.iter().filter(|kept| **kept).count();
+        let before = is_selected.iter().filter(|is_selected| **is_selected).count();
         for segment in partition.segments.iter() {
             let mut end = 0;
             while let Some(piece) = pieces.next_if(|piece| Arc::ptr_eq(&piece.segment, segment)) {
@@ -111,19 +111,19 @@ fn assert_selects(snapshot: &TableSnapshot, selection: &Selection, rows: &Record
                 end = piece.rows.end;
                 for row in piece.rows.clone() {
                     blocks_kept.insert((Arc::as_ptr(segment), row / BLOCK_ROWS as u64));
-                    kept[start + usize::try_from(row).unwrap()] = true;
+                    is_selected[start + usize::try_from(row).unwrap()] = true;
                 }
             }
             blocks += segment.rows().div_ceil(BLOCK_ROWS as u64);
             start += usize::try_from(segment.rows()).unwrap();
         }
-        partitions_kept += u64::from(kept.iter().filter(|kept| **kept).count() > before);
+        partitions_kept += u64::from(is_selected.iter().filter(|is_selected| **is_selected).count() > before);
     }
     assert!(pieces.next().is_none(), "{what}: pieces out of order");
-    if let Some(lost) = (0..rows.num_rows()).find(|row| matches(*row) && !kept[*row]) {
+    if let Some(lost) = (0..rows.num_rows()).find(|row| matches(*row) && !is_selected[*row]) {
         panic!("{what}: row {lost} of {} matches {selection:?} and was left out", rows.num_rows());
     }
-    let rows_kept = kept.iter().filter(|kept| **kept).count() as u64;
+    let rows_kept = is_selected.iter().filter(|is_selected| **is_selected).count() as u64;
     assert_eq!((stats.rows.kept, stats.rows.total), (rows_kept, rows.num_rows() as u64), "{what}: rows");
     assert_eq!((stats.blocks.kept, stats.blocks.total), (blocks_kept.len() as u64, blocks), "{what}: blocks");
     let partitions = snapshot.partitions().len() as u64;

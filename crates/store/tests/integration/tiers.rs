@@ -319,9 +319,9 @@ fn dates_move_to_the_tier_of_their_age() {
     let late = model::rows(8, 100, 0..5, 4);
     model::load(&database, &late, LoadOptions::default()).unwrap();
     assert_eq!(tiers(), [Tier::Small, Tier::Small, Tier::Fast, Tier::Fast, Tier::Mapped]);
-    let asked = LoadOptions { tier: Some(Tier::Fast), ..LoadOptions::default() };
+    let options = LoadOptions { tier: Some(Tier::Fast), ..LoadOptions::default() };
     let more = model::rows(9, 10, 4..5, 4);
-    model::load(&database, &more, asked).unwrap();
+    model::load(&database, &more, options).unwrap();
     assert_eq!(tiers()[4], Tier::Fast);
     let all = [rows, late, more].concat();
     assert_eq!(model::read(&storage).unwrap().unwrap(), Model::new(all).batch());

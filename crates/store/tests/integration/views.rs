@@ -152,17 +152,17 @@ fn a_view_that_views_read_is_not_dropped() {
     let database = open(&storage);
     database.create_view(view("bars", "select 1"), false).unwrap();
     database.create_view(view("days", "select * from bars"), false).unwrap();
-    let kept = View { materialized: Some("trade".to_owned()), ..view("kept", "select 2") };
-    database.create_view(kept.clone(), false).unwrap();
+    let materialized = View { materialized: Some("trade".to_owned()), ..view("kept", "select 2") };
+    database.create_view(materialized.clone(), false).unwrap();
     let reads = |view: &View| view.query.contains("bars");
     let refused = database.drop_view("BARS", reads).unwrap_err().to_string();
     assert!(refused.contains("view \"BARS\" is read by the view days: drop it first"), "{refused}");
-    let refused = database.drop_materialized(&kept, reads).unwrap_err().to_string();
+    let refused = database.drop_materialized(&materialized, reads).unwrap_err().to_string();
     assert!(refused.contains("view \"kept\" is read by the view days: drop it first"), "{refused}");
     assert_eq!(database.views().unwrap().len(), 3);
     assert!(!database.drop_view("other", reads).unwrap());
     assert!(database.drop_view("days", reads).unwrap(), "its own query is no other's");
-    assert!(database.drop_materialized(&kept, reads).unwrap());
+    assert!(database.drop_materialized(&materialized, reads).unwrap());
     assert!(database.drop_view("bars", reads).unwrap());
     assert!(database.views().unwrap().is_empty());
 }

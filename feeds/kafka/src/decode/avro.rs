@@ -12,10 +12,10 @@ use apache_avro::Schema;
 use apache_avro::schema::{InnerDecimalSchema, Name, UuidSchema};
 use splay_records::fields::{Field, Fields};
 
-use super::{Layout, Undecoded};
+use super::{DecodeFailure, Layout};
 use crate::columns::Cell;
 use crate::registry::{SchemaError, Schemas};
-use crate::settings::Fields as Unknown;
+use crate::settings::UnknownFields;
 
 /// How deep types may lie in each other.
 const DEPTH_MAX: usize = 32;
@@ -46,19 +46,20 @@ impl Decoder {
         layout: &Layout,
         payload: &'a [u8],
         cells: &mut [Cell<'a>],
-    ) -> Result<(), Undecoded> {
+    ) -> Result<(), DecodeFailure> {
         let Some((&[0, a, b, c, d], datum)) = payload.split_first_chunk::<5>() else {
-            return Err(Undecoded::Bad(
+            return Err(DecodeFailure::Invalid(
                 "it doesn't begin as Confluent's Avro does: 0 and the schema's number".to_owned(),
             ));
         };
         let id = u32::from_be_bytes([a, b, c, d]);
         if !self.plans.contains_key(&id) {
             let schema = self.schemas.schema(id).map_err(|error| match error {
-                SchemaError::None(reason) => Undecoded::Bad(format!("schema {id}: {reason}")),
-                SchemaError::Later(reason) => Undecoded::Later(format!("schema {id}: {reason}")),
+                SchemaError::None(reason) => DecodeFailure::Invalid(format!("schema {id}: {reason}")),
+                SchemaError::Later(reason) => DecodeFailure::Unavailable(format!("schema {id}: {reason}")),
             })?;
-            let plan = Plan::new(&schema, layout).map_err(|error| Undecoded::Bad(format!("schema {id}: {error}")))?;
+            let plan =
+                Plan::new(&schema, layout).map_err(|error| DecodeFailure::Invalid(format!("schema {id}: {error}")))?;
             if self.plans.len() >= PLANS_MAX {
                 self.plans.clear();
             }
@@ -77,12 +78,12 @@ pub struct PlanError(String);
 /// How a datum is read.
 #[derive(Debug)]
 pub struct Plan {
-    root: Vec<Step>,
+    root: Vec<FieldStep>,
 }
 
-/// A field of a record, and what is wanted of it.
+/// A field of a record: how it is read, and the columns that it fills.
 #[derive(Debug)]
-struct Step {
+struct FieldStep {
     columns: Vec<usize>,
     node: Node,
 }
@@ -101,7 +102,7 @@ enum Node {
     Array(Box<Node>),
     Map(Box<Node>),
     Union(Vec<Node>),
-    Record(Vec<Step>),
+    Record(Vec<FieldStep>),
     Decimal {
         fixed: Option<usize>,
         scale: i32,
@@ -118,7 +119,7 @@ impl Plan {
     ///
     /// # Errors
     /// A schema that isn't of a record, or too deep, or with a field that no column takes, if these are refused.
-    pub fn new(schema: &crate::registry::Parsed, layout: &Layout) -> Result<Plan, PlanError> {
+    pub fn new(schema: &crate::registry::ParsedSchema, layout: &Layout) -> Result<Plan, PlanError> {
         let mut names = HashMap::new();
         std::iter::once(&schema.root).chain(&schema.named).for_each(|schema| collect(schema, &mut names, 0));
         let mut compiler = Compiler { names, parts: 0, unknown: layout.unknown };
@@ -133,7 +134,7 @@ impl Plan {
     /// # Errors
     /// What is wrong with the bytes.
     pub fn decode<'a>(&'a self, datum: &'a [u8], cells: &mut [Cell<'a>]) -> Result<(), String> {
-        let mut reader = Reader { bytes: datum, items: 0 };
+        let mut reader = DatumReader { bytes: datum, items: 0 };
         record(&self.root, &mut reader, cells)?;
         if reader.bytes.is_empty() {
             Ok(())
@@ -174,11 +175,11 @@ fn collect<'s>(schema: &'s Schema, names: &mut HashMap<Name, &'s Schema>, depth:
 struct Compiler<'s> {
     names: HashMap<Name, &'s Schema>,
     parts: usize,
-    unknown: Unknown,
+    unknown: UnknownFields,
 }
 
 impl<'s> Compiler<'s> {
-    fn node(&mut self, schema: &'s Schema, wanted: Option<&Fields>, depth: usize) -> Result<Node, PlanError> {
+    fn node(&mut self, schema: &'s Schema, fields: Option<&Fields>, depth: usize) -> Result<Node, PlanError> {
         self.parts += 1;
         if depth > DEPTH_MAX || self.parts > PARTS_MAX {
             return Err(PlanError("it is too deep or too large, or names itself".to_owned()));
@@ -198,21 +199,21 @@ impl<'s> Compiler<'s> {
             Schema::Array(array) => Node::Array(Box::new(self.node(&array.items, None, depth + 1)?)),
             Schema::Map(map) => Node::Map(Box::new(self.node(&map.types, None, depth + 1)?)),
             Schema::Union(union) => {
-                let variants = union.variants().iter().map(|variant| self.node(variant, wanted, depth + 1));
+                let variants = union.variants().iter().map(|variant| self.node(variant, fields, depth + 1));
                 Node::Union(variants.collect::<Result<_, _>>()?)
             }
             Schema::Record(record) => {
                 let mut next = 0;
                 let mut steps = Vec::with_capacity(record.fields.len());
                 for field in &record.fields {
-                    let found = wanted.and_then(|wanted| wanted.find(&field.name, &mut next));
+                    let found = fields.and_then(|fields| fields.find(&field.name, &mut next));
                     let found: Option<&Field> = found.map(|(_, field)| field);
-                    if found.is_none() && wanted.is_some() && self.unknown == Unknown::Refuse {
+                    if found.is_none() && fields.is_some() && self.unknown == UnknownFields::Refuse {
                         return Err(PlanError(format!("no column takes the field {:?}", field.name)));
                     }
                     let inner = found.map(|field| &field.inner).filter(|inner| !inner.is_empty());
                     let node = self.node(&field.schema, inner, depth + 1)?;
-                    steps.push(Step { columns: found.map_or_else(Vec::new, |field| field.columns.clone()), node });
+                    steps.push(FieldStep { columns: found.map_or_else(Vec::new, |field| field.columns.clone()), node });
                 }
                 Node::Record(steps)
             }
@@ -232,13 +233,13 @@ impl<'s> Compiler<'s> {
             Schema::TimestampNanos | Schema::LocalTimestampNanos => Node::Instant(1),
             Schema::Ref { name } => {
                 let schema = *self.names.get(name).ok_or_else(|| PlanError(format!("it lacks the type {name:?}")))?;
-                self.node(schema, wanted, depth + 1)?
+                self.node(schema, fields, depth + 1)?
             }
         })
     }
 }
 
-fn record<'a>(steps: &'a [Step], reader: &mut Reader<'a>, cells: &mut [Cell<'a>]) -> Result<(), String> {
+fn record<'a>(steps: &'a [FieldStep], reader: &mut DatumReader<'a>, cells: &mut [Cell<'a>]) -> Result<(), String> {
     for step in steps {
         let cell = value(&step.node, reader, cells)?;
         if let Some((last, others)) = step.columns.split_last() {
@@ -249,7 +250,7 @@ fn record<'a>(steps: &'a [Step], reader: &mut Reader<'a>, cells: &mut [Cell<'a>]
     Ok(())
 }
 
-fn value<'a>(node: &'a Node, reader: &mut Reader<'a>, cells: &mut [Cell<'a>]) -> Result<Cell<'a>, String> {
+fn value<'a>(node: &'a Node, reader: &mut DatumReader<'a>, cells: &mut [Cell<'a>]) -> Result<Cell<'a>, String> {
     Ok(match node {
         Node::Null => Cell::Null,
         Node::Bool => match reader.take(1)? {
@@ -307,7 +308,7 @@ fn value<'a>(node: &'a Node, reader: &mut Reader<'a>, cells: &mut [Cell<'a>]) ->
     })
 }
 
-fn array<'a>(items: &'a Node, reader: &mut Reader<'a>, cells: &mut [Cell<'a>]) -> Result<Cell<'a>, String> {
+fn array<'a>(items: &'a Node, reader: &mut DatumReader<'a>, cells: &mut [Cell<'a>]) -> Result<Cell<'a>, String> {
     let (mut numbers, mut are_numbers) = (Vec::new(), true);
     while let Some(count) = reader.block()? {
         for _ in 0..count {
@@ -341,14 +342,14 @@ fn big_endian(bytes: &[u8]) -> Result<i128, String> {
 }
 
 /// What is left of a datum.
-struct Reader<'a> {
+struct DatumReader<'a> {
     bytes: &'a [u8],
     items: usize,
 }
 
 const CUT_SHORT: &str = "the datum ends too early";
 
-impl<'a> Reader<'a> {
+impl<'a> DatumReader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], String> {
         let (taken, rest) = self.bytes.split_at_checked(count).ok_or(CUT_SHORT)?;
         self.bytes = rest;

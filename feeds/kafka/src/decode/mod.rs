@@ -13,10 +13,10 @@ use splay_records::json;
 
 use crate::columns::{Cell, Column, Rows, Value};
 use crate::registry::Schemas;
-use crate::settings::{Fields as UnknownFields, Format, Source, TopicSettings};
+use crate::settings::{Format, Source, TopicSettings, UnknownFields};
 
 pub use avro::{Plan, PlanError};
-pub use splay_records::decode::{Record, Undecoded};
+pub use splay_records::decode::{DecodeFailure, Record};
 pub use splay_records::fields::Fields;
 
 /// Where the value of a column comes from, if not from a field.
@@ -54,8 +54,8 @@ impl Layout {
         let find = |name: &str| table.iter().find(|column| column.name.eq_ignore_ascii_case(name));
         for (name, source) in &settings.columns {
             let Some(column) = find(name) else {
-                let known: Vec<&str> = table.iter().map(|column| column.name.as_str()).collect();
-                return Err(format!("table {:?} has no column {name:?}; it has {}", settings.table, known.join(", ")));
+                let names: Vec<&str> = table.iter().map(|column| column.name.as_str()).collect();
+                return Err(format!("table {:?} has no column {name:?}; it has {}", settings.table, names.join(", ")));
             };
             layout.add(settings, column, source)?;
         }
@@ -75,7 +75,7 @@ impl Layout {
     fn add(&mut self, settings: &TopicSettings, column: &Column, source: &Source) -> Result<(), String> {
         let unit = settings.units.get(&column.name).copied().or(settings.time_unit);
         let place = self.columns.len();
-        if self.columns.iter().any(|known| known.name == column.name) {
+        if self.columns.iter().any(|other| other.name == column.name) {
             return Err(format!("column {:?} is given twice", column.name));
         }
         self.columns.push(Column { unit, ..column.clone() });
@@ -121,11 +121,11 @@ impl Layout {
 
 /// Rows of records that wait to be sent.
 #[derive(Debug)]
-enum Waiting {
-    /// Made here, value by value.
-    Made(Rows),
+enum PendingRows {
+    /// Built here, value by value.
+    Built(Rows),
     /// As they came, in batches of one schema.
-    Given(Vec<RecordBatch>),
+    Batches(Vec<RecordBatch>),
 }
 
 /// Makes rows of a partition's records.
@@ -134,7 +134,7 @@ pub struct Decoder {
     layout: Layout,
     format: Format,
     avro: Option<avro::Decoder>,
-    waiting: Waiting,
+    waiting: PendingRows,
     rows: usize,
 }
 
@@ -156,20 +156,20 @@ impl Decoder {
             _ => None,
         };
         let waiting = match settings.format {
-            Format::Arrow => Waiting::Given(Vec::new()),
-            Format::Json | Format::Avro => Waiting::Made(Rows::new(layout.columns())),
+            Format::Arrow => PendingRows::Batches(Vec::new()),
+            Format::Json | Format::Avro => PendingRows::Built(Rows::new(layout.columns())),
         };
         Ok(Decoder { layout, format: settings.format, avro, waiting, rows: 0 })
     }
 }
 
 impl Decode for Decoder {
-    fn add(&mut self, record: &Record<'_>) -> Result<usize, Undecoded> {
+    fn add(&mut self, record: &Record<'_>) -> Result<usize, DecodeFailure> {
         let Some(payload) = record.payload else { return Ok(0) };
         let Decoder { layout, format, avro, waiting, .. } = self;
         let rows = match (waiting, format) {
-            (Waiting::Given(batches), _) => stream::add(layout, record, payload, batches)?,
-            (Waiting::Made(rows), Format::Avro) => {
+            (PendingRows::Batches(batches), _) => stream::add(layout, record, payload, batches)?,
+            (PendingRows::Built(rows), Format::Avro) => {
                 let avro = avro.as_mut().ok_or_else(|| "Avro needs a registry".to_owned())?;
                 let mut cells = vec![Cell::Null; layout.columns.len()];
                 avro.decode(layout, payload, &mut cells)?;
@@ -177,7 +177,7 @@ impl Decode for Decoder {
                 rows.push(&layout.values(cells)?);
                 1
             }
-            (Waiting::Made(rows), _) => {
+            (PendingRows::Built(rows), _) => {
                 let mut cells = vec![Cell::Null; layout.columns.len()];
                 json::decode(&layout.fields, layout.unknown, payload, &mut cells)?;
                 layout.fill_from_record(record, &mut cells)?;
@@ -196,8 +196,8 @@ impl Decode for Decoder {
     fn take(&mut self) -> Result<RecordBatch, String> {
         self.rows = 0;
         match &mut self.waiting {
-            Waiting::Made(rows) => rows.take().map_err(|error| error.to_string()),
-            Waiting::Given(batches) => match std::mem::take(batches).as_slice() {
+            PendingRows::Built(rows) => rows.take().map_err(|error| error.to_string()),
+            PendingRows::Batches(batches) => match std::mem::take(batches).as_slice() {
                 [] => Ok(RecordBatch::new_empty(crate::columns::schema(self.layout.columns()))),
                 batches => {
                     arrow::compute::concat_batches(&batches[0].schema(), batches).map_err(|error| error.to_string())

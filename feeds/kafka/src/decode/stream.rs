@@ -12,9 +12,9 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use splay_ipc::StreamReader;
 
-use super::{Layout, Record, Undecoded};
+use super::{DecodeFailure, Layout, Record};
 use crate::columns::{Cell, Rows};
-use crate::settings::{Fields as Unknown, Source};
+use crate::settings::{Source, UnknownFields};
 
 /// Rows of one record. A column of nulls takes no bytes, so bytes alone bound nothing.
 const ROWS_MAX: usize = 1 << 22;
@@ -27,17 +27,17 @@ pub(super) fn add(
     record: &Record<'_>,
     payload: &[u8],
     waiting: &mut Vec<RecordBatch>,
-) -> Result<usize, Undecoded> {
-    let given = read(payload)?;
-    let mut batches = Vec::with_capacity(given.len());
-    for batch in given.iter().filter(|batch| batch.num_rows() > 0) {
+) -> Result<usize, DecodeFailure> {
+    let received = read(payload)?;
+    let mut batches = Vec::with_capacity(received.len());
+    for batch in received.iter().filter(|batch| batch.num_rows() > 0) {
         batches.push(projected(layout, record, batch)?);
     }
     let schemas: Vec<SchemaRef> = waiting.first().into_iter().chain(&batches).map(RecordBatch::schema).collect();
     if let (Some(first), true) = (schemas.first(), !waiting.is_empty())
         && schemas.iter().any(|schema| schema != first)
     {
-        return Err(Undecoded::Other);
+        return Err(DecodeFailure::OtherColumns);
     }
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
     waiting.append(&mut batches);
@@ -73,8 +73,8 @@ fn projected(layout: &Layout, record: &Record<'_>, batch: &RecordBatch) -> Resul
     let (schema, mut next) = (batch.schema(), 0);
     for (field, array) in schema.fields().iter().zip(batch.columns()) {
         match layout.fields.find(field.name(), &mut next) {
-            Some((_, wanted)) => {
-                for column in &wanted.columns {
+            Some((_, target)) => {
+                for column in &target.columns {
                     if columns[*column].is_some() {
                         return Err(format!("the column {:?} is there twice", field.name()));
                     }
@@ -83,7 +83,7 @@ fn projected(layout: &Layout, record: &Record<'_>, batch: &RecordBatch) -> Resul
                     columns[*column] = Some((Field::new(name, array.data_type().clone(), true), array));
                 }
             }
-            None if layout.unknown == Unknown::Refuse => {
+            None if layout.unknown == UnknownFields::Refuse => {
                 return Err(format!("no column takes the column {:?}", field.name()));
             }
             None => {}
@@ -105,15 +105,15 @@ fn projected(layout: &Layout, record: &Record<'_>, batch: &RecordBatch) -> Resul
 /// A column as the server takes it, in one of the types that it takes at all: one that it doesn't would be refused as a message that can't be
 /// understood. Dictionaries have keys that suffice for those of many records behind each other.
 fn plain(array: &ArrayRef) -> Result<ArrayRef, String> {
-    let wanted = match array.data_type() {
+    let target_type = match array.data_type() {
         DataType::Dictionary(_, values) if is_text(values) => {
             DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
         }
         DataType::Dictionary(_, values) => values.as_ref().clone(),
-        given => given.clone(),
+        plain => plain.clone(),
     };
     let is_level = |item: &DataType, size: i32| item.is_numeric() && (1..=1024).contains(&size);
-    let is_taken = match &wanted {
+    let is_taken = match &target_type {
         DataType::Dictionary(..) | DataType::Null | DataType::Boolean | DataType::Decimal128(..) => true,
         DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 | DataType::Time32(_) | DataType::Time64(_) => {
             true
@@ -124,10 +124,10 @@ fn plain(array: &ArrayRef) -> Result<ArrayRef, String> {
     if !is_taken {
         return Err(format!("no column holds {}", array.data_type()));
     }
-    if *array.data_type() == wanted {
+    if *array.data_type() == target_type {
         return Ok(Arc::clone(array));
     }
-    cast_with_options(array, &wanted, &CastOptions { safe: false, ..CastOptions::default() })
+    cast_with_options(array, &target_type, &CastOptions { safe: false, ..CastOptions::default() })
         .map_err(|error| error.to_string())
 }
 

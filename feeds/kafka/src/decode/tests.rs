@@ -7,7 +7,7 @@ use arrow::datatypes::{Float64Type, Int8Type, Int32Type, Int64Type, TimestampNan
 use proptest::prelude::*;
 
 use super::*;
-use crate::registry::{Parsed, SchemaError};
+use crate::registry::{ParsedSchema, SchemaError};
 use crate::settings::Settings;
 
 const COLUMNS: [(&str, &str); 6] = [
@@ -42,13 +42,13 @@ fn record(payload: &[u8]) -> Record<'_> {
 }
 
 fn decoder(format: &str, more: &str) -> Decoder {
-    Decoder::new(&topic(format, more), &table(), 3, Some(Arc::new(Fixed))).unwrap()
+    Decoder::new(&topic(format, more), &table(), 3, Some(Arc::new(FixedSchemas))).unwrap()
 }
 
 /// The reason why a record is bad.
 fn bad(decoder: &mut Decoder, payload: &[u8]) -> String {
     match decoder.add(&record(payload)).unwrap_err() {
-        Undecoded::Bad(reason) => reason,
+        DecodeFailure::Invalid(reason) => reason,
         other => panic!("{other:?}"),
     }
 }
@@ -119,7 +119,7 @@ fn settings_that_do_not_fit_the_table_are_refused() {
 
 /// Schema 1 is a trade, 2 names itself, 3 isn't there, 4 can't be had now.
 #[derive(Debug)]
-struct Fixed;
+struct FixedSchemas;
 
 const TRADE: &str = r#"{"type": "record", "name": "Trade", "fields": [
     {"name": "note", "type": {"type": "map", "values": "bytes"}},
@@ -132,15 +132,15 @@ const TRADE: &str = r#"{"type": "record", "name": "Trade", "fields": [
     {"name": "paid", "type": {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 4}},
     {"name": "book", "type": {"type": "array", "items": ["double", "null"]}}]}"#;
 
-impl Schemas for Fixed {
-    fn schema(&self, id: u32) -> Result<Arc<Parsed>, SchemaError> {
+impl Schemas for FixedSchemas {
+    fn schema(&self, id: u32) -> Result<Arc<ParsedSchema>, SchemaError> {
         let text = match id {
             1 => TRADE,
             2 => r#"{"type": "record", "name": "List", "fields": [{"name": "next", "type": ["null", "List"]}]}"#,
             3 => return Err(SchemaError::None("not there".to_owned())),
             _ => return Err(SchemaError::Later("no answer".to_owned())),
         };
-        Ok(Arc::new(Parsed { root: Schema::parse_str(text).unwrap(), named: Vec::new() }))
+        Ok(Arc::new(ParsedSchema { root: Schema::parse_str(text).unwrap(), named: Vec::new() }))
     }
 }
 
@@ -240,7 +240,7 @@ fn bad_avro_is_refused_with_the_reason() {
     assert!(bad(&mut avro, b"\0\0\0\0\x01\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01").contains("items"));
     assert_eq!(bad(&mut avro, b"\0\0\0\0\x01\x02\xfe\xff\xff\xff\x0f"), "the datum ends too early");
     let later = avro.add(&record(b"\0\0\0\0\x09"));
-    assert_eq!(later, Err(Undecoded::Later("schema 9: no answer".to_owned())));
+    assert_eq!(later, Err(DecodeFailure::Unavailable("schema 9: no answer".to_owned())));
     let mut strict = decoder("avro", "unknown_fields = 'refuse'");
     assert!(bad(&mut strict, &whole).contains("no column takes the field \"note\""));
 }
@@ -267,7 +267,7 @@ fn arrow_has_the_tables_columns_and_what_kafka_says() {
     let sizes = arrow::compute::cast(batch(1).column(2), &arrow::datatypes::DataType::Int32).unwrap();
     let other = RecordBatch::try_from_iter([("TIME", Arc::clone(batch(1).column(0))), ("n", sizes)]).unwrap();
     let other = crate::server::stream(&other).unwrap();
-    assert_eq!(arrow.add(&record(&other)), Err(Undecoded::Other));
+    assert_eq!(arrow.add(&record(&other)), Err(DecodeFailure::OtherColumns));
     let rows = arrow.take().unwrap();
     assert_eq!((rows.num_rows(), rows.num_columns()), (5, 3));
     assert!(rows.column_by_name("size").is_some() && rows.column_by_name("n").is_none());

@@ -11,25 +11,27 @@ fn topic(more: &str) -> TopicSettings {
 
 #[test]
 fn a_partition_begins_where_the_server_is() {
-    let begin = Beginning { first: 10, end: 90, last: Some(40), group: Some(30) };
+    let begin = PartitionStart { first: 10, end: 90, last: Some(40), group: Some(30) };
     assert_eq!(begin.next(&topic(""), topic("").start), Ok(40));
-    assert_eq!(Beginning { last: Some(10), ..begin }.next(&topic(""), topic("").start), Ok(10));
-    assert_eq!(Beginning { last: Some(90), ..begin }.next(&topic(""), topic("").start), Ok(90));
-    let new = Beginning { last: None, group: None, ..begin };
+    assert_eq!(PartitionStart { last: Some(10), ..begin }.next(&topic(""), topic("").start), Ok(10));
+    assert_eq!(PartitionStart { last: Some(90), ..begin }.next(&topic(""), topic("").start), Ok(90));
+    let new = PartitionStart { last: None, group: None, ..begin };
     assert_eq!(new.next(&topic(""), topic("").start), Ok(10));
     assert_eq!(new.next(&topic("start = 'latest'"), topic("start = 'latest'").start), Ok(90));
 }
 
 #[test]
 fn what_would_lose_or_double_rows_is_for_a_person_to_decide() {
-    let begin = Beginning { first: 10, end: 90, last: None, group: Some(30) };
+    let begin = PartitionStart { first: 10, end: 90, last: None, group: Some(30) };
     assert!(begin.next(&topic(""), topic("").start).unwrap_err().contains("is it the right database?"));
     assert_eq!(begin.next(&topic("forgotten = 'group'"), topic("forgotten = 'group'").start), Ok(30));
     assert_eq!(begin.next(&topic("forgotten = 'start'"), topic("forgotten = 'start'").start), Ok(10));
-    let gap = Beginning { last: Some(5), ..begin };
+    let gap = PartitionStart { last: Some(5), ..begin };
     assert!(gap.next(&topic(""), topic("").start).unwrap_err().starts_with("records 5 to 9 are gone from Kafka"));
     assert_eq!(gap.next(&topic("on_gap = 'skip'"), topic("on_gap = 'skip'").start), Ok(10));
-    assert!(Beginning { last: Some(91), ..begin }.next(&topic(""), topic("").start).unwrap_err().contains("made anew"));
+    assert!(
+        PartitionStart { last: Some(91), ..begin }.next(&topic(""), topic("").start).unwrap_err().contains("made anew")
+    );
 }
 
 #[test]
@@ -49,7 +51,7 @@ fn librdkafka_takes_what_it_is_told() {
 
 #[test]
 fn waits_end_once_they_are_to() {
-    let stop = Stop::default();
+    let stop = StopSignal::default();
     assert!(stop.wait(Duration::ZERO));
     assert!(!stop.wait_unless(Duration::from_secs(600), || true));
     stop.set();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::web::Web;
+use crate::http_client::HttpClient;
 
 const SOUND: &str = r#"
 name = "desk"
@@ -36,7 +36,10 @@ fn sound_settings_are_taken() {
     assert_eq!(settings.group(), "splay-kafka-desk");
     assert_eq!(settings.topics[0].columns["price"], Source::Field("data.px".to_owned()));
     assert_eq!(settings.topics[0].batch, BatchSettings::default());
-    assert_eq!((settings.on_error, settings.dead_letters.in_a_row_max), (OnError::Skip, InARow(1_000)));
+    assert_eq!(
+        (settings.on_error, settings.dead_letters.in_a_row_max),
+        (OnError::Skip, ConsecutiveBadRecordsMax(1_000))
+    );
 }
 
 #[test]
@@ -69,7 +72,7 @@ fn settings_that_would_break_a_promise_are_refused() {
 
 #[test]
 fn secrets_are_in_no_text_of_the_settings() {
-    let web = Web::new(
+    let client = HttpClient::new(
         &Access {
             url: "http://x".to_owned(),
             token_env: Some("PATH".to_owned()),
@@ -80,8 +83,8 @@ fn secrets_are_in_no_text_of_the_settings() {
         Duration::from_secs(1),
     );
     let path = std::env::var("PATH").unwrap();
-    assert!(!format!("{:?}", web.unwrap()).contains(&path));
-    assert!(crate::web::secret("SPLAY_NO_SUCH_VARIABLE").unwrap_err().contains("SPLAY_NO_SUCH_VARIABLE"));
+    assert!(!format!("{:?}", client.unwrap()).contains(&path));
+    assert!(crate::http_client::secret("SPLAY_NO_SUCH_VARIABLE").unwrap_err().contains("SPLAY_NO_SUCH_VARIABLE"));
 }
 
 #[test]

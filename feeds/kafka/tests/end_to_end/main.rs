@@ -126,7 +126,7 @@ fn each_record_is_in_the_table_once_however_often_feed_and_server_are_killed() {
     eventually("all positions are there", || {
         let ends = |partition: u64| all.iter().filter(|id| *id % 3 == partition).count() as u64;
         let last = |partition| {
-            let answer = server.web.get(&format!("/api/v1/write?producer=kafka%2Ftest%2Ftrades%2F{partition}"));
+            let answer = server.http.get(&format!("/api/v1/write?producer=kafka%2Ftest%2Ftrades%2F{partition}"));
             answer.ok().and_then(|answer| answer.json["sequence"].as_u64())
         };
         (0..3).all(|partition| last(partition) == Some(ends(partition)))
@@ -186,7 +186,7 @@ fn the_server_refuses_what_follows_on_another_number_than_its_last() {
     let Some((_broker, server)) = together(folder.path()) else { return };
     let send = |more: &str| {
         let path = format!("/api/v1/write?table=trade&format=ndjson&types=time:timestamp&{more}");
-        let answer = server.web.post(&path, "application/x-ndjson", b"{\"time\": 1}").unwrap();
+        let answer = server.http.post(&path, "application/x-ndjson", b"{\"time\": 1}").unwrap();
         (answer.status, answer.json["code"].as_str().unwrap_or("").to_owned(), answer.json["duplicate"] == true)
     };
     let conflict = (409, "conflict".to_owned(), false);

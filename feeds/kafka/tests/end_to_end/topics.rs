@@ -51,7 +51,7 @@ fn topics_of_cryptofeed_are_read_by_the_beginning_of_their_names() {
     let mut feed = Feed::new(folder.path(), &settings(&broker, &server));
     feed.start();
     let last = |topic: &str| {
-        let answer = server.web.get(&format!("/api/v1/write?producer=kafka%2Fcrypto%2F{topic}%2F0"));
+        let answer = server.http.get(&format!("/api/v1/write?producer=kafka%2Fcrypto%2F{topic}%2F0"));
         answer.ok().and_then(|answer| answer.json["sequence"].as_u64())
     };
     // The feed begins behind what there is, and does so after a kill, before its first row.

@@ -11,7 +11,7 @@ use super::*;
 use crate::columns::{Cell as Given, Column, ColumnType, Rows};
 use crate::fields::Fields;
 use crate::json;
-use crate::settings::Fields as Unknown;
+use crate::settings::UnknownFields;
 use crate::times::Unit;
 
 /// What befalls a message.
@@ -50,7 +50,7 @@ const FATES: [Fate; 9] = [
 ];
 
 #[derive(Debug, Clone)]
-struct Sent {
+struct SentMessage {
     previous: u64,
     sequence: u64,
     ids: Vec<i64>,
@@ -58,14 +58,14 @@ struct Sent {
 
 /// What a server keeps: rows in their order, and the producer's last number.
 #[derive(Debug, Clone, Default)]
-struct Kept {
+struct ServerState {
     ids: Vec<i64>,
     last: Option<u64>,
 }
 
-impl Kept {
+impl ServerState {
     /// As `splay serve` takes a message (crates/capture/src/tickerplant.rs).
-    fn take(&mut self, sent: &Sent, is_checked: bool) -> Reply {
+    fn take(&mut self, sent: &SentMessage, is_checked: bool) -> Reply {
         if sent.ids.iter().any(|id| is_poison(*id)) {
             return Reply::Rejected("a value that the table refuses".to_owned());
         }
@@ -82,19 +82,19 @@ impl Kept {
     }
 }
 
-struct Model {
-    kept: RefCell<Kept>,
-    before: RefCell<Kept>,
-    late: RefCell<Vec<Sent>>,
+struct ServerModel {
+    kept: RefCell<ServerState>,
+    before: RefCell<ServerState>,
+    late: RefCell<Vec<SentMessage>>,
     fates: RefCell<Vec<(Fate, usize)>>,
     is_killed: Cell<bool>,
     /// Whether the server looks what a message follows on.
     is_checked: bool,
 }
 
-impl Model {
-    fn new(fates: Vec<(Fate, usize)>) -> Model {
-        Model {
+impl ServerModel {
+    fn new(fates: Vec<(Fate, usize)>) -> ServerModel {
+        ServerModel {
             kept: RefCell::default(),
             before: RefCell::default(),
             late: RefCell::default(),
@@ -104,7 +104,7 @@ impl Model {
         }
     }
 
-    fn take(&self, sent: &Sent) -> Reply {
+    fn take(&self, sent: &SentMessage) -> Reply {
         let mut kept = self.kept.borrow_mut();
         let before = kept.clone();
         let reply = kept.take(sent, self.is_checked);
@@ -132,13 +132,13 @@ impl Model {
 }
 
 fn again() -> Reply {
-    Reply::Again { reason: "no answer".to_owned(), after: None }
+    Reply::Retry { reason: "no answer".to_owned(), after: None }
 }
 
-impl Sink for Model {
-    fn write(&self, message: &Message<'_>) -> Reply {
+impl Sink for ServerModel {
+    fn write(&self, message: &RowsMessage<'_>) -> Reply {
         let ids = message.rows.column_by_name("id").map(|ids| ids.as_primitive::<Int64Type>().values().to_vec());
-        let sent = Sent { previous: message.previous, sequence: message.sequence, ids: ids.unwrap_or_default() };
+        let sent = SentMessage { previous: message.previous, sequence: message.sequence, ids: ids.unwrap_or_default() };
         let (fate, which) = self.fates.borrow_mut().pop().unwrap_or((Fate::Fine, 1));
         self.arrive(which);
         match fate {
@@ -170,18 +170,18 @@ impl Sink for Model {
                 let cut = sent.ids.len() / 2;
                 let ids = sent.ids[..cut].to_vec();
                 if let Some(last) = ids.last().map(|id| id.cast_unsigned() + 1) {
-                    self.take(&Sent { ids, sequence: last, ..sent.clone() });
+                    self.take(&SentMessage { ids, sequence: last, ..sent.clone() });
                 }
                 self.take(&sent)
             }
         }
     }
 
-    fn last(&self, _: &str) -> Result<Option<u64>, Untold> {
+    fn last(&self, _: &str) -> Result<Option<u64>, QueryFailure> {
         Ok(self.kept.borrow().last)
     }
 
-    fn is_current(&self) -> Result<bool, Untold> {
+    fn is_current(&self) -> Result<bool, QueryFailure> {
         Ok(true)
     }
 
@@ -191,9 +191,9 @@ impl Sink for Model {
 }
 
 #[derive(Default)]
-struct Letters(std::sync::Mutex<(BTreeSet<u64>, u64)>);
+struct FailingDeadLetters(std::sync::Mutex<(BTreeSet<u64>, u64)>);
 
-impl DeadLetters for Letters {
+impl DeadLetters for FailingDeadLetters {
     fn write(&self, letter: &DeadLetter<'_>) -> Result<(), String> {
         let mut letters = self.0.lock().unwrap();
         letters.1 += 1;
@@ -229,24 +229,24 @@ fn columns() -> Vec<Column> {
 }
 
 /// Objects of JSON as rows.
-struct Objects {
+struct ObjectDecoder {
     fields: Fields,
     rows: Rows,
 }
 
-impl Objects {
-    fn new() -> Objects {
+impl ObjectDecoder {
+    fn new() -> ObjectDecoder {
         let mut fields = Fields::default();
         columns().iter().enumerate().for_each(|(place, column)| fields.add(&column.name, place).unwrap());
-        Objects { fields, rows: Rows::new(&columns()) }
+        ObjectDecoder { fields, rows: Rows::new(&columns()) }
     }
 }
 
-impl Decode for Objects {
-    fn add(&mut self, record: &Record<'_>) -> Result<usize, Undecoded> {
+impl Decode for ObjectDecoder {
+    fn add(&mut self, record: &Record<'_>) -> Result<usize, DecodeFailure> {
         let Some(payload) = record.payload else { return Ok(0) };
         let mut cells = vec![Given::Null; 2];
-        json::decode(&self.fields, Unknown::Ignore, payload, &mut cells)?;
+        json::decode(&self.fields, UnknownFields::Ignore, payload, &mut cells)?;
         let table = columns();
         let values = table.iter().zip(cells).map(|(column, cell)| column.value(cell)).collect::<Result<Vec<_>, _>>()?;
         self.rows.push(&values);
@@ -263,8 +263,8 @@ impl Decode for Objects {
 }
 
 /// Runs feeds, each from where the server is, until all records are dealt with.
-fn run(model: &Model, end: u64, sizes: &[usize]) -> Letters {
-    let (letters, counts) = (Letters::default(), Counts::default());
+fn run(model: &ServerModel, end: u64, sizes: &[usize]) -> FailingDeadLetters {
+    let (letters, counts) = (FailingDeadLetters::default(), Counts::default());
     for size in sizes.iter().cycle() {
         let position = model.last("").unwrap().unwrap_or(0);
         let batch = BatchSettings { rows: *size, ..BatchSettings::default() };
@@ -278,8 +278,8 @@ fn run(model: &Model, end: u64, sizes: &[usize]) -> Letters {
             in_a_row_max: 1_000,
         };
         let next = position.max(FIRST);
-        let mut feed = Feed::new(partition, model, &letters, &counts, Objects::new(), (position, next));
-        let work = || -> Result<(), Ended> {
+        let mut feed = Feed::new(partition, model, &letters, &counts, ObjectDecoder::new(), (position, next));
+        let work = || -> Result<(), FeedEnd> {
             feed.begin()?;
             let now = Instant::now();
             for offset in next..end {
@@ -296,9 +296,9 @@ fn run(model: &Model, end: u64, sizes: &[usize]) -> Letters {
         let mut work = work;
         match work() {
             Ok(()) => return letters,
-            Err(Ended::Anew(_)) => {}
-            Err(Ended::Failed(reason)) => assert!(model.is_killed.take(), "{reason}"),
-            Err(Ended::Stopped) => panic!("nobody stopped it"),
+            Err(FeedEnd::Restart(_)) => {}
+            Err(FeedEnd::Failed(reason)) => assert!(model.is_killed.take(), "{reason}"),
+            Err(FeedEnd::Stopped) => panic!("nobody stopped it"),
         }
     }
     letters
@@ -331,7 +331,7 @@ proptest! {
         sizes in prop::collection::vec(1_usize..40, 1..6),
         count in 0_u64..150,
     ) {
-        let model = Model::new(fates);
+        let model = ServerModel::new(fates);
         let end = FIRST + count;
         let letters = run(&model, end, &sizes);
         let (ids, dead) = expected(end);
@@ -347,11 +347,11 @@ proptest! {
 /// What the number of the message before is for: without it this doubles rows.
 #[test]
 fn a_message_of_a_killed_run_that_arrives_late_comes_not_between() {
-    let late = Sent { previous: 0, sequence: FIRST + 6, ids: vec![100, 101, 102, 104, 105] };
+    let late = SentMessage { previous: 0, sequence: FIRST + 6, ids: vec![100, 101, 102, 104, 105] };
     let store = |is_checked: bool| {
-        let model = Model { is_checked, ..Model::new(Vec::new()) };
+        let model = ServerModel { is_checked, ..ServerModel::new(Vec::new()) };
         // The run was killed, the next one cut its first batch elsewhere, and only then the late message arrives.
-        model.take(&Sent { previous: 0, sequence: FIRST + 2, ids: vec![100, 101] });
+        model.take(&SentMessage { previous: 0, sequence: FIRST + 2, ids: vec![100, 101] });
         let reply = model.take(&late);
         (reply, model.kept.take().ids)
     };
@@ -362,12 +362,12 @@ fn a_message_of_a_killed_run_that_arrives_late_comes_not_between() {
 }
 
 fn feed_of<'a>(
-    model: &'a Model,
-    letters: &'a Letters,
+    model: &'a ServerModel,
+    letters: &'a FailingDeadLetters,
     counts: &'a Counts,
     on_error: OnError,
     in_a_row_max: u64,
-) -> Feed<'a, Model, Letters, Objects> {
+) -> Feed<'a, ServerModel, FailingDeadLetters, ObjectDecoder> {
     let partition = Partition {
         table: "trade",
         topic: "t",
@@ -377,7 +377,7 @@ fn feed_of<'a>(
         on_error,
         in_a_row_max,
     };
-    Feed::new(partition, model, letters, counts, Objects::new(), (0, 0))
+    Feed::new(partition, model, letters, counts, ObjectDecoder::new(), (0, 0))
 }
 
 fn record(offset: u64, payload: &str) -> Record<'_> {
@@ -386,13 +386,13 @@ fn record(offset: u64, payload: &str) -> Record<'_> {
 
 #[test]
 fn a_feed_that_stops_at_bad_records_has_sent_all_before_and_nothing_behind() {
-    let (model, letters, counts) = (Model::new(Vec::new()), Letters::default(), Counts::default());
+    let (model, letters, counts) = (ServerModel::new(Vec::new()), FailingDeadLetters::default(), Counts::default());
     let mut feed = feed_of(&model, &letters, &counts, OnError::Stop, 10);
     let now = Instant::now();
     feed.take(&record(0, "{\"id\": 0, \"time\": 1}"), now).unwrap();
     feed.take(&record(1, "{\"id\": 1, \"time\": 1}"), now).unwrap();
     let ended = feed.take(&record(2, "{\"id\": \"x\", \"time\": 1}"), now).unwrap_err();
-    let Ended::Failed(reason) = ended else { panic!("{ended:?}") };
+    let FeedEnd::Failed(reason) = ended else { panic!("{ended:?}") };
     assert!(reason.contains("record 2 of partition 0 of topic \"t\": id: \"x\" is no int64"), "{reason}");
     assert_eq!((model.kept.borrow().ids.clone(), model.kept.borrow().last), (vec![0, 1], Some(2)));
     assert!(letters.0.lock().unwrap().0.is_empty());
@@ -400,14 +400,14 @@ fn a_feed_that_stops_at_bad_records_has_sent_all_before_and_nothing_behind() {
 
 #[test]
 fn many_bad_records_behind_each_other_are_no_fault_of_the_records() {
-    let (model, letters, counts) = (Model::new(Vec::new()), Letters::default(), Counts::default());
+    let (model, letters, counts) = (ServerModel::new(Vec::new()), FailingDeadLetters::default(), Counts::default());
     let mut feed = feed_of(&model, &letters, &counts, OnError::Skip, 3);
     for offset in 0..3 {
         feed.take(&record(offset, "no JSON"), Instant::now()).unwrap();
     }
     let ended = feed.take(&record(3, "no JSON"), Instant::now()).unwrap_err();
     assert!(
-        matches!(&ended, Ended::Failed(reason) if reason.starts_with("3 records behind each other were bad")),
+        matches!(&ended, FeedEnd::Failed(reason) if reason.starts_with("3 records behind each other were bad")),
         "{ended:?}"
     );
     assert_eq!(letters.0.lock().unwrap().0.len(), 3);
@@ -415,7 +415,7 @@ fn many_bad_records_behind_each_other_are_no_fault_of_the_records() {
 
 #[test]
 fn positions_behind_bad_records_reach_the_server_once_they_have_waited() {
-    let (model, letters, counts) = (Model::new(Vec::new()), Letters::default(), Counts::default());
+    let (model, letters, counts) = (ServerModel::new(Vec::new()), FailingDeadLetters::default(), Counts::default());
     let mut feed = feed_of(&model, &letters, &counts, OnError::Skip, 10);
     let now = Instant::now();
     assert_eq!(feed.due_in(now), None);
@@ -430,7 +430,7 @@ fn positions_behind_bad_records_reach_the_server_once_they_have_waited() {
 
 #[test]
 fn records_that_come_again_are_left_out() {
-    let (model, letters, counts) = (Model::new(Vec::new()), Letters::default(), Counts::default());
+    let (model, letters, counts) = (ServerModel::new(Vec::new()), FailingDeadLetters::default(), Counts::default());
     let mut feed = feed_of(&model, &letters, &counts, OnError::Skip, 10);
     for offset in [0, 1, 0, 1, 2] {
         feed.take(&record(offset, &format!("{{\"id\": {offset}, \"time\": 1}}")), Instant::now()).unwrap();
@@ -441,8 +441,8 @@ fn records_that_come_again_are_left_out() {
 }
 
 /// As a program does whose records can't be read again: what a feed that begins anew hasn't sent goes into the next one.
-fn run_once(model: &Model, end: u64, size: usize) -> Letters {
-    let (letters, counts) = (Letters::default(), Counts::default());
+fn run_once(model: &ServerModel, end: u64, size: usize) -> FailingDeadLetters {
+    let (letters, counts) = (FailingDeadLetters::default(), Counts::default());
     let (mut next, mut rest) = (FIRST, std::collections::VecDeque::new());
     loop {
         let position = model.last("").unwrap().unwrap_or(0);
@@ -456,10 +456,10 @@ fn run_once(model: &Model, end: u64, size: usize) -> Letters {
             on_error: OnError::Skip,
             in_a_row_max: 1_000,
         };
-        let mut feed = Feed::new(partition, model, &letters, &counts, Objects::new(), (position, position));
-        let mut work = || -> Result<(), Ended> {
+        let mut feed = Feed::new(partition, model, &letters, &counts, ObjectDecoder::new(), (position, position));
+        let mut work = || -> Result<(), FeedEnd> {
             while let Some(letter) = rest.pop_front() {
-                let Letter { offset, payload, .. }: &Letter = &letter;
+                let OwnedRecord { offset, payload, .. }: &OwnedRecord = &letter;
                 feed.take(
                     &Record { offset: *offset, time_ns: None, key: None, payload: payload.as_deref() },
                     Instant::now(),
@@ -476,7 +476,7 @@ fn run_once(model: &Model, end: u64, size: usize) -> Letters {
         };
         match work() {
             Ok(()) => return letters,
-            Err(Ended::Anew(_)) => {
+            Err(FeedEnd::Restart(_)) => {
                 let unsent = feed.unsent();
                 unsent.into_iter().rev().for_each(|letter| rest.push_front(letter));
             }
@@ -496,7 +496,7 @@ proptest! {
         count in 0_u64..150,
     ) {
         let is_kept = |fate: &Fate| matches!(fate, Fate::Fine | Fate::Lost | Fate::Unanswered | Fate::Late | Fate::Rival);
-        let model = Model::new(fates.into_iter().filter(|(fate, _)| is_kept(fate)).collect());
+        let model = ServerModel::new(fates.into_iter().filter(|(fate, _)| is_kept(fate)).collect());
         let end = FIRST + count;
         let letters = run_once(&model, end, size);
         for sent in model.late.take() {

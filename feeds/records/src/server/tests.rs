@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::*;
 
-fn answer(status: u16, json: Value) -> Answer {
-    Answer { status, retry_after: Some(Duration::from_secs(3)), json }
+fn answer(status: u16, json: Value) -> HttpResponse {
+    HttpResponse { status, retry_after: Some(Duration::from_secs(3)), json }
 }
 
 #[test]
@@ -30,11 +30,11 @@ fn only_what_the_server_says_for_good_is_not_sent_again() {
         (403, "read_only"),
         (404, "not_found"),
     ] {
-        assert!(matches!(of(status, code), Reply::Again { after: Some(after), .. } if after.as_secs() == 3), "{code}");
+        assert!(matches!(of(status, code), Reply::Retry { after: Some(after), .. } if after.as_secs() == 3), "{code}");
     }
     // Of something that stands between, or is another server.
     for other in [answer(200, json!({})), answer(502, Value::Null), answer(302, Value::Null)] {
-        assert!(matches!(reply(&other), Reply::Again { .. }), "{other:?}");
+        assert!(matches!(reply(&other), Reply::Retry { .. }), "{other:?}");
     }
 }
 

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::Builder;
 use std::time::Duration;
 
-use crate::inlet::{Arrival, Inlet};
-use crate::settings::{FeedSettings, Place};
-use crate::split::{Piece, Splitter};
+use crate::arrival_queue::{Arrival, ArrivalQueue};
+use crate::json_splitter::{JsonSplitter, StreamPiece};
+use crate::settings::{FeedSettings, ListenAddress};
 use crate::websocket::is_idle;
 
 /// How long a read waits before it looks whether the process ends.
@@ -49,21 +49,21 @@ impl Listener {
     ///
     /// # Errors
     /// What the operating system says.
-    pub fn bind(place: &Place) -> Result<Listener, String> {
+    pub fn bind(place: &ListenAddress) -> Result<Listener, String> {
         let tcp = |address: &SocketAddr| {
             let listener = TcpListener::bind(address).map_err(|error| format!("{address}: {error}"))?;
             listener.set_nonblocking(true).map_err(|error| error.to_string())?;
             Ok::<_, String>(listener)
         };
         Ok(match place {
-            Place::Tcp(address) => Listener::Tcp(tcp(address)?),
-            Place::Zmq(address) => Listener::Zmq(tcp(address)?),
-            Place::Udp(address) => {
+            ListenAddress::Tcp(address) => Listener::Tcp(tcp(address)?),
+            ListenAddress::Zmq(address) => Listener::Zmq(tcp(address)?),
+            ListenAddress::Udp(address) => {
                 let socket = UdpSocket::bind(address).map_err(|error| format!("{address}: {error}"))?;
                 socket.set_read_timeout(Some(TURN)).map_err(|error| error.to_string())?;
                 Listener::Udp(socket)
             }
-            Place::Unix(path) => Listener::Unix(unix::bind(path)?, path.clone()),
+            ListenAddress::Unix(path) => Listener::Unix(unix::bind(path)?, path.clone()),
         })
     }
 
@@ -78,14 +78,14 @@ impl Listener {
     }
 
     /// Reads until the process ends.
-    pub fn run(&self, settings: &FeedSettings, inlet: &Inlet<'_>) {
+    pub fn run(&self, settings: &FeedSettings, queue: &ArrivalQueue<'_>) {
         let bytes_max = settings.message_bytes_max;
-        let stream = |mut stream: Box<dyn Read + Send>| objects(stream.as_mut(), bytes_max, inlet);
+        let stream = |mut stream: Box<dyn Read + Send>| objects(stream.as_mut(), bytes_max, queue);
         match self {
-            Listener::Udp(socket) => udp::run(socket, bytes_max, inlet),
-            Listener::Tcp(listener) => serve(settings, inlet, || tcp(listener), |one| stream(Box::new(one))),
+            Listener::Udp(socket) => udp::run(socket, bytes_max, queue),
+            Listener::Tcp(listener) => serve(settings, queue, || tcp(listener), |one| stream(Box::new(one))),
             Listener::Zmq(listener) => {
-                serve(settings, inlet, || tcp(listener), |mut one| zmtp::read(&mut one, bytes_max, inlet));
+                serve(settings, queue, || tcp(listener), |mut one| zmtp::read(&mut one, bytes_max, queue));
             }
             Listener::Unix(listener, path) => {
                 let accept = || {
@@ -94,7 +94,7 @@ impl Listener {
                     stream.set_read_timeout(Some(TURN))?;
                     Ok(stream)
                 };
-                serve(settings, inlet, accept, |one| stream(Box::new(one)));
+                serve(settings, queue, accept, |one| stream(Box::new(one)));
                 std::fs::remove_file(path).ok();
             }
         }
@@ -113,42 +113,42 @@ fn tcp(listener: &TcpListener) -> std::io::Result<TcpStream> {
 /// Takes senders, each in a thread of its own, until the process ends. `read` says why a sender's connection ended.
 fn serve<S: Send>(
     settings: &FeedSettings,
-    inlet: &Inlet<'_>,
+    queue: &ArrivalQueue<'_>,
     accept: impl Fn() -> std::io::Result<S>,
     read: impl Fn(S) -> Result<(), String> + Sync,
 ) {
     let (feed, count) = (&settings.name, AtomicUsize::new(0));
     std::thread::scope(|scope| {
-        while !inlet.stop.is_set() {
+        while !queue.stop.is_set() {
             let stream = match accept() {
                 Ok(stream) => stream,
                 Err(error) => {
                     if !is_idle(&error) {
-                        inlet.counts.refusals.add(1);
+                        queue.counts.refusals.add(1);
                         tracing::warn!(feed, %error, "a sender can't be taken");
                     }
-                    inlet.stop.wait(ACCEPT);
+                    queue.stop.wait(ACCEPT);
                     continue;
                 }
             };
             if count.load(Ordering::SeqCst) >= settings.connections_max {
-                inlet.counts.refusals.add(1);
+                queue.counts.refusals.add(1);
                 tracing::warn!(feed, connections_max = settings.connections_max, "turns a sender away");
                 continue;
             }
             count.fetch_add(1, Ordering::SeqCst);
             let (read, count) = (&read, &count);
             let work = move || {
-                inlet.counts.connections.add(1);
+                queue.counts.connections.add(1);
                 if let Err(reason) = read(stream) {
                     tracing::warn!(feed, reason, "a sender's connection has ended");
                 }
-                inlet.counts.disconnections.add(1);
+                queue.counts.disconnections.add(1);
                 count.fetch_sub(1, Ordering::SeqCst);
             };
             if let Err(error) = Builder::new().name("sender".to_owned()).stack_size(STACK).spawn_scoped(scope, work) {
                 count.fetch_sub(1, Ordering::SeqCst);
-                inlet.counts.refusals.add(1);
+                queue.counts.refusals.add(1);
                 tracing::warn!(feed, %error, "a sender can't be taken");
             }
         }
@@ -156,15 +156,15 @@ fn serve<S: Send>(
 }
 
 /// Reads objects of JSON behind each other.
-fn objects(stream: &mut dyn Read, bytes_max: usize, inlet: &Inlet<'_>) -> Result<(), String> {
-    let mut splitter = Splitter::new(bytes_max);
+fn objects(stream: &mut dyn Read, bytes_max: usize, queue: &ArrivalQueue<'_>) -> Result<(), String> {
+    let mut splitter = JsonSplitter::new(bytes_max);
     let mut buffer = vec![0; BUFFER];
     let give = |piece| {
         let (payload, fault) = match piece {
-            Piece::Whole(payload) => (payload, None),
-            Piece::Fault(payload, reason) => (payload, Some(reason)),
+            StreamPiece::Whole(payload) => (payload, None),
+            StreamPiece::Fault(payload, reason) => (payload, Some(reason)),
         };
-        inlet.put(Arrival { fault, ..Arrival::now(payload) });
+        queue.put(Arrival { fault, ..Arrival::now(payload) });
     };
     let ended = loop {
         match stream.read(&mut buffer) {
@@ -173,7 +173,7 @@ fn objects(stream: &mut dyn Read, bytes_max: usize, inlet: &Inlet<'_>) -> Result
             Err(error) if is_idle(&error) => {}
             Err(error) => break Err(error.to_string()),
         }
-        if inlet.stop.is_set() {
+        if queue.stop.is_set() {
             break Ok(());
         }
     };

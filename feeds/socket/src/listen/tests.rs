@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use splay_records::mailbox::{Mailbox, Weight};
-use splay_records::stop::Stop;
+use splay_records::mailbox::{Mailbox, MessageSize};
+use splay_records::stop::StopSignal;
 
 use super::*;
-use crate::counts::{FeedCounts, Seldom};
+use crate::counts::{FeedCounts, LogRateLimit};
 use crate::settings::WhenFull;
 
 fn settings(listen: &str, more: &str) -> FeedSettings {
@@ -23,22 +23,22 @@ fn settings(listen: &str, more: &str) -> FeedSettings {
 }
 
 #[derive(Default)]
-struct Bed {
+struct TestBed {
     mailbox: Mailbox<Arrival>,
     counts: FeedCounts,
-    stop: Stop,
+    stop: StopSignal,
 }
 
-impl Bed {
-    fn inlet(&self) -> Inlet<'_> {
-        Inlet {
+impl TestBed {
+    fn queue(&self) -> ArrivalQueue<'_> {
+        ArrivalQueue {
             feed: "f",
             mailbox: &self.mailbox,
             bytes_max: 1 << 20,
             when_full: WhenFull::Wait,
             counts: &self.counts,
             stop: &self.stop,
-            seldom: Seldom::default(),
+            log_limit: LogRateLimit::default(),
         }
     }
 
@@ -67,15 +67,15 @@ impl Bed {
 }
 
 /// Runs a listener while `work` goes on.
-fn listening(settings: &FeedSettings, work: impl FnOnce(&Bed, Option<SocketAddr>)) {
-    let bed = Bed::default();
+fn listening(settings: &FeedSettings, work: impl FnOnce(&TestBed, Option<SocketAddr>)) {
+    let test_bed = TestBed::default();
     let listener = Listener::bind(settings.listen.as_ref().unwrap()).unwrap();
     let address = listener.address();
     std::thread::scope(|scope| {
-        let inlet = bed.inlet();
-        let thread = scope.spawn(move || listener.run(settings, &inlet));
-        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&bed, address)));
-        bed.stop.set();
+        let queue = test_bed.queue();
+        let thread = scope.spawn(move || listener.run(settings, &queue));
+        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&test_bed, address)));
+        test_bed.stop.set();
         thread.join().unwrap();
         worked.unwrap();
     });
@@ -84,28 +84,28 @@ fn listening(settings: &FeedSettings, work: impl FnOnce(&Bed, Option<SocketAddr>
 #[test]
 fn objects_come_over_tcp_from_as_many_senders_as_may() {
     let settings = settings("tcp://127.0.0.1:0", "connections_max = 2\nmessage_bytes_max = 50");
-    listening(&settings, |bed, address| {
+    listening(&settings, |test_bed, address| {
         let connect = || TcpStream::connect(address.unwrap()).unwrap();
         let (mut first, mut second) = (connect(), connect());
         first.write_all(b"{\"a\": 1}{\"a\":").unwrap();
         second.write_all(b"{\"b\": 1}").unwrap();
-        let mut found = bed.next(2);
+        let mut found = test_bed.next(2);
         found.sort();
         assert_eq!(found, ["{\"a\": 1}", "{\"b\": 1}"]);
         // A third one is turned away.
         let mut third = connect();
         assert_eq!(third.read(&mut [0]).unwrap_or(0), 0);
-        assert_eq!(bed.counts.refusals.get(), 1);
+        assert_eq!(test_bed.counts.refusals.get(), 1);
         first.write_all(b" 2}noise\n").unwrap();
-        assert_eq!(bed.next(2), ["{\"a\": 2}", "5 bytes between objects"]);
+        assert_eq!(test_bed.next(2), ["{\"a\": 2}", "5 bytes between objects"]);
         first.write_all(format!("{{\"a\": \"{}\"}}{{\"a\": ", "x".repeat(100)).as_bytes()).unwrap();
         drop(first);
         let cut = "the stream ends within an object, after 6 bytes of it";
-        assert_eq!(bed.next(2), ["109 bytes are more than message_bytes_max", cut]);
-        bed.until(|counts| counts.disconnections.get(), 1);
+        assert_eq!(test_bed.next(2), ["109 bytes are more than message_bytes_max", cut]);
+        test_bed.until(|counts| counts.disconnections.get(), 1);
         let mut fourth = connect();
         fourth.write_all(b"{}").unwrap();
-        assert_eq!(bed.next(1), ["{}"]);
+        assert_eq!(test_bed.next(1), ["{}"]);
     });
 }
 
@@ -115,12 +115,12 @@ fn a_unix_socket_is_its_owners_and_replaces_one_that_is_left() {
     let path = folder.path().join("feed.sock");
     let settings = settings(&format!("unix:{}", path.display()), "");
     for _ in 0..2 {
-        listening(&settings, |bed, _| {
+        listening(&settings, |test_bed, _| {
             assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
             let place = settings.listen.as_ref().unwrap();
             assert!(Listener::bind(place).unwrap_err().contains("another program listens there"));
             UnixStream::connect(&path).unwrap().write_all(b"{\"a\": 1}").unwrap();
-            assert_eq!(bed.next(1), ["{\"a\": 1}"]);
+            assert_eq!(test_bed.next(1), ["{\"a\": 1}"]);
         });
         // As a run that was killed leaves it.
         drop(UnixListener::bind(&path).unwrap());
@@ -134,12 +134,12 @@ fn a_unix_socket_is_its_owners_and_replaces_one_that_is_left() {
 #[test]
 fn datagrams_are_messages() {
     let settings = settings("udp://127.0.0.1:0", "message_bytes_max = 20");
-    listening(&settings, |bed, address| {
+    listening(&settings, |test_bed, address| {
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         for text in ["{\"a\": 1}", "noise", "{\"a\": \"more than twenty\"}"] {
             sender.send_to(text.as_bytes(), address.unwrap()).unwrap();
             let expected = if text.len() > 20 { "25 bytes are more than message_bytes_max" } else { text };
-            assert_eq!(bed.next(1), [expected]);
+            assert_eq!(test_bed.next(1), [expected]);
         }
     });
 }
@@ -168,20 +168,20 @@ fn frame(flags: u8, body: &[u8]) -> Vec<u8> {
 }
 
 /// A stream of bytes, of which at most so many are read at once, and what was written to it.
-struct Script {
+struct ScriptedStream {
     bytes: Cursor<Vec<u8>>,
     step: usize,
     written: Vec<u8>,
 }
 
-impl Read for Script {
+impl Read for ScriptedStream {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = buffer.len().min(self.step);
         self.bytes.read(&mut buffer[..count])
     }
 }
 
-impl Write for Script {
+impl Write for ScriptedStream {
     fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
         self.written.write(buffer)
     }
@@ -193,10 +193,10 @@ impl Write for Script {
 
 /// What is found in the bytes of a publisher, why it ended, and what it was answered.
 fn heard(bytes: Vec<u8>, step: usize) -> (Vec<Arrival>, Result<(), String>, Vec<u8>) {
-    let bed = Bed::default();
-    let mut script = Script { bytes: Cursor::new(bytes), step, written: Vec::new() };
-    let ended = zmtp::read(&mut script, 1_000, &bed.inlet());
-    let found = bed.mailbox.take(Duration::ZERO).unwrap();
+    let test_bed = TestBed::default();
+    let mut script = ScriptedStream { bytes: Cursor::new(bytes), step, written: Vec::new() };
+    let ended = zmtp::read(&mut script, 1_000, &test_bed.queue());
+    let found = test_bed.mailbox.take(Duration::ZERO).unwrap();
     (found.into(), ended, script.written)
 }
 

@@ -5,7 +5,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use crate::inlet::{Arrival, Inlet};
+use crate::arrival_queue::{Arrival, ArrivalQueue};
 use crate::websocket::is_idle;
 
 /// Bytes of the largest datagram.
@@ -14,7 +14,7 @@ const DATAGRAM: usize = 1 << 16;
 /// How often the operating system is asked what it dropped.
 const ASK: Duration = Duration::from_secs(1);
 
-pub(super) fn run(socket: &UdpSocket, bytes_max: usize, inlet: &Inlet<'_>) {
+pub(super) fn run(socket: &UdpSocket, bytes_max: usize, queue: &ArrivalQueue<'_>) {
     let mut buffer = vec![0; DATAGRAM];
     let (mut dropped, mut asked) = (0, Instant::now());
     let address = socket.local_addr().ok();
@@ -27,21 +27,21 @@ pub(super) fn run(socket: &UdpSocket, bytes_max: usize, inlet: &Inlet<'_>) {
             Ok(length) => Some(Arrival::now(buffer[..length].to_vec())),
             Err(error) => {
                 if !is_idle(&error) {
-                    tracing::warn!(feed = inlet.feed, %error, "a datagram can't be read");
-                    inlet.stop.wait(ASK);
+                    tracing::warn!(feed = queue.feed, %error, "a datagram can't be read");
+                    queue.stop.wait(ASK);
                 }
                 None
             }
         };
-        arrival.map(|arrival| inlet.put(arrival));
-        let is_over = inlet.stop.is_set();
+        arrival.map(|arrival| queue.put(arrival));
+        let is_over = queue.stop.is_set();
         if let (Some(address), true) = (address, is_over || asked.elapsed() > ASK) {
             asked = Instant::now();
             let all = drops(address).unwrap_or(dropped);
             if all > dropped {
                 let more = all - dropped;
-                inlet.counts.system_dropped.add(more);
-                tracing::error!(feed = inlet.feed, more, "the operating system has dropped datagrams");
+                queue.counts.system_dropped.add(more);
+                tracing::error!(feed = queue.feed, more, "the operating system has dropped datagrams");
                 dropped = all;
             }
         }

@@ -8,7 +8,7 @@
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use crate::inlet::{Arrival, Inlet};
+use crate::arrival_queue::{Arrival, ArrivalQueue};
 use crate::websocket::is_idle;
 
 /// How long the greeting may take.
@@ -40,7 +40,7 @@ fn greeting() -> [u8; 64] {
 }
 
 /// A connection, read in whole pieces.
-struct Wire<'a, S> {
+struct ZmtpConnection<'a, S> {
     stream: &'a mut S,
     buffer: Vec<u8>,
     /// Which of its bytes were read and not taken yet.
@@ -48,21 +48,21 @@ struct Wire<'a, S> {
     end: usize,
     /// When the greeting has to be over.
     deadline: Option<Instant>,
-    inlet: &'a Inlet<'a>,
+    queue: &'a ArrivalQueue<'a>,
 }
 
 /// Why reading ends: for good if there is no reason.
-struct Ended(Option<String>);
+struct ReadEnd(Option<String>);
 
-impl From<String> for Ended {
-    fn from(reason: String) -> Ended {
-        Ended(Some(reason))
+impl From<String> for ReadEnd {
+    fn from(reason: String) -> ReadEnd {
+        ReadEnd(Some(reason))
     }
 }
 
-impl<S: Read + Write> Wire<'_, S> {
+impl<S: Read + Write> ZmtpConnection<'_, S> {
     /// Adds so many bytes to `into`.
-    fn read(&mut self, count: usize, into: &mut Vec<u8>) -> Result<(), Ended> {
+    fn read(&mut self, count: usize, into: &mut Vec<u8>) -> Result<(), ReadEnd> {
         let mut left = count;
         while left > 0 {
             if self.start == self.end {
@@ -76,20 +76,20 @@ impl<S: Read + Write> Wire<'_, S> {
         Ok(())
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Ended> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadEnd> {
         let mut bytes = Vec::with_capacity(N);
         self.read(N, &mut bytes)?;
-        bytes.try_into().map_err(|_| Ended(Some("a read of another length".to_owned())))
+        bytes.try_into().map_err(|_| ReadEnd(Some("a read of another length".to_owned())))
     }
 
-    fn fill(&mut self) -> Result<(), Ended> {
+    fn fill(&mut self) -> Result<(), ReadEnd> {
         (self.start, self.end) = (0, 0);
         loop {
-            if self.inlet.stop.is_set() {
-                return Err(Ended(None));
+            if self.queue.stop.is_set() {
+                return Err(ReadEnd(None));
             }
             match self.stream.read(&mut self.buffer) {
-                Ok(0) => return Err(Ended(None)),
+                Ok(0) => return Err(ReadEnd(None)),
                 Ok(read) => {
                     self.end = read;
                     return Ok(());
@@ -103,13 +103,13 @@ impl<S: Read + Write> Wire<'_, S> {
         }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Ended> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ReadEnd> {
         let written = self.stream.write_all(bytes).and_then(|()| self.stream.flush());
         written.map_err(|error| error.to_string().into())
     }
 
     /// A frame's flags and length.
-    fn head(&mut self) -> Result<(u8, usize), Ended> {
+    fn head(&mut self) -> Result<(u8, usize), ReadEnd> {
         let [flags] = self.array()?;
         if flags & !(MORE | LONG | COMMAND) != 0 {
             return Err(format!("a frame with the flags {flags:#x}").into());
@@ -127,7 +127,7 @@ impl<S: Read + Write> Wire<'_, S> {
         Ok((flags, length))
     }
 
-    fn greet(&mut self) -> Result<(), Ended> {
+    fn greet(&mut self) -> Result<(), ReadEnd> {
         self.write(&greeting())?;
         let theirs: [u8; 64] = self.array()?;
         if theirs[0] != 0xff || theirs[9] & 1 == 0 || theirs[10] < 3 {
@@ -155,7 +155,7 @@ impl<S: Read + Write> Wire<'_, S> {
     }
 
     /// A frame of a message, behind those before it. Commands in between are answered. Says whether more follow.
-    fn frame(&mut self, room: usize, frames: &mut Vec<Vec<u8>>) -> Result<bool, Ended> {
+    fn frame(&mut self, room: usize, frames: &mut Vec<Vec<u8>>) -> Result<bool, ReadEnd> {
         loop {
             let (flags, length) = self.head()?;
             let mut body = Vec::new();
@@ -200,22 +200,22 @@ fn socket_type(ready: &[u8]) -> Option<String> {
 ///
 /// # Errors
 /// How it breaks the protocol, and what the operating system says.
-pub fn read<S: Read + Write>(stream: &mut S, bytes_max: usize, inlet: &Inlet<'_>) -> Result<(), String> {
+pub fn read<S: Read + Write>(stream: &mut S, bytes_max: usize, queue: &ArrivalQueue<'_>) -> Result<(), String> {
     let deadline = Some(Instant::now() + GREETING);
-    let mut wire = Wire { stream, buffer: vec![0; STEP], start: 0, end: 0, deadline, inlet };
-    let ended = read_all(&mut wire, bytes_max).err().and_then(|Ended(reason)| reason);
+    let mut connection = ZmtpConnection { stream, buffer: vec![0; STEP], start: 0, end: 0, deadline, queue };
+    let ended = read_all(&mut connection, bytes_max).err().and_then(|ReadEnd(reason)| reason);
     ended.map_or(Ok(()), Err)
 }
 
-fn read_all<S: Read + Write>(wire: &mut Wire<'_, S>, bytes_max: usize) -> Result<(), Ended> {
-    wire.greet()?;
+fn read_all<S: Read + Write>(connection: &mut ZmtpConnection<'_, S>, bytes_max: usize) -> Result<(), ReadEnd> {
+    connection.greet()?;
     loop {
         let (mut frames, mut room) = (Vec::new(), bytes_max);
-        while wire.frame(room, &mut frames)? {
+        while connection.frame(room, &mut frames)? {
             room = room.saturating_sub(frames.last().map_or(0, Vec::len));
         }
-        if !wire.inlet.put(arrival(frames)) {
-            return Err(Ended(None));
+        if !connection.queue.put(arrival(frames)) {
+            return Err(ReadEnd(None));
         }
     }
 }

@@ -38,7 +38,7 @@ fn columns(table: &TableSettings) -> Vec<Column> {
     create.types.split(',').map(column).collect()
 }
 
-struct Tried {
+struct RoutedFeed {
     router: Router,
     feed: FeedSettings,
     decoders: Vec<Decoder>,
@@ -46,15 +46,15 @@ struct Tried {
     next: u64,
 }
 
-impl Tried {
-    fn new(feed: FeedSettings) -> Tried {
+impl RoutedFeed {
+    fn new(feed: FeedSettings) -> RoutedFeed {
         let counts = Arc::new(FeedCounts::default());
         let decoder = |table: &TableSettings| {
-            let sequence = Arc::new(Mutex::new(Sequence::new(table.name.clone(), Arc::clone(&counts))));
-            Decoder::new(Recipe::new(&feed.name, table, &columns(table)).unwrap(), sequence)
+            let gaps = Arc::new(Mutex::new(GapDetector::new(table.name.clone(), Arc::clone(&counts))));
+            Decoder::new(Recipe::new(&feed.name, table, &columns(table)).unwrap(), gaps)
         };
         let decoders = feed.tables.iter().map(decoder).collect();
-        Tried { router: Router::new(&feed).unwrap(), feed, decoders, counts, next: 0 }
+        RoutedFeed { router: Router::new(&feed).unwrap(), feed, decoders, counts, next: 0 }
     }
 
     /// Routes a message and adds it to its table, which it names.
@@ -66,8 +66,8 @@ impl Tried {
                 self.next += 1;
                 match self.decoders[place].add(&record) {
                     Ok(rows) => Ok(format!("{} {rows}", self.feed.tables[place].name)),
-                    Err(Undecoded::Bad(reason) | Undecoded::Later(reason)) => Err(reason),
-                    Err(Undecoded::Other) => Err("other".to_owned()),
+                    Err(DecodeFailure::Invalid(reason) | DecodeFailure::Unavailable(reason)) => Err(reason),
+                    Err(DecodeFailure::OtherColumns) => Err("other".to_owned()),
                 }
             }
             other => Ok(format!("{other:?}")),
@@ -95,7 +95,7 @@ fn times(rows: &RecordBatch, name: &str) -> Vec<i64> {
 
 #[test]
 fn binances_trades_and_best_quotes() {
-    let mut tried = Tried::new(guide("binance"));
+    let mut tried = RoutedFeed::new(guide("binance"));
     assert_eq!(tried.add(None, br#"{"result":null,"id":1}"#).unwrap(), "Ignored");
     assert_eq!(tried.add(None, br#"{"error":{"code":2,"msg":"Invalid request"},"id":1}"#).unwrap(), "Failed");
     assert_eq!(tried.add(None, TRADE.as_bytes()).unwrap(), "trade 1");
@@ -119,7 +119,7 @@ fn binances_trades_and_best_quotes() {
 
 #[test]
 fn coinbases_matches_have_the_side_of_the_aggressor() {
-    let mut tried = Tried::new(guide("coinbase"));
+    let mut tried = RoutedFeed::new(guide("coinbase"));
     for ignored in [
         r#"{"type":"subscriptions","channels":[{"name":"matches","product_ids":["BTC-USD"]}]}"#,
         r#"{"type":"heartbeat","sequence":90,"last_trade_id":20,"product_id":"BTC-USD","time":"2014-11-07T08:19:28.464459Z"}"#,
@@ -142,7 +142,7 @@ fn coinbases_matches_have_the_side_of_the_aggressor() {
 
 #[test]
 fn krakens_trades_come_several_at_a_time() {
-    let mut tried = Tried::new(guide("kraken"));
+    let mut tried = RoutedFeed::new(guide("kraken"));
     for ignored in [
         r#"{"channel":"status","type":"update","data":[{"version":"2.0.0","system":"online","api_version":"v2","connection_id":8628615390848610222}]}"#,
         r#"{"method":"subscribe","result":{"channel":"trade","snapshot":false,"symbol":"MATIC/USD"},"success":true,"time_in":"2023-09-25T09:04:31.742599Z","time_out":"2023-09-25T09:04:31.742648Z"}"#,
@@ -195,7 +195,7 @@ time_unit = "s"
 create = { types = "time:timestamp,price:float64", time = "time" }
 "#;
     let feed = Settings::parse(text).unwrap().feeds.remove(0);
-    let mut tried = Tried::new(feed);
+    let mut tried = RoutedFeed::new(feed);
     assert_eq!(tried.add(Some("tBTC"), b"[17, \"te\", [401597395, 1574694478808, 0.005, 7245.3]]").unwrap(), "trade 1");
     assert_eq!(tried.add(Some("A-trades-B"), b"{\"all\": [[1, 2], [3, 4], [5, 6]]}").unwrap(), "keyed 3");
     assert_eq!(tried.add(Some("A-trades-B"), b"{\"all\": []}").unwrap(), "keyed 0");
@@ -255,7 +255,7 @@ proptest! {
         bytes.truncate(cut);
         static FEEDS: LazyLock<BTreeMap<&str, FeedSettings>> =
             LazyLock::new(|| ["binance", "coinbase", "kraken"].into_iter().map(|name| (name, guide(name))).collect());
-        let mut tried = Tried::new(FEEDS[name].clone());
+        let mut tried = RoutedFeed::new(FEEDS[name].clone());
         if let Ok(told) = tried.add(None, &bytes) {
             prop_assert!(told != "Other");
         }

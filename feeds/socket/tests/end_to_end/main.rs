@@ -268,7 +268,7 @@ fn messages_are_decoded_and_numbered_again_for_another_server() {
     let text: String =
         text.lines().filter(|line| !line.starts_with("create")).map(|line| format!("{line}\n")).collect();
     let change = |server: &Server, statement: &str| {
-        let answer = server.web.post("/query", "text/plain", statement.as_bytes()).unwrap();
+        let answer = server.http.post("/query", "text/plain", statement.as_bytes()).unwrap();
         assert_eq!(answer.status, 200, "{:?}", answer.json);
     };
     let columns = "time timestamp, sym symbol, side symbol, price double, received timestamp";

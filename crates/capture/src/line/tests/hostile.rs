@@ -140,15 +140,15 @@ proptest! {
         prop_assert_eq!(&errors, &[]);
         batches.iter().for_each(check);
         for batch in &batches {
-            let wanted: Vec<&Row> = rows.iter().filter(|row| format!("t{}", row.0) == batch.table).collect();
-            let times: Vec<String> = wanted.iter().map(|row| row.3.to_string()).collect();
+            let table_rows: Vec<&Row> = rows.iter().filter(|row| format!("t{}", row.0) == batch.table).collect();
+            let times: Vec<String> = table_rows.iter().map(|row| row.3.to_string()).collect();
             prop_assert_eq!(column(&batch.rows, "time"), times);
             for name in names(&batch.rows).into_iter().filter(|name| name != "time" && name != "s") {
                 let first = |row: &&Row| row.2.iter().find(|field| field.name() == name).map_or("-".to_owned(), Sent::shown);
-                prop_assert_eq!(column(&batch.rows, &name), wanted.iter().map(first).collect::<Vec<_>>(), "{}", name);
+                prop_assert_eq!(column(&batch.rows, &name), table_rows.iter().map(first).collect::<Vec<_>>(), "{}", name);
             }
             if names(&batch.rows).contains(&"s".to_owned()) {
-                let tags: Vec<String> = wanted.iter().map(|row| row.1.clone().unwrap_or("-".to_owned())).collect();
+                let tags: Vec<String> = table_rows.iter().map(|row| row.1.clone().unwrap_or("-".to_owned())).collect();
                 prop_assert_eq!(column(&batch.rows, "s"), tags);
             }
         }

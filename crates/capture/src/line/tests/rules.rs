@@ -274,8 +274,8 @@ fn fields_may_come_in_any_order_and_number() {
         for i in 0..11 {
             let sent = (0..8).any(|j| (j * 5 + row * 3) % 11 == i) && (row + i) % 3 != 0;
             let name = batch.spec.columns[batch.spec.position(&format!("c{i}")).unwrap()].name.clone();
-            let wanted = if sent { format!("{row}.0") } else { "-".to_owned() };
-            assert_eq!(column(&batch.rows, &name)[row], wanted, "{row} {i}");
+            let expected = if sent { format!("{row}.0") } else { "-".to_owned() };
+            assert_eq!(column(&batch.rows, &name)[row], expected, "{row} {i}");
         }
     }
 }

@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
 use super::super::checksum::CheckedFile;
 use super::super::guarded;
 use super::super::parquet::{Nulls, Values};
-use super::format::{CHUNK_ROWS, ChunkHead, Kind, PAGE_ROWS, PageEntry, StoredColumn, TextList};
+use super::format::{CHUNK_ROWS, ChunkHead, PAGE_ROWS, PageContent, PageEntry, StoredColumn, TextList};
 use super::numbers::Tables;
 use crate::error::{Error, Result};
 
@@ -78,12 +78,14 @@ impl Column {
         }
         let data_type = stored.stored_type();
         let is_known = match (&data_type, stored.kind, stored.items.len()) {
-            (DataType::FixedSizeList(_, size), Kind::Whole, items) => usize::try_from(*size) == Ok(items) && items > 0,
-            (DataType::Decimal128(..), Kind::Whole, items) => items == 0 || items == 2,
-            (DataType::Utf8, Kind::Text, 0) => stored.texts.is_none(),
-            (DataType::Utf8 | DataType::Dictionary(..), Kind::Whole, 0) => stored.texts.is_some(),
-            (DataType::Float64, kind, 0) => kind == Kind::Float,
-            (_, kind, items) => kind == Kind::Whole && items == 0 && stored.texts.is_none(),
+            (DataType::FixedSizeList(_, size), PageContent::Whole, items) => {
+                usize::try_from(*size) == Ok(items) && items > 0
+            }
+            (DataType::Decimal128(..), PageContent::Whole, items) => items == 0 || items == 2,
+            (DataType::Utf8, PageContent::Text, 0) => stored.texts.is_none(),
+            (DataType::Utf8 | DataType::Dictionary(..), PageContent::Whole, 0) => stored.texts.is_some(),
+            (DataType::Float64, kind, 0) => kind == PageContent::Float,
+            (_, kind, items) => kind == PageContent::Whole && items == 0 && stored.texts.is_none(),
         };
         if !is_known || stored.digits.is_some_and(|digits| !(0..=18).contains(&digits)) {
             return wrong("a form that no column has");
@@ -114,19 +116,19 @@ impl Column {
         let texts = self.stored.texts.map_or(0, |texts| texts.bytes);
         let bytes = self.stored.chunks.iter().map(|(_, bytes)| bytes).sum::<u64>() + texts;
         let items: Vec<(u64, u64, String)> = self.items.iter().map(Column::storage).collect();
-        let kept = match (self.stored.stored_type(), self.stored.kind) {
+        let description = match (self.stored.stored_type(), self.stored.kind) {
             (DataType::Decimal128(_, digits), _) if self.stored.digits.is_some() => {
                 format!("whole numbers / 10^{digits}, pco")
             }
             (DataType::Timestamp(unit, _) | DataType::Time64(unit), _) => format!("{unit:?}s, pco").to_lowercase(),
             (DataType::FixedSizeList(..), _) => {
-                format!("by level, {}", items.first().map_or("", |(_, _, kept)| kept.as_str()))
+                format!("by level, {}", items.first().map_or("", |(_, _, description)| description.as_str()))
             }
-            (_, Kind::Text) => "values, zstd".to_owned(),
-            (_, Kind::Whole) if self.stored.texts.is_some() => "dictionary, pco".to_owned(),
+            (_, PageContent::Text) => "values, zstd".to_owned(),
+            (_, PageContent::Whole) if self.stored.texts.is_some() => "dictionary, pco".to_owned(),
             _ => "values, pco".to_owned(),
         };
-        (bytes + items.iter().map(|(bytes, ..)| bytes).sum::<u64>(), texts, kept)
+        (bytes + items.iter().map(|(bytes, ..)| bytes).sum::<u64>(), texts, description)
     }
 
     /// Asks for the bytes of the pages that hold these rows, without waiting for them.
@@ -143,21 +145,21 @@ impl Column {
             let of_chunk = rows.start.max(first) - first..rows.end.min(first + CHUNK_ROWS) - first;
             // Where its pages are, is known of a chunk that is open.
             let cached = recent_chunk((file_number, self.number, number));
-            let wanted = cached.map_or(place.clone(), |chunk| {
+            let bytes = cached.map_or(place.clone(), |chunk| {
                 let pages = of_chunk.start / PAGE_ROWS..of_chunk.end.div_ceil(PAGE_ROWS).min(chunk.head.pages.len());
                 chunk.start + chunk.head.place(pages.start).start..chunk.start + chunk.head.place(pages.end - 1).end
             });
-            file.read_ahead(wanted.start.min(place.end)..wanted.end.min(place.end));
+            file.read_ahead(bytes.start.min(place.end)..bytes.end.min(place.end));
         }
     }
 
-    /// The values of a range of rows, as `wanted` where there is a short way to it, else in the type that the file declares.
+    /// The values of a range of rows, as `target_type` where there is a short way to it, else in the type that the file declares.
     pub(super) fn read(
         &self,
         file: &CheckedFile,
         file_number: u64,
         rows: Range<usize>,
-        wanted: &DataType,
+        target_type: &DataType,
     ) -> Result<ArrayRef> {
         if !self.items.is_empty() {
             return self.read_items(file, file_number, rows);
@@ -167,7 +169,7 @@ impl Column {
             _ => None,
         };
         let stored = self.stored.stored_type();
-        let mut values = Values::new(&stored, wanted, rows.len(), texts).ok_or(Error::Poisoned)?;
+        let mut values = Values::new(&stored, target_type, rows.len(), texts).ok_or(Error::Poisoned)?;
         let nulls = self.read_pages(file, file_number, rows.clone(), &mut values)?;
         let damage = |error: arrow::error::ArrowError| {
             Error::corrupt(
@@ -224,7 +226,7 @@ impl Column {
         let (null_bytes, value_bytes) = bytes.split_at(entry.null_bytes as usize);
         let valid = validity(null_bytes, entry, page.len()).map_err(|found| wrong("which rows are null", found))?;
         let valid = valid.as_deref();
-        if self.stored.kind == Kind::Text {
+        if self.stored.kind == PageContent::Text {
             return spread_texts(value_bytes, entry.values as usize, valid, rows, values, nulls)
                 .map_err(|found| wrong("a page of texts", found));
         }
@@ -366,9 +368,9 @@ fn spread(
     nulls: &mut Nulls,
 ) -> Result<(), String> {
     let Some(valid) = valid else {
-        let wanted = numbers.get(rows.clone()).ok_or_else(|| format!("{} numbers", numbers.len()))?;
+        let row_numbers = numbers.get(rows.clone()).ok_or_else(|| format!("{} numbers", numbers.len()))?;
         nulls.all_valid(rows.len());
-        values.push(wanted);
+        values.push(row_numbers);
         return Ok(());
     };
     let before = valid[..rows.start].iter().filter(|valid| **valid).count();

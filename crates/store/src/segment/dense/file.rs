@@ -57,7 +57,7 @@ impl DenseFile {
         self.columns.get(position).and_then(|column| column.page_rows(row))
     }
 
-    /// A range of rows of a column, as `wanted` or in the type that the file declares.
+    /// A range of rows of a column, as `data_type` or in the type that the file declares.
     pub(crate) fn decode(&self, position: usize, rows: Range<usize>, data_type: &DataType) -> Result<ArrayRef> {
         let Some(column) = self.columns.get(position) else { return Err(Error::Poisoned) };
         let read = |rows| column.read(&self.file, self.number, rows, data_type);

@@ -47,7 +47,7 @@ pub(super) struct StoredColumn {
     /// Unit of times, if it isn't the nanosecond.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) unit: Option<Unit>,
-    pub(super) kind: Kind,
+    pub(super) kind: PageContent,
     /// The texts that codes stand for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) texts: Option<TextList>,
@@ -61,7 +61,7 @@ pub(super) struct StoredColumn {
 /// What the pages of a column hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Kind {
+pub(super) enum PageContent {
     /// Whole numbers of 64 bits.
     Whole,
     /// Floats of 64 bits.

@@ -2,7 +2,7 @@
 
 use splay_mutate::{Bytes, Memory};
 
-use super::format::{ChunkHead, Kind, PAGE_ROWS};
+use super::format::{ChunkHead, PAGE_ROWS, PageContent};
 use super::numbers::{self, Tables};
 
 /// Memory that an input may take: tables, a page's numbers, and the values before them that a page may look back to.
@@ -18,7 +18,7 @@ const VALUES_MAX: usize = 2_000;
 /// Where that isn't so.
 pub fn dense(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
-    let kind = *bytes.pick(&[Kind::Whole, Kind::Float]);
+    let kind = *bytes.pick(&[PageContent::Whole, PageContent::Float]);
     if bytes.one_in(4) {
         let tables_bytes = bytes.below(200);
         let tables = bytes.take(tables_bytes);
@@ -47,7 +47,7 @@ pub fn dense(bytes: &[u8]) {
     }
 }
 
-fn decode(kind: Kind, tables: &[u8], page: &[u8], values: usize) -> Option<Vec<i64>> {
+fn decode(kind: PageContent, tables: &[u8], page: &[u8], values: usize) -> Option<Vec<i64>> {
     let tables = Tables::read(kind, tables).ok()?;
     let mut numbers = Vec::new();
     tables.decode(page, values, &mut numbers).ok()?;

@@ -9,7 +9,7 @@ use pco::data_types::Number;
 use pco::metadata::DeltaEncoding;
 use pco::wrapped::{ChunkDecompressor, FileCompressor, FileDecompressor};
 
-use super::format::{CHUNK_ROWS, Kind, PAGE_ROWS};
+use super::format::{CHUNK_ROWS, PAGE_ROWS, PageContent};
 
 /// Strength of pco, of 12.
 const LEVEL: usize = 8;
@@ -21,13 +21,13 @@ pub(super) struct CompressedChunk {
 }
 
 /// Compresses values that are divided into pages; floats by their bits.
-pub(super) fn compress(kind: Kind, values: &[i64], pages: &[usize]) -> pco::errors::PcoResult<CompressedChunk> {
+pub(super) fn compress(kind: PageContent, values: &[i64], pages: &[usize]) -> pco::errors::PcoResult<CompressedChunk> {
     match kind {
-        Kind::Float => {
+        PageContent::Float => {
             let floats: Vec<f64> = values.iter().map(|bits| f64::from_bits(bits.cast_unsigned())).collect();
             compress_as(&floats, pages)
         }
-        Kind::Whole | Kind::Text => compress_as(values, pages),
+        PageContent::Whole | PageContent::Text => compress_as(values, pages),
     }
 }
 
@@ -69,15 +69,15 @@ thread_local! {
 
 impl Tables {
     /// Reads tables; in words what is wrong with them.
-    pub(super) fn read(kind: Kind, bytes: &[u8]) -> Result<Tables, String> {
+    pub(super) fn read(kind: PageContent, bytes: &[u8]) -> Result<Tables, String> {
         if bytes.is_empty() {
             return Ok(Tables::Empty);
         }
         let (codec, rest) = FileDecompressor::new(bytes).map_err(|error| error.to_string())?;
         let words = |error: pco::errors::PcoError| error.to_string();
         let tables = match kind {
-            Kind::Float => Tables::Float(codec.chunk_decompressor(rest).map_err(words)?.0),
-            Kind::Whole | Kind::Text => Tables::Whole(codec.chunk_decompressor(rest).map_err(words)?.0),
+            PageContent::Float => Tables::Float(codec.chunk_decompressor(rest).map_err(words)?.0),
+            PageContent::Whole | PageContent::Text => Tables::Whole(codec.chunk_decompressor(rest).map_err(words)?.0),
         };
         // What a page sets aside for values before it is bounded by what there can be.
         let delta = match &tables {

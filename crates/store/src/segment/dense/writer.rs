@@ -17,7 +17,9 @@ use arrow::datatypes::{
 };
 
 use super::super::parquet::stored_column;
-use super::format::{CHUNK_ROWS, ChunkHead, Footer, Kind, MAGIC, PAGE_ROWS, PageEntry, StoredColumn, TextList, Unit};
+use super::format::{
+    CHUNK_ROWS, ChunkHead, Footer, MAGIC, PAGE_ROWS, PageContent, PageEntry, StoredColumn, TextList, Unit,
+};
 use super::numbers;
 use crate::background;
 use crate::error::{Error, Result};
@@ -82,7 +84,7 @@ impl<W: Write> Sink<W> {
             column_type: column_type.clone(),
             digits: None,
             unit: None,
-            kind: Kind::Whole,
+            kind: PageContent::Whole,
             texts: None,
             chunks: Vec::new(),
             items: Vec::new(),
@@ -102,7 +104,7 @@ impl<W: Write> Sink<W> {
                     TimeUnit::Second | TimeUnit::Nanosecond => None,
                 };
             }
-            DataType::Float64 => column.kind = Kind::Float,
+            DataType::Float64 => column.kind = PageContent::Float,
             _ => {}
         }
         let source = match values.data_type() {
@@ -112,7 +114,7 @@ impl<W: Write> Sink<W> {
         };
         match &source {
             Some(coded) => column.texts = Some(self.texts(&coded.texts)?),
-            None if *values.data_type() == DataType::Utf8 => column.kind = Kind::Text,
+            None if *values.data_type() == DataType::Utf8 => column.kind = PageContent::Text,
             None => {}
         }
         let nulls = source.as_ref().map_or_else(|| values.logical_nulls(), |coded| coded.nulls.clone());
@@ -127,7 +129,7 @@ impl<W: Write> Sink<W> {
 
     fn chunk(
         &mut self,
-        kind: Kind,
+        kind: PageContent,
         values: &ArrayRef,
         coded: Option<&CodedTexts>,
         nulls: Option<&NullBuffer>,
@@ -138,7 +140,7 @@ impl<W: Write> Sink<W> {
             nulls.map_or(rows.len(), |nulls| rows.len() - nulls.slice(rows.start, rows.len()).null_count())
         };
         let counts: Vec<usize> = pages.iter().map(valid).collect();
-        let (tables, bodies) = if kind == Kind::Text {
+        let (tables, bodies) = if kind == PageContent::Text {
             let texts = values.as_string::<i32>();
             let bodies = pages.iter().map(|page| self.page_of_texts(texts, page)).collect::<Result<Vec<_>>>()?;
             (Vec::new(), bodies)

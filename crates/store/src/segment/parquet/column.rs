@@ -208,13 +208,13 @@ impl Column {
         }
     }
 
-    /// The values of a range of rows, as `wanted` where there is a short way to it, else in the type that the file declares.
+    /// The values of a range of rows, as `target_type` where there is a short way to it, else in the type that the file declares.
     pub(super) fn read(
         &self,
         file: &CheckedFile,
         cipher: Option<&Cipher>,
         rows: Range<usize>,
-        wanted: &DataType,
+        target_type: &DataType,
     ) -> Result<ArrayRef> {
         let file = Source { file, cipher };
         let texts = match self.physical {
@@ -222,7 +222,7 @@ impl Column {
             _ => None,
         };
         let mut nulls = Nulls::default();
-        let mut values = Values::new(&self.stored, wanted, rows.len(), texts).ok_or(Error::Poisoned)?;
+        let mut values = Values::new(&self.stored, target_type, rows.len(), texts).ok_or(Error::Poisoned)?;
         let mut page = self.pages.partition_point(|page| page.rows.end <= rows.start);
         let mut at = rows.start;
         while at < rows.end {
@@ -230,8 +230,8 @@ impl Column {
                 return Err(Error::corrupt(&file.file.path, 0, format!("{} rows", rows.end), format!("{at} rows")));
             };
             let end = found.rows.end.min(rows.end);
-            let wanted = at - found.rows.start..end - found.rows.start;
-            self.read_page(file, found, wanted, &mut values, &mut nulls)?;
+            let rows_of_page = at - found.rows.start..end - found.rows.start;
+            self.read_page(file, found, rows_of_page, &mut values, &mut nulls)?;
             (at, page) = (end, page + 1);
         }
         values.finish(nulls.finish(rows.len())).map_err(|error| self.damage(file, rows.start, &error))
@@ -324,17 +324,17 @@ impl Column {
             (CODES, _) if count == 0 => Some(()),
             (CODES, _) => {
                 let (width, codes) = bytes.split_first()?;
-                let mut known = true;
+                let mut all_found = true;
                 let mut looked_up = [0; GROUP];
                 encodings::hybrid(codes, usize::from(*width), count, |some| {
                     for (value, code) in looked_up.iter_mut().zip(some) {
                         let found = usize::try_from(*code).ok().and_then(|code| dictionary.get(code));
-                        known &= found.is_some();
+                        all_found &= found.is_some();
                         *value = found.copied().unwrap_or_default();
                     }
                     give(&looked_up[..some.len()]);
                 })?;
-                known.then_some(())
+                all_found.then_some(())
             }
             (0, Type::BOOLEAN) => encodings::bits(bytes, count, give),
             (0, Type::INT32 | Type::FLOAT) => encodings::plain::<4>(bytes, count, give),

@@ -114,7 +114,7 @@ impl ParquetFile {
         Ok(self.column(position)?.and_then(|column| column.page_rows(row)))
     }
 
-    /// A range of rows of a column, as `wanted` or in the type that the file declares; `None` for a column that [`ParquetFile::read`]
+    /// A range of rows of a column, as `data_type` or in the type that the file declares; `None` for a column that [`ParquetFile::read`]
     /// reads.
     pub(crate) fn decode(&self, position: usize, rows: Range<usize>, data_type: &DataType) -> Result<Option<ArrayRef>> {
         let Some(column) = self.column(position)? else { return Ok(None) };

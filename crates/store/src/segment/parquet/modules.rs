@@ -29,7 +29,7 @@ const ADDED_BYTES: usize = NONCE_BYTES + TAG_BYTES;
 /// Kinds of modules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum ModuleKind {
     DataPage = 2,
     DictionaryPage = 3,
     DataPageHeader = 4,
@@ -47,10 +47,10 @@ pub(super) struct Place {
 
 impl Place {
     /// The kinds of its header and of its bytes.
-    fn kinds(self) -> (Kind, Kind) {
+    fn kinds(self) -> (ModuleKind, ModuleKind) {
         match self.page {
-            Some(_) => (Kind::DataPageHeader, Kind::DataPage),
-            None => (Kind::DictionaryPageHeader, Kind::DictionaryPage),
+            Some(_) => (ModuleKind::DataPageHeader, ModuleKind::DataPage),
+            None => (ModuleKind::DictionaryPageHeader, ModuleKind::DictionaryPage),
         }
     }
 }
@@ -103,12 +103,12 @@ impl Cipher {
     /// The list of pages of a column in a row group.
     pub(super) fn list(&self, bytes: &[u8], group: usize, column: usize) -> Option<Vec<u8>> {
         let (place, mut list) = (Place { group, column, page: None }, Vec::new());
-        self.module(bytes, Kind::OffsetIndex, place, &mut list)?;
+        self.module(bytes, ModuleKind::OffsetIndex, place, &mut list)?;
         Some(list)
     }
 
     /// Decrypts the module at the beginning of these bytes; gives how many it takes, `None` for one that isn't of this place.
-    fn module(&self, bytes: &[u8], kind: Kind, place: Place, into: &mut Vec<u8>) -> Option<usize> {
+    fn module(&self, bytes: &[u8], kind: ModuleKind, place: Place, into: &mut Vec<u8>) -> Option<usize> {
         let (length, rest) = bytes.split_first_chunk::<LENGTH_BYTES>()?;
         let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
         let module = rest.get(..length).filter(|module| module.len() >= ADDED_BYTES)?;
@@ -121,11 +121,11 @@ impl Cipher {
     }
 
     /// What a module's tag authenticates besides its bytes. Parquet numbers row groups, columns and pages with 16 bits.
-    fn aad(&self, kind: Kind, place: Place) -> Option<Vec<u8>> {
+    fn aad(&self, kind: ModuleKind, place: Place) -> Option<Vec<u8>> {
         let mut aad = Vec::with_capacity(self.unique.len() + 7);
         aad.extend_from_slice(&self.unique);
         aad.push(kind as u8);
-        let numbers = [Some(place.group), Some(place.column), place.page.filter(|_| kind != Kind::OffsetIndex)];
+        let numbers = [Some(place.group), Some(place.column), place.page.filter(|_| kind != ModuleKind::OffsetIndex)];
         for number in numbers.into_iter().flatten() {
             aad.extend_from_slice(&i16::try_from(number).ok()?.to_le_bytes());
         }

@@ -107,13 +107,13 @@ pub(super) fn with_bytes<T>(
 /// Decompresses a page into so many bytes as it has.
 fn decompress(
     codec: CompressionCodec,
-    kept: &mut Option<zstd::bulk::Decompressor<'static>>,
+    decompressor: &mut Option<zstd::bulk::Decompressor<'static>>,
     body: &[u8],
     into: &mut [u8],
 ) -> Result<(), String> {
     let written = match codec {
         CompressionCodec::ZSTD => {
-            let zstd = match kept {
+            let zstd = match decompressor {
                 Some(zstd) => zstd,
                 none => none.insert(zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?),
             };

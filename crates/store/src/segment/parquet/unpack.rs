@@ -64,10 +64,10 @@ mod tests {
             for place in 0..GROUP * width {
                 bytes[place / 8] |= (bit(place / width, place % width) as u8) << (place % 8);
             }
-            let kept = bytes.len().saturating_sub(missing);
+            let present = bytes.len().saturating_sub(missing);
             let mut cut = bytes.clone();
-            cut[kept..].fill(0);
-            for (given, meant) in [(&bytes[..], &bytes), (&bytes[..kept], &cut)] {
+            cut[present..].fill(0);
+            for (given, meant) in [(&bytes[..], &bytes), (&bytes[..present], &cut)] {
                 let mut out = [1; GROUP];
                 group(width, given, &mut out);
                 for (place, found) in out.iter().enumerate() {

@@ -86,7 +86,7 @@ impl Values {
     /// that isn't decoded here.
     pub(in crate::segment) fn new(
         stored: &DataType,
-        wanted: &DataType,
+        target_type: &DataType,
         rows: usize,
         texts: Option<Arc<StringArray>>,
     ) -> Option<Values> {
@@ -96,7 +96,7 @@ impl Values {
             TimeUnit::Microsecond => 1_000,
             TimeUnit::Nanosecond => 1,
         };
-        Some(match (stored, wanted) {
+        Some(match (stored, target_type) {
             (DataType::Decimal128(_, scale), DataType::Float64) => {
                 Values::Scaled64(Vec::with_capacity(rows), exact::power(*scale)?)
             }
@@ -107,7 +107,7 @@ impl Values {
             | (DataType::Time64(unit), DataType::Time64(TimeUnit::Nanosecond))
                 if *unit != TimeUnit::Nanosecond =>
             {
-                Values::Multiplied(Vec::with_capacity(rows), nanoseconds(unit), wanted.clone())
+                Values::Multiplied(Vec::with_capacity(rows), nanoseconds(unit), target_type.clone())
             }
             (DataType::Boolean, _) => Values::Bool(BooleanBufferBuilder::new(rows)),
             (DataType::Int8, _) => Values::Int8(Vec::with_capacity(rows)),

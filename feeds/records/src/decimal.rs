@@ -4,16 +4,16 @@ use std::str::FromStr;
 
 /// `digits` times ten to the power of `exponent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exact {
+pub struct DecimalNumber {
     digits: i128,
     exponent: i32,
 }
 
-impl Exact {
+impl DecimalNumber {
     /// `digits` times ten to the power of `exponent`.
     #[must_use]
-    pub fn new(digits: i128, exponent: i32) -> Exact {
-        Exact { digits, exponent }
+    pub fn new(digits: i128, exponent: i32) -> DecimalNumber {
+        DecimalNumber { digits, exponent }
     }
 
     /// The number in units of `10^-scale`; none if it isn't a whole number of them, or more than fits.
@@ -33,14 +33,14 @@ impl Exact {
 
 /// Text that is no number, or has more digits than are kept exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotExact;
+pub struct ParseDecimalError;
 
-impl FromStr for Exact {
-    type Err = NotExact;
+impl FromStr for DecimalNumber {
+    type Err = ParseDecimalError;
 
-    fn from_str(text: &str) -> Result<Exact, NotExact> {
+    fn from_str(text: &str) -> Result<DecimalNumber, ParseDecimalError> {
         let (number, exponent) = match text.split_once(['e', 'E']) {
-            Some((number, exponent)) => (number, exponent.parse::<i32>().map_err(|_| NotExact)?),
+            Some((number, exponent)) => (number, exponent.parse::<i32>().map_err(|_| ParseDecimalError)?),
             None => (text, 0),
         };
         let (is_negative, number) = match number.as_bytes().first() {
@@ -50,20 +50,20 @@ impl FromStr for Exact {
         };
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         if whole.is_empty() && fraction.is_empty() {
-            return Err(NotExact);
+            return Err(ParseDecimalError);
         }
         let fraction = fraction.trim_end_matches('0');
         let mut digits: i128 = 0;
         for byte in whole.bytes().chain(fraction.bytes()) {
             if !byte.is_ascii_digit() {
-                return Err(NotExact);
+                return Err(ParseDecimalError);
             }
             let digit = i128::from(byte - b'0');
-            digits = digits.checked_mul(10).and_then(|digits| digits.checked_add(digit)).ok_or(NotExact)?;
+            digits = digits.checked_mul(10).and_then(|digits| digits.checked_add(digit)).ok_or(ParseDecimalError)?;
         }
-        let places = i32::try_from(fraction.len()).map_err(|_| NotExact)?;
-        let exponent = exponent.checked_sub(places).ok_or(NotExact)?;
-        Ok(Exact { digits: if is_negative { -digits } else { digits }, exponent })
+        let places = i32::try_from(fraction.len()).map_err(|_| ParseDecimalError)?;
+        let exponent = exponent.checked_sub(places).ok_or(ParseDecimalError)?;
+        Ok(DecimalNumber { digits: if is_negative { -digits } else { digits }, exponent })
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn numbers_are_taken_as_they_are_written() {
-        let at = |text: &str, scale| text.parse::<Exact>().unwrap().at_scale(scale);
+        let at = |text: &str, scale| text.parse::<DecimalNumber>().unwrap().at_scale(scale);
         assert_eq!(at("180.5", 4), Some(1_805_000));
         assert_eq!(at("-0.10", 1), Some(-1));
         assert_eq!(at("1.70e18", 0), Some(1_700_000_000_000_000_000));
@@ -87,7 +87,7 @@ mod tests {
         for text in
             ["", "-", ".", "1.2.3", "1e", "0x10", "1_000", "NaN", "1 ", "99999999999999999999999999999999999999999"]
         {
-            assert!(text.parse::<Exact>().is_err(), "{text}");
+            assert!(text.parse::<DecimalNumber>().is_err(), "{text}");
         }
     }
 }

@@ -5,10 +5,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use splay_records::mailbox::{Mailbox, OVERHEAD, Weight};
-use splay_records::stop::Stop;
+use splay_records::mailbox::{Mailbox, MessageSize, OVERHEAD};
+use splay_records::stop::StopSignal;
 
-use crate::counts::{FeedCounts, Seldom};
+use crate::counts::{FeedCounts, LogRateLimit};
 use crate::settings::WhenFull;
 
 /// A message as it came.
@@ -39,16 +39,16 @@ impl Arrival {
     }
 }
 
-impl Weight for Arrival {
+impl MessageSize for Arrival {
     fn bytes(&self) -> usize {
         let fault = self.fault.as_ref().map_or(0, String::len);
         OVERHEAD + self.payload.len() + self.key.as_ref().map_or(0, Vec::len) + fault
     }
 }
 
-/// Where the threads of a feed put what they read.
+/// The queue from the threads that read a feed's sockets to the thread that makes rows.
 #[derive(Debug)]
-pub struct Inlet<'a> {
+pub struct ArrivalQueue<'a> {
     /// The feed's name.
     pub feed: &'a str,
     /// What waits.
@@ -60,12 +60,12 @@ pub struct Inlet<'a> {
     /// What is counted.
     pub counts: &'a FeedCounts,
     /// The end.
-    pub stop: &'a Stop,
-    /// When it was last told that messages were dropped.
-    pub seldom: Seldom,
+    pub stop: &'a StopSignal,
+    /// Limits the lines of the log about messages that were dropped.
+    pub log_limit: LogRateLimit,
 }
 
-impl Inlet<'_> {
+impl ArrivalQueue<'_> {
     /// Puts a message there, or drops it as settings say. False if nothing is to be read any more.
     pub fn put(&self, arrival: Arrival) -> bool {
         self.counts.messages.add(1);
@@ -73,13 +73,13 @@ impl Inlet<'_> {
         while !self.mailbox.has_room(self.bytes_max, self.patience()) {
             if self.when_full == WhenFull::Drop || self.stop.is_set() {
                 self.counts.dropped.add(1);
-                if self.seldom.is_due() {
+                if self.log_limit.is_due() {
                     let dropped = self.counts.dropped.get();
                     tracing::error!(feed = self.feed, dropped, "memory_bytes_max is full: drops messages");
                 }
                 return !self.stop.is_set();
             }
-            if self.seldom.is_due() {
+            if self.log_limit.is_due() {
                 tracing::warn!(feed = self.feed, "memory_bytes_max is full: reads nothing until there is room");
             }
         }
@@ -104,32 +104,32 @@ mod tests {
 
     #[test]
     fn what_finds_no_room_is_counted_or_waits() {
-        let (mailbox, counts, stop) = (Mailbox::default(), FeedCounts::default(), Arc::new(Stop::default()));
-        let mut inlet = Inlet {
+        let (mailbox, counts, stop) = (Mailbox::default(), FeedCounts::default(), Arc::new(StopSignal::default()));
+        let mut queue = ArrivalQueue {
             feed: "f",
             mailbox: &mailbox,
             bytes_max: 300,
             when_full: WhenFull::Drop,
             counts: &counts,
             stop: &stop,
-            seldom: Seldom::default(),
+            log_limit: LogRateLimit::default(),
         };
         // One that begins below the limit is taken whole: the limit is exceeded by one message at most.
         for _ in 0..5 {
-            assert!(inlet.put(Arrival::now(vec![0; 100])));
+            assert!(queue.put(Arrival::now(vec![0; 100])));
         }
         assert_eq!((counts.messages.get(), counts.dropped.get(), mailbox.bytes()), (5, 3, 456));
-        inlet.when_full = WhenFull::Wait;
+        queue.when_full = WhenFull::Wait;
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| inlet.put(Arrival::now(vec![0; 100])));
+            let waits = scope.spawn(|| queue.put(Arrival::now(vec![0; 100])));
             let taken = mailbox.take(Duration::from_secs(60)).unwrap();
             taken.iter().for_each(|arrival| mailbox.release(arrival.bytes()));
             assert!(waits.join().unwrap());
         });
         assert_eq!((counts.dropped.get(), mailbox.bytes()), (3, 228));
-        inlet.bytes_max = 100;
+        queue.bytes_max = 100;
         stop.set();
-        assert!(!inlet.put(Arrival::now(vec![0; 100])));
+        assert!(!queue.put(Arrival::now(vec![0; 100])));
         assert_eq!(counts.dropped.get(), 4);
     }
 }

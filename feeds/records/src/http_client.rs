@@ -14,23 +14,23 @@ use crate::settings::Access;
 /// Bytes of an answer. The largest are schemas and the columns of a table.
 const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
-/// A place that is asked over HTTP, with what it is asked by.
-pub struct Web {
+/// A client of one HTTP server, with its credentials.
+pub struct HttpClient {
     agent: Agent,
     url: String,
     /// The value of the header `authorization`; never shown.
     authorization: Option<String>,
 }
 
-impl std::fmt::Debug for Web {
+impl std::fmt::Debug for HttpClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Web").field("url", &self.url).finish_non_exhaustive()
+        f.debug_struct("HttpClient").field("url", &self.url).finish_non_exhaustive()
     }
 }
 
 /// An answer, whatever its status.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     /// The status.
     pub status: u16,
     /// Seconds of `retry-after`.
@@ -39,12 +39,12 @@ pub struct Answer {
     pub json: serde_json::Value,
 }
 
-impl Web {
+impl HttpClient {
     /// A place at an address, with the secrets that settings name.
     ///
     /// # Errors
     /// Variables that aren't set, a file of certificates that can't be read.
-    pub fn new(access: &Access, timeout: Duration) -> Result<Web, String> {
+    pub fn new(access: &Access, timeout: Duration) -> Result<HttpClient, String> {
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -63,14 +63,14 @@ impl Web {
             _ => return Err("give token_env, or user and password_env".to_owned()),
         };
         let url = access.url.trim_end_matches('/').to_owned();
-        Ok(Web { agent: config.build().new_agent(), url, authorization })
+        Ok(HttpClient { agent: config.build().new_agent(), url, authorization })
     }
 
     /// Asks for a path.
     ///
     /// # Errors
     /// Why there is no answer.
-    pub fn get(&self, path: &str) -> Result<Answer, String> {
+    pub fn get(&self, path: &str) -> Result<HttpResponse, String> {
         let mut request = self.agent.get(format!("{}{path}", self.url));
         if let Some(authorization) = &self.authorization {
             request = request.header("authorization", authorization);
@@ -82,7 +82,7 @@ impl Web {
     ///
     /// # Errors
     /// Why there is no answer: the bytes may have arrived or not.
-    pub fn post(&self, path: &str, kind: &str, body: &[u8]) -> Result<Answer, String> {
+    pub fn post(&self, path: &str, kind: &str, body: &[u8]) -> Result<HttpResponse, String> {
         let mut request = self.agent.post(format!("{}{path}", self.url)).header("content-type", kind);
         if let Some(authorization) = &self.authorization {
             request = request.header("authorization", authorization);
@@ -91,13 +91,13 @@ impl Web {
     }
 }
 
-fn answer(called: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<Answer, String> {
+fn answer(called: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<HttpResponse, String> {
     let mut response = called.map_err(|error| error.to_string())?;
     let retry_after = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
     let mut body = Vec::new();
     let reader = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).reader();
     reader.take(ANSWER_BYTES_MAX).read_to_end(&mut body).map_err(|error| format!("the answer broke off: {error}"))?;
-    Ok(Answer {
+    Ok(HttpResponse {
         status: response.status().as_u16(),
         retry_after: retry_after.map(Duration::from_secs),
         json: serde_json::from_slice(&body).unwrap_or(serde_json::Value::Null),

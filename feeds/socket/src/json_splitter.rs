@@ -8,7 +8,7 @@ const FAULT_BYTES_MAX: usize = 4 << 10;
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum StreamPiece {
     /// An object or an array, from its first to its last byte.
     Whole(Vec<u8>),
     /// The first bytes of something else, and what it is.
@@ -17,7 +17,7 @@ pub enum Piece {
 
 /// Cuts a stream.
 #[derive(Debug)]
-pub struct Splitter {
+pub struct JsonSplitter {
     bytes_max: usize,
     held: Vec<u8>,
     /// Bytes of the object, with those that aren't held.
@@ -27,15 +27,15 @@ pub struct Splitter {
     is_escaped: bool,
 }
 
-impl Splitter {
+impl JsonSplitter {
     /// One for objects of so many bytes.
     #[must_use]
-    pub fn new(bytes_max: usize) -> Splitter {
-        Splitter { bytes_max, held: Vec::new(), length: 0, depth: 0, is_text: false, is_escaped: false }
+    pub fn new(bytes_max: usize) -> JsonSplitter {
+        JsonSplitter { bytes_max, held: Vec::new(), length: 0, depth: 0, is_text: false, is_escaped: false }
     }
 
     /// Looks at the next bytes of the stream.
-    pub fn push(&mut self, bytes: &[u8], mut give: impl FnMut(Piece)) {
+    pub fn push(&mut self, bytes: &[u8], mut give: impl FnMut(StreamPiece)) {
         for byte in bytes {
             if self.depth == 0 {
                 match byte {
@@ -60,7 +60,7 @@ impl Splitter {
     }
 
     /// The stream has ended.
-    pub fn end(&mut self, mut give: impl FnMut(Piece)) {
+    pub fn end(&mut self, mut give: impl FnMut(StreamPiece)) {
         if self.depth > 0 {
             let reason = format!("the stream ends within an object, after {} bytes of it", self.length);
             self.fault(reason, &mut give);
@@ -94,28 +94,28 @@ impl Splitter {
         }
     }
 
-    fn end_of_object(&mut self, give: &mut impl FnMut(Piece)) {
+    fn end_of_object(&mut self, give: &mut impl FnMut(StreamPiece)) {
         if self.length > self.bytes_max {
             let reason = format!("{} bytes are more than message_bytes_max", self.length);
             return self.fault(reason, give);
         }
         self.length = 0;
-        give(Piece::Whole(std::mem::take(&mut self.held)));
+        give(StreamPiece::Whole(std::mem::take(&mut self.held)));
     }
 
-    fn end_of_stray(&mut self, give: &mut impl FnMut(Piece)) {
+    fn end_of_stray(&mut self, give: &mut impl FnMut(StreamPiece)) {
         if self.length > 0 {
             let reason = format!("{} bytes between objects", self.length);
             self.fault(reason, give);
         }
     }
 
-    fn fault(&mut self, reason: String, give: &mut impl FnMut(Piece)) {
+    fn fault(&mut self, reason: String, give: &mut impl FnMut(StreamPiece)) {
         let mut held = std::mem::take(&mut self.held);
         held.truncate(FAULT_BYTES_MAX);
         held.shrink_to_fit();
         (self.length, self.depth, self.is_text, self.is_escaped) = (0, 0, false, false);
-        give(Piece::Fault(held, reason));
+        give(StreamPiece::Fault(held, reason));
     }
 }
 
@@ -125,9 +125,9 @@ mod tests {
 
     use super::*;
 
-    fn pieces(stream: &[u8], step: usize, bytes_max: usize) -> Vec<Piece> {
+    fn pieces(stream: &[u8], step: usize, bytes_max: usize) -> Vec<StreamPiece> {
         let mut pieces = Vec::new();
-        let mut splitter = Splitter::new(bytes_max);
+        let mut splitter = JsonSplitter::new(bytes_max);
         for part in stream.chunks(step) {
             splitter.push(part, |piece| pieces.push(piece));
         }
@@ -135,12 +135,12 @@ mod tests {
         pieces
     }
 
-    fn whole(text: &str) -> Piece {
-        Piece::Whole(text.as_bytes().to_vec())
+    fn whole(text: &str) -> StreamPiece {
+        StreamPiece::Whole(text.as_bytes().to_vec())
     }
 
-    fn fault(text: &str, reason: &str) -> Piece {
-        Piece::Fault(text.as_bytes().to_vec(), reason.to_owned())
+    fn fault(text: &str, reason: &str) -> StreamPiece {
+        StreamPiece::Fault(text.as_bytes().to_vec(), reason.to_owned())
     }
 
     #[test]
@@ -168,14 +168,14 @@ mod tests {
         let found = pieces(format!("{long}{{}}").as_bytes(), 4096, 10_000);
         assert_eq!(found.len(), 2);
         assert!(
-            matches!(&found[0], Piece::Fault(bytes, reason) if bytes.len() == FAULT_BYTES_MAX && reason.contains("message_bytes_max"))
+            matches!(&found[0], StreamPiece::Fault(bytes, reason) if bytes.len() == FAULT_BYTES_MAX && reason.contains("message_bytes_max"))
         );
         assert_eq!(found[1], whole("{}"));
         let noise = "x".repeat(1 << 20);
         assert!(
-            matches!(&pieces(noise.as_bytes(), 4096, 10_000)[..], [Piece::Fault(bytes, _)] if bytes.len() == FAULT_BYTES_MAX)
+            matches!(&pieces(noise.as_bytes(), 4096, 10_000)[..], [StreamPiece::Fault(bytes, _)] if bytes.len() == FAULT_BYTES_MAX)
         );
-        let mut splitter = Splitter::new(1_000);
+        let mut splitter = JsonSplitter::new(1_000);
         splitter.push(long.as_bytes(), |_| {});
         assert!(splitter.held.capacity() <= 4_096);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use splay_records::dead_letters::{DeadLetter, DeadLetterFile, DeadLetters};
 
-use crate::counts::{FeedCounts, Seldom};
+use crate::counts::{FeedCounts, LogRateLimit};
 
 /// The file as a feed sees it.
 #[derive(Debug)]
@@ -15,8 +15,8 @@ pub struct FeedDeadLetters {
     pub bytes_max: u64,
     /// The feed's counts.
     pub counts: Arc<FeedCounts>,
-    /// When it was last told that one was dropped.
-    pub seldom: Seldom,
+    /// Limits the lines about dropped ones.
+    pub log_limit: LogRateLimit,
 }
 
 impl DeadLetters for FeedDeadLetters {
@@ -25,7 +25,7 @@ impl DeadLetters for FeedDeadLetters {
             return self.file.write(letter);
         }
         self.counts.dead_dropped.add(1);
-        if self.seldom.is_due() {
+        if self.log_limit.is_due() {
             let (feed, reason) = (letter.topic, letter.reason);
             tracing::error!(feed, reason, "dead_letters.bytes_max is reached: drops dead letters");
         }
@@ -43,7 +43,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dead.jsonl");
         let file = Arc::new(DeadLetterFile::open(&path, |_, _, _| false).unwrap());
-        let dead = FeedDeadLetters { file, bytes_max: 100, counts: Arc::default(), seldom: Seldom::default() };
+        let dead = FeedDeadLetters { file, bytes_max: 100, counts: Arc::default(), log_limit: LogRateLimit::default() };
         let letter =
             DeadLetter { topic: "f", partition: None, offset: 0, key: None, payload: &[b'x'; 80], reason: "why" };
         (0..3).for_each(|_| dead.write(&letter).unwrap());
