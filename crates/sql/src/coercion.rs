@@ -5,7 +5,7 @@
 //! - Decimals beside floats in one column, as of `coalesce`, `CASE` or `UNION`, are floats, unless the floats are literals.
 //! - Texts and numbers beside times (`times.rs`).
 //! - `nullif` takes both zeros for one.
-//! - A date and a parameter that is an interval make a time (`functions/date_times.rs`, which has the others).
+//! - A date and a parameter that is an interval make a time (`date_times.rs` of `functions`, which has the others).
 //! - A frame `RANGE` over dates with a number is one of days; over times with a number it is refused.
 //! - A frame `RANGE` without offsets over times of day or durations is one of `GROUPS`, which has the same rows; DataFusion refuses it.
 

@@ -7,7 +7,7 @@
 //! | Both zeros are one ([`NumberRule`]) | in `=` and `GROUP BY` alone |
 //! | All NaN are one, above all numbers (`one_nan.rs`) | by sign and payload |
 //!
-//! `min`, `max` and `sum` are in `functions/corrected.rs`, comparisons of decimals with floats in `coercion.rs`. [`NumberRule`] runs behind the
+//! `min`, `max` and `sum` are in `corrected_aggregates.rs` of `functions`, comparisons of decimals with floats in `coercion.rs`. [`NumberRule`] runs behind the
 //! coercion of types, and not on what runs as a tick plan, whose kernels go by these rules.
 
 use std::hash::{Hash, Hasher};
