@@ -376,7 +376,7 @@ impl Sides {
     }
 }
 
-/// The number that a literal is as it is written, if it is a part of the statement: the shortest text that stands for a float, which has no
+/// The text of a number that is a literal of the statement: the shortest text that gives a float, which has no
 /// exponent, or the text of one that is a float only where it isn't beside a decimal (`long_numbers.rs`).
 fn written(expression: &Expr) -> Option<Cow<'_, str>> {
     match expression {

@@ -94,7 +94,7 @@ fn some_rows(plan: &LogicalPlan) -> Result<&LogicalPlan> {
     }
 }
 
-/// Whether a query that stands for itself may give no row, and its column says that it has no null.
+/// Whether a scalar sub-query may give no row although its column is declared without nulls.
 fn may_be_missing(query: &Subquery) -> Result<bool> {
     let fields = query.subquery.schema().fields();
     let is_required = fields.first().is_some_and(|field| !field.is_nullable());

@@ -67,7 +67,7 @@ pub(crate) fn resolve(statement: &mut Statement, state: &SessionState) -> Result
     }
 }
 
-/// Whether a call by its name aggregates rows, where no `OVER` stands behind it.
+/// Whether a call, by its name and without `OVER`, aggregates rows.
 pub(crate) fn is_aggregate(call: &ast::Function, state: &SessionState) -> bool {
     let name = calls::name_of(call);
     state.aggregate_functions().contains_key(&name) || calls::is_aggregate(&name) || names_of_calls::is_aggregate(&name)

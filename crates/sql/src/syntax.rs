@@ -256,7 +256,7 @@ fn latest(tokens: &mut Vec<Token>, at: usize) -> bool {
     true
 }
 
-/// What may stand behind `LATEST ON`.
+/// Keywords of clauses that may follow `LATEST ON`.
 const ENDS: [&str; 8] = ["order", "limit", "offset", "fetch", "union", "intersect", "except", "qualify"];
 
 #[cfg(test)]

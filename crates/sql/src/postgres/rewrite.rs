@@ -89,7 +89,7 @@ pub(crate) fn rewritten<'a>(text: &'a str, user: Option<&str>) -> Cow<'a, str> {
     Cow::Owned(statement.to_string())
 }
 
-/// Whether one of the marks stands at the begin of a word.
+/// Whether one of the marks is at the beginning of a word.
 fn is_marked(lower: &str) -> bool {
     let is_in_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let begins = |at: usize| at == 0 || !is_in_word(lower.as_bytes()[at - 1]) || lower[at..].starts_with("::");
@@ -162,7 +162,7 @@ fn user_word(expr: &Expr) -> Option<&'static str> {
     USER_WORDS.into_iter().find(|word| name.eq_ignore_ascii_case(word))
 }
 
-/// Calls a column that is such a word by it, and not by the name that stands in its place.
+/// Names a column by the word that it was written as, and not by its replacement.
 fn name_user(item: &mut SelectItem, is_of_catalogue: bool) {
     if let SelectItem::UnnamedExpr(expr) = item
         && let Some(word) = user_word(expr).filter(|word| *word != "user" || is_of_catalogue)

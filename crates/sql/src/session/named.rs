@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::named_statements::NamedStatement;
 use crate::statements;
 
-/// What stands for the value of a placeholder whose place takes a literal alone.
+/// Replaces, while a statement is checked, a placeholder where only a literal is allowed.
 const LITERAL: &str = "'1 minute'";
 
 impl Session {
