@@ -130,7 +130,7 @@ pub enum Error {
         reason: String,
     },
 
-    /// A leader can't be asked, or doesn't answer as one. It is asked again.
+    /// A leader doesn't answer, or not as a leader. The follower tries again by itself.
     #[error("the leader can't be followed now: {reason}")]
     Leader {
         /// Why.
