@@ -38,7 +38,7 @@ pub struct HttpLeader {
 }
 
 impl HttpLeader {
-    /// The leader at `url`, which is asked with a token; `authority` vouches for it if it speaks TLS.
+    /// The leader at `url`, with the token for requests to it and, for TLS, its certificate authority.
     ///
     /// # Errors
     /// Those of [`Client::new`]; [`Error::Io`](crate::Error::Io) without threads.
