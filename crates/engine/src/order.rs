@@ -207,7 +207,7 @@ pub(crate) fn stand_in_order_at(columns: &[SortColumn], rows: &[u32]) -> bool {
 /// A column whose neighbours are compared as they are: ascending, without nulls.
 enum PlainColumn {
     Numbers(ScalarBuffer<i64>),
-    /// Codes, and the texts that they stand for.
+    /// Codes, and their texts.
     Texts(ScalarBuffer<i32>, StringArray),
 }
 

@@ -1,7 +1,7 @@
-//! Which text of one dictionary is which of another, kept between statements.
+//! Translations between dictionaries: where the texts of one are in another, cached between statements.
 //!
-//! A statement that looks the symbols of a table up in another one meets the same two dictionaries as the one before. A search costs some 50 ns
-//! a text, and there are as many texts as symbols times segments. The addresses of the two arrays are the key of the cache: while a weak
+//! Statements that look up the symbols of one table in another use the same two dictionaries each time. A search costs some 50 ns
+//! per text, and there are as many texts as symbols times segments. The addresses of the two arrays are the key of the cache: while a weak
 //! reference to an array exists, no other array gets its address.
 
 use std::collections::HashMap;

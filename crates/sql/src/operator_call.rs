@@ -1,6 +1,6 @@
 //! Operators as functions: DataFusion plans its operators without a way to say what else they have to do.
 //!
-//! - `||` asks the statement's pool: in nested projections, `s || s as s` doubles a text each time.
+//! - `||` reserves its result from the statement's pool: in nested projections, `s || s as s` doubles a text each time.
 //! - `+`, `-` and `*` of whole numbers end in an error where their type doesn't hold the result; DataFusion's wrap.
 //!
 //! It is DataFusion's operators that compute them.

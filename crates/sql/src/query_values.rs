@@ -1,4 +1,4 @@
-//! Queries as values, where DataFusion 55.2 has no plan for them or takes them for what they aren't.
+//! Queries as values, where DataFusion 55.2 has no plan for them or a wrong one.
 //!
 //! - `EXISTS (…)` in a select list, in what is aggregated or sorted: `(SELECT count(*) > 0 FROM …)`. DataFusion plans it as a condition of `WHERE` alone.
 //! - `(SELECT time FROM …)` is null where the query gives no row, also if its column has no nulls. DataFusion takes the column's word for it, so that

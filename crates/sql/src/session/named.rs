@@ -1,4 +1,4 @@
-//! The faults of a statement that `PREPARE` keeps: told at once, as far as they don't depend on the values of `EXECUTE`.
+//! Errors in a statement of `PREPARE`: reported at once, unless they depend on the values of `EXECUTE`.
 //!
 //! | Statement | Faults |
 //! | --- | --- |
