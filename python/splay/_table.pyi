@@ -148,8 +148,8 @@ class Table:
         """
 
     def widen_column(self, name: str, type: str) -> None:
-        """Give a column a wider type; values stay what they are. Only ``int64`` and ``uint64`` to ``float64``, and ``text`` to ``symbol``,
-        write the table's files anew.
+        """Widen a column's type; values don't change. Only ``int64`` and ``uint64`` to ``float64``, and ``text`` to ``symbol``,
+        rewrite the table's files.
 
         Parameters
         ----------
@@ -213,8 +213,8 @@ class Table:
         """
 
     def undo(self, commit: int) -> LoadReport:
-        """Take back what a commit did; rows of later commits stay. The undoing is a commit that can be undone as well, unless it brings a
-        dropped column back.
+        """Undo a commit; later commits stay. The undo is itself a commit that can be undone, unless it restores a
+        dropped column.
 
         Parameters
         ----------
@@ -351,7 +351,7 @@ class Table:
         """
 
     def set_tier(self, tier: Literal["mapped", "fast", "small", "dense", "object"], *, after: int = 0) -> None:
-        """Set how rows are kept from an age on. New rows and :meth:`compact` follow it; :meth:`move_to_tiers`, or a server, moves the others.
+        """Set the tier of dates from an age on. New rows and :meth:`compact` follow it; :meth:`move_to_tiers`, or a server, moves the others.
 
         Parameters
         ----------

@@ -186,7 +186,7 @@ class Client:
         try:
             return json.loads(body)
         except ValueError as error:
-            raise errors.UnreachableError(f"this is no answer of a SplayDB server: {error}") from error
+            raise errors.UnreachableError(f"this isn't an answer of a SplayDB server: {error}") from error
 
     def last_number(self, producer: str) -> int | None:
         """The number of the last batch of a producer that was taken, which is on disk then; None if it is not known.
@@ -205,7 +205,7 @@ class Client:
             number = told["sequence"]
             return None if number is None else int(number)
         except (ValueError, KeyError, TypeError) as error:
-            raise errors.UnreachableError(f"this is no answer of a SplayDB server: {error}") from error
+            raise errors.UnreachableError(f"this isn't an answer of a SplayDB server: {error}") from error
 
     def write(
         self,

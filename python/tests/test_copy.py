@@ -79,7 +79,7 @@ def test_what_is_wrong_is_named_and_changes_nothing(market: splay.Database, tmp_
         (f"copy trade to '{tmp_path / 'out'}'", "FORMAT parquet"),
         (f"copy trade to '{tmp_path / 'out.csv'}' (format parrot)", "parrot"),
         (f"copy nowhere to '{tmp_path / 'out.csv'}'", "nowhere"),
-        (f"copy trade to '{tmp_path / 'out.txt'}'", "no formats of files"),
+        (f"copy trade to '{tmp_path / 'out.txt'}'", "file formats"),
         (f"copy trade to '{tmp_path / 'out.csv.gz'}' (format csv)", "compresses no files"),
         (f"copy (delete from trade) to '{tmp_path / 'out.csv'}'", "changes something"),
         (f"copy (select 1 / (size - size) from trade) to '{tmp_path / 'out.csv'}'", "zero"),

@@ -193,7 +193,7 @@ def test_answers_are_drawn(bars, tmp_path):
     # A change is told in words, and no file of COPY holds a chart.
     assert "| insert" in drawn("insert into bar (time, sym, price) values ('2024-03-05', 'C', 1)").lower()
     refused = command("sql", bars, "copy (select 1) to 'x.txt' (format chart)", cwd=tmp_path)
-    assert refused.returncode == 1 and "no formats of files" in refused.stderr
+    assert refused.returncode == 1 and "file formats" in refused.stderr
     done = command("sql", bars, BARS, "-o", tmp_path / "chart.txt", "--format", "chart")
     assert done.returncode == 0 and "█ up" in (tmp_path / "chart.txt").read_text()
 

@@ -207,7 +207,7 @@ impl Capture {
         Ok(journal::Cursor::new(self.shared.database.raw_storage(), &files, after))
     }
 
-    /// What is known of copies of the database.
+    /// The state of replication, if the database has ever had a follower.
     pub(crate) fn replica(&self) -> MutexGuard<'_, Option<ReplicaState>> {
         self.shared.replica.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -216,8 +216,8 @@ impl Capture {
         self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time that rows get which bring none, in nanoseconds since the epoch: their receive time, or the clock as read where
-    /// receive times are so far ahead of it that rows would go to quarantine.
+    /// The time for rows without one, in nanoseconds since the epoch: the receive time, or the clock's time if receive times are so far
+    /// ahead of the clock that the rows would go to quarantine.
     #[must_use]
     pub fn row_time(&self) -> i64 {
         let ClockReading { clock, received } = self.shared.receipt.read();
@@ -231,13 +231,13 @@ impl Capture {
         self.shared.failed().is_some()
     }
 
-    /// What the journal has lost, and the operator hasn't accepted. It doesn't change while capture is open.
+    /// Losses of the journal that the operator hasn't accepted. They don't change while capture is open.
     #[must_use]
     pub fn journal_losses(&self) -> &[JournalLoss] {
         &self.shared.losses
     }
 
-    /// Whether rows are refused for lack of room on the disk, or found none in the journal when they last came.
+    /// Whether rows are refused for lack of disk space, or the last batch found no room in the journal.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.shared.disk.is_full()
@@ -249,7 +249,7 @@ impl Capture {
         self.is_full().then(|| self.shared.disk.reason())
     }
 
-    /// What was done, and what is held.
+    /// Counters and state, for operators.
     #[must_use]
     pub fn status(&self) -> Status {
         let shared = &self.shared;

@@ -34,12 +34,14 @@ pub enum Error {
         reason: String,
     },
 
-    /// The batch doesn't follow on the last one of its producer, as it says it does. Nothing was taken: ask for the last number, and go on from there.
-    #[error("the last number of producer {producer:?} is {last}, and the rows were to follow on {previous}")]
+    /// The batch names a previous batch that isn't its producer's last one. Nothing was stored: ask for the last number, and continue from there.
+    #[error(
+        "the last number of producer {producer:?} is {last}, but the rows name {previous} as the number before theirs"
+    )]
     OutOfTurn {
         /// Who sent.
         producer: String,
-        /// The number that the batch was to follow on; 0 for none.
+        /// The number that the batch names as the one before it; 0 for none.
         previous: u64,
         /// The last number; 0 for none.
         last: u64,
@@ -52,8 +54,8 @@ pub enum Error {
         table: String,
     },
 
-    /// The journal no longer has the updates behind this sequence number. Ask for a snapshot.
-    #[error("updates of {table:?} behind {after} are gone; the oldest kept is {oldest}")]
+    /// The journal no longer has the updates after this sequence number. Ask for a snapshot.
+    #[error("updates of {table:?} after number {after} are no longer kept; the oldest is {oldest}")]
     Gone {
         /// The table.
         table: String,
@@ -63,8 +65,10 @@ pub enum Error {
         oldest: u64,
     },
 
-    /// A subscriber was slower than its table, and wanted to be told so. It has everything up to this number; go on behind it.
-    #[error("updates of {table:?} came faster than they were taken; all up to {after} were given: go on behind that")]
+    /// A subscriber was slower than its table, and asked to be disconnected then. It has received all updates up to this number; subscribe again after it.
+    #[error(
+        "the subscriber is too slow for the updates of {table:?}: all up to number {after} were sent; subscribe again after {after}"
+    )]
     Slow {
         /// The table.
         table: String,
@@ -126,7 +130,7 @@ pub enum Error {
         reason: String,
     },
 
-    /// A leader can't be asked, or doesn't answer as one. It is asked again.
+    /// A leader doesn't answer, or not as a leader. The follower tries again by itself.
     #[error("the leader can't be followed now: {reason}")]
     Leader {
         /// Why.

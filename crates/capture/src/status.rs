@@ -138,7 +138,7 @@ pub struct SubscriberStatus {
     pub is_lost: bool,
 }
 
-/// What was found at a start.
+/// What a start has recovered and lost.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RecoveryStatus {
     /// Files of the journal.

@@ -222,7 +222,7 @@ pub struct Subscriber {
     request: SubscribeRequest,
     table: Arc<str>,
     filter: SubscriptionFilter,
-    /// Number of the last batch that was given, or is older than what is wanted.
+    /// Number of the last batch that was delivered, or that the subscriber has already.
     last: u64,
     before: CatchUpSource,
 }

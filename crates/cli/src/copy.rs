@@ -26,12 +26,12 @@ pub fn copied(
     let path = Path::new(&copy.path);
     let format = match &copy.format {
         Some(name) => OutputFormat::from_str(name, true)
-            .map_err(|_| anyhow!("{name:?} is no format of files; there are csv, json, ndjson, arrow, parquet"))?,
+            .map_err(|_| anyhow!("{name:?} isn't a file format; there are csv, json, ndjson, arrow, parquet"))?,
         None => output::format_of(path)
             .with_context(|| format!("{}: name a format, as in COPY … TO 'file' (FORMAT parquet)", copy.path))?,
     };
     if format.is_for_people() {
-        bail!("tables and charts are no formats of files; there are csv, json, ndjson, arrow, parquet");
+        bail!("tables and charts aren't file formats; there are csv, json, ndjson, arrow, parquet");
     }
     if path
         .extension()

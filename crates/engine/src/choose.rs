@@ -23,7 +23,7 @@ const WORD_ROWS: usize = 64;
 #[derive(Clone, Copy)]
 struct ChoiceSide<'a> {
     values: &'a dyn Array,
-    /// Whether its one value stands for all rows.
+    /// Whether its one value holds for all rows.
     is_one: bool,
 }
 

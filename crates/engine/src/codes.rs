@@ -91,7 +91,7 @@ pub(crate) fn unless_refused<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// Rows for each one that the first of two conditions passes from which on the second is asked of those alone.
+/// If at most one of this many rows passes the first of two conditions, the second is evaluated on the rows that pass only.
 const ROWS_OF_PASSED_MIN: usize = 8;
 
 /// Where a condition holds: where it is true, and not where it is null.

@@ -133,7 +133,7 @@ mod x86 {
             && std::arch::is_x86_feature_detected!("popcnt")
     }
 
-    /// Writes the kept of 64 values a word, each of `width` bytes, and gives the end of what was written.
+    /// Copies the values, of `width` bytes each, whose bit in the mask is set; a word of the mask covers 64 values. Returns the end of the copies.
     ///
     /// # Safety
     ///

@@ -25,15 +25,15 @@ pub enum Error {
     Unsupported(String),
 
     /// A key is there twice in a side of a join, whose plan is for keys that are there once.
-    #[error("the engine has no kernel for a join to a table in which a key is there twice")]
+    #[error("the engine has no kernel for a join to a table in which a key occurs twice")]
     RepeatedKey,
 
-    /// Whoever runs the plan wants it no more.
+    /// The statement was cancelled.
     #[error("stopped")]
     Stopped,
 
-    /// The plan would hold more bytes than it may.
-    #[error("the statement needs {needed} bytes at a time, and may hold {limit}")]
+    /// The plan would hold more bytes than its limit.
+    #[error("the statement needs {needed} bytes of memory at a time, and its limit is {limit}")]
     Memory {
         /// Bytes.
         needed: usize,

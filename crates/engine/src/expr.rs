@@ -121,7 +121,7 @@ pub trait ScalarFunction: Debug + Send + Sync {
 pub enum Value {
     /// An array with a value for each row.
     Array(ArrayRef),
-    /// An array of one value that stands for all rows.
+    /// An array of one value, which holds for all rows.
     Scalar(ArrayRef),
 }
 
@@ -140,7 +140,7 @@ pub(crate) trait Columns {
         true
     }
 
-    /// What is known of the texts of the columns' dictionaries, where these rows are a part of all that have them.
+    /// Results for the texts of the columns' dictionaries, if these rows are only some of the rows that share the dictionaries.
     fn text_results(&self) -> Option<&TextResults> {
         None
     }

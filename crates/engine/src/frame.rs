@@ -240,7 +240,7 @@ fn behind_each_other(parts: &[&DictionaryArray<Int32Type>]) -> Result<Vec<ArrayR
     shifted.collect()
 }
 
-/// The numbers of the rows in order, or `None` if they stand in order.
+/// The row numbers in sorted order, or `None` if the rows are sorted already.
 pub(crate) fn sorted_indices(
     frame: &Frame,
     keys: &[SortKey],

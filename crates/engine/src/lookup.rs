@@ -352,7 +352,7 @@ struct RowsByText {
     rows: Option<(Vec<u32>, ArrayRef)>,
     /// Numbers of the texts by their hash; none where each text is greater than the one before, as those of a table's symbols are.
     by_hash: Option<(DefaultHashBuilder, HashTable<u32>)>,
-    /// What was found for the texts of dictionaries.
+    /// Results of look-ups by dictionary: the row of each text.
     of_codes: PerRun<Vec<u32>>,
     /// Address of the dictionary whose rows were last looked up one by one, and the number of these rows.
     apart: Mutex<(usize, usize)>,

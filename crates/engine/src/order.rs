@@ -25,8 +25,8 @@ use crate::error::{Error, Result};
 use crate::natives::natives;
 use crate::parallel;
 
-/// The numbers of the rows in order, equal ones as they stand; `None` if all of them stand in order. With `fetch` only the first
-/// ones.
+/// The row numbers in sorted order, tied rows in their old order; `None` if the rows are sorted already. With `fetch` only the first
+/// that many.
 pub(crate) fn order(columns: &[SortColumn], fetch: Option<usize>) -> Result<Option<Vec<u32>>> {
     order_by(columns, fetch, 1)
 }
@@ -180,7 +180,7 @@ fn sort_part(numbered: &mut [(u64, u32)]) {
     }
 }
 
-/// Whether rows stand in the order of some columns, where a look at their values tells: the first row out of order ends it.
+/// Whether rows are sorted by some columns, for types whose values are compared directly. It stops at the first row out of order.
 fn stand_in_order(columns: &[SortColumn]) -> bool {
     let Some(plain) = columns.iter().map(PlainColumn::of).collect::<Option<Vec<PlainColumn>>>() else { return false };
     let rows = columns.first().map_or(0, |column| column.values.len());
@@ -207,7 +207,7 @@ pub(crate) fn stand_in_order_at(columns: &[SortColumn], rows: &[u32]) -> bool {
 /// A column whose neighbours are compared as they are: ascending, without nulls.
 enum PlainColumn {
     Numbers(ScalarBuffer<i64>),
-    /// Codes, and the texts that they stand for.
+    /// Codes, and their texts.
     Texts(ScalarBuffer<i32>, StringArray),
 }
 
@@ -277,7 +277,7 @@ fn first_of(columns: &[SortColumn], keys: &[u64], is_exact: bool, fetch: usize) 
     Ok(first)
 }
 
-/// The first of some rows in the order of some columns, or all; of no columns, as they stand.
+/// The first `fetch` of some rows in the order of some columns, or all of them; without columns in their old order.
 fn first_in_order(mut rows: Vec<u32>, columns: &[SortColumn], fetch: Option<usize>) -> Result<Vec<u32>> {
     if rows.len() > 1
         && !columns.is_empty()
@@ -371,9 +371,9 @@ pub(crate) fn first_keys(columns: &[SortColumn]) -> Option<Vec<u64>> {
 /// Keys of leading columns.
 struct LeadingKeys {
     keys: Vec<u64>,
-    /// How many columns the keys stand for.
+    /// How many columns the keys encode.
     used: usize,
-    /// Whether rows of equal keys are equal in all of these. If not, they stand for none, but no row is before one of a lesser key.
+    /// Whether rows of equal keys are equal in all of these columns. If not, rows of equal keys remain to be compared, but a lesser key still comes first.
     is_exact: bool,
 }
 
@@ -472,7 +472,7 @@ impl OrderKey {
     }
 }
 
-/// The values as unsigned numbers with the same order; what stands for nulls doesn't matter.
+/// The values as unsigned numbers with the same order; the numbers at nulls are arbitrary.
 pub(crate) fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
     const SIGN: u64 = 1 << 63;
     fn signed<T: ArrowPrimitiveType>(array: &ArrayRef, wide: impl Fn(T::Native) -> i64) -> Vec<u64> {

@@ -84,11 +84,11 @@ pub(crate) fn own_list(own: &DataType, list: &ArrayRef) -> Result<Option<ArrayRe
 enum Number {
     Whole(i128),
     Float(f64),
-    /// Digits and how many of them stand behind the point.
+    /// Digits, and how many of them are after the decimal point.
     Decimal(i128, i8),
 }
 
-/// Whether each value of a type is one of another, or near one, and greater ones are never lesser there.
+/// Whether each value of type `own` converts to an equal or near value of type `wide`, without a change of order.
 fn widens(own: &DataType, wide: &DataType) -> bool {
     let whole = |of: &DataType| of.is_integer().then(|| (of.is_signed_integer(), of.primitive_width().unwrap_or(0)));
     match (own, wide) {
@@ -185,7 +185,7 @@ fn sign(order: std::cmp::Ordering, is_zero: bool) -> i128 {
     if is_zero { 0 } else { order as i128 }
 }
 
-/// The place of a number that is greater than a value of the type by what is left over, without another value between them.
+/// The place of a number that differs by `rest` from a value of the type, with no other value of the type between the two.
 fn beside(rest: i128, value: ArrayRef) -> ConstantPlace {
     match rest {
         0 => ConstantPlace::At(value),

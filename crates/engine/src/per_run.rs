@@ -20,7 +20,7 @@ impl<T> Default for PerRun<T> {
 }
 
 impl<T> PerRun<T> {
-    /// What was made of a constant, or is made now.
+    /// The cached result for a constant; computed by `make` the first time.
     pub fn get(&self, of: &ArrayRef, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // An array that is weakly held keeps its address.

@@ -18,13 +18,13 @@ impl Progress {
         self.rows.load(Ordering::Relaxed)
     }
 
-    /// Rows that are gone through in all, those of steps that haven't begun left out; 0 if nothing is known of it.
+    /// Rows that the statement will process, without those of steps that haven't begun; 0 if unknown.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Says how far the statement is, in the place of what was said before.
+    /// Sets the progress of the statement, and replaces what was set before.
     pub fn set(&self, rows: u64, total: u64) {
         self.rows.store(rows, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);

@@ -28,7 +28,7 @@ use crate::window::windows;
 /// Values that can be copied in about the time in which one row is examined.
 const VALUES_OF_ROW: usize = 4;
 
-/// What a plan runs over and within.
+/// The tables, constants and limits with which a plan runs.
 #[derive(Debug)]
 pub struct ExecutionContext<'a> {
     /// The tables, as the plan numbers them.
@@ -39,9 +39,9 @@ pub struct ExecutionContext<'a> {
     pub threads: usize,
     /// Bytes that rows in memory may take.
     pub memory_bytes: usize,
-    /// Whether to go on.
+    /// Tells whether the statement was cancelled.
     pub stop: Stop<'a>,
-    /// What is read.
+    /// Counts what is read.
     pub reads: Reads,
 }
 
@@ -310,7 +310,7 @@ pub(crate) fn table<'a>(scan: &Scan, context: &ExecutionContext<'a>) -> Result<&
     context.tables.get(scan.table).ok_or_else(|| Error::Unsupported("a table that isn't there".to_owned()))
 }
 
-/// The end of the rows that is all that is asked for, and whether it goes by time.
+/// The end of the rows (first or last) that answers all aggregates by itself, and whether the order is that of time.
 fn picked_end(keys: &[Key], aggregates: &[Aggregate], scan: &Scan) -> Option<(End, bool)> {
     let of_all = |aggregate: &Aggregate| aggregate.filter.is_none() && aggregate.pivot.is_none();
     if !keys.is_empty() || scan.predicate.is_some() || !aggregates.iter().all(of_all) {

@@ -1,9 +1,9 @@
 //! What each step of a plan cost when it ran.
 //!
-//! - A step is known by its address: a plan doesn't move while it runs, nor as long as the statement that it belongs to is kept.
-//! - A step's time includes that of its inputs; [`StepCosts::own`] takes it off.
-//! - Memory counts each buffer of a step's rows once, and none that lies in a mapped file. It is measured where that was asked for, since
-//!   it looks at each column of each piece of rows.
+//! - A step is identified by its address: a plan doesn't move while it runs, nor while the statement that it belongs to is cached.
+//! - A step's time includes that of its inputs; [`StepCosts::own`] subtracts it.
+//! - Memory counts each buffer of a step's rows once, and none that lies in a mapped file. It is measured only on request, because
+//!   that visits each column of each piece of rows.
 
 use std::collections::HashSet;
 use std::ops::Range;

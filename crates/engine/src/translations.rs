@@ -1,8 +1,8 @@
-//! Which text of one dictionary is which of another, kept between statements.
+//! Translations between dictionaries: where the texts of one are in another, cached between statements.
 //!
-//! A statement that looks the symbols of a table up in another one meets the same two dictionaries as the one before. A search costs some 50 ns
-//! a text, and there are as many texts as symbols times segments. What was found is known by the addresses of the two arrays: as long as
-//! one is held, weakly at least, nothing else gets its address.
+//! Statements that look up the symbols of one table in another use the same two dictionaries each time. A search costs some 50 ns
+//! per text, and there are as many texts as symbols times segments. The addresses of the two arrays are the key of the cache: while a weak
+//! reference to an array exists, no other array gets its address.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};

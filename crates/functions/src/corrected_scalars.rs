@@ -172,7 +172,7 @@ fn part(args: &ScalarFunctionArgs) -> Result<Option<ArrayRef>> {
     }
 }
 
-/// A difference of times in days and what is left of a day, both of its sign.
+/// A difference of times as days and the rest of a day, both with its sign.
 #[expect(clippy::cast_possible_truncation, reason = "nanoseconds hold 106,751 days")]
 fn as_interval(nanoseconds: i64) -> IntervalMonthDayNano {
     IntervalMonthDayNano::new(0, (nanoseconds / DAY) as i32, nanoseconds % DAY)

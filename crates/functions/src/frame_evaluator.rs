@@ -106,7 +106,7 @@ impl FrameEvaluator {
         picked(values, places, counts, picks_last, frames).map(Some)
     }
 
-    /// What is made of all rows of a frame, if the result is that.
+    /// The list or text that the aggregate makes of all rows of a frame, if it does.
     fn gathered(&self) -> Option<ListResult> {
         let gathered = match (self.function.aggregate.name(), self.result.data_type()) {
             ("array_agg", DataType::List(item)) => ListResult::List(Arc::clone(item)),
@@ -163,7 +163,7 @@ impl FrameEvaluator {
         lists.finish(gathered, values, self.result.data_type())
     }
 
-    /// What is asked of the ranks of a frame's values, if these tell the result.
+    /// The statistic of ranks that gives the aggregate's result, if there is one.
     fn ranked(&self) -> Option<RankStatistic> {
         let function = &self.function;
         let share = || self.exprs.get(1).and_then(constant_share);

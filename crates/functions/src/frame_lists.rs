@@ -12,7 +12,7 @@ use datafusion::common::Result;
 /// Bytes that the number of a row takes.
 const NUMBER_BYTES: usize = size_of::<u32>();
 
-/// What is made of the rows of a frame.
+/// The form in which the values of a frame are returned.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ListResult {
     /// A list with such items.

@@ -1,8 +1,8 @@
 //! Aggregates over moving frames that depend on the order of the values in them: medians, quantiles, modes, numbers of different values, and the
 //! first and last values by another column.
 //!
-//! The values of a partition are sorted once, and each row has the rank of its value. A frame is how often each rank is in it, in a tree: a row that
-//! comes in or goes out, and what is asked of a frame, each cost the logarithm of the number of different values, whatever the frame's length.
+//! The values of a partition are sorted once, and each row has the rank of its value. A tree counts how often each rank occurs in the frame. Adding a
+//! row, removing one and answering a query each cost the logarithm of the number of different values, whatever the frame's length.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use splay_store::canonical;
 
 use crate::percentile::on_line;
 
-/// What is asked of a frame.
+/// A statistic of a frame's values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum RankStatistic {
     /// The mean of the middle two values, or the middle one.
@@ -282,7 +282,7 @@ mod tests {
         one.total_cmp(&other).is_eq()
     }
 
-    /// What is asked of a frame, by sorting its values.
+    /// A statistic of a frame, by sorting its values.
     fn naive(ranked: RankStatistic, values: &[Option<f64>], rows: Range<usize>) -> Option<f64> {
         let mut sorted: Vec<f64> = values[rows].iter().flatten().copied().collect();
         sorted.sort_by(f64::total_cmp);

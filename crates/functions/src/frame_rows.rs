@@ -32,7 +32,7 @@ impl Units {
     }
 }
 
-/// What is left out of a frame.
+/// The rows that a frame excludes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exclusion {
     Nothing,
@@ -327,7 +327,7 @@ impl Keys {
         }
     }
 
-    /// The rows whose key isn't null: nulls stand at one end.
+    /// The rows whose key isn't null; nulls are at one end.
     fn valid(&self) -> Range<usize> {
         let array = self.array();
         let nulls = array.null_count();

@@ -111,7 +111,7 @@ pub use span_arithmetic::{NEGATED, SpanPlanner};
 pub use strptime::in_words_of_chrono;
 pub use time_bucket::Timeline;
 
-/// The scalar functions: `time_bucket`, `xbar`, `glob`, `bin`, `binr`, and the names that a gap fill is asked for by.
+/// The scalar functions: `time_bucket`, `xbar`, `glob`, `bin`, `binr` and others, and the functions that a gap fill replaces.
 pub fn scalar() -> Vec<ScalarUDF> {
     let mut functions = vec![
         ScalarUDF::from(time_bucket::TimeBucket::new()),
@@ -191,8 +191,8 @@ pub fn register(context: &SessionContext) {
 
 /// Makes `first` and `last` without an `ORDER BY` follow the row order that `tables` knows.
 ///
-/// Also keeps the `ORDER BY` of a subquery, which DataFusion would drop as having no effect: `first` and `last` over the
-/// subquery go by it.
+/// Also keeps the `ORDER BY` of a sub-query, which DataFusion would drop as having no effect: `first` and `last` over the
+/// sub-query follow it.
 pub fn register_row_order(context: &SessionContext, tables: Arc<dyn RowOrder>) {
     context.state_ref().write().config_mut().options_mut().sql_parser.enable_subquery_sort_elimination = false;
     context.add_analyzer_rule(Arc::new(RowOrderRule::new(tables)));

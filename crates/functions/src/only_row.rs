@@ -1,5 +1,5 @@
-//! The value of the only row of a query that stands for a value: null of no rows, an error of more than one. `correlated.rs` makes it the aggregate of
-//! queries that read columns from around them.
+//! The value of the only row of a scalar sub-query: null without rows, an error for more than one. `correlated.rs` makes it the aggregate of
+//! correlated sub-queries.
 
 use std::sync::{Arc, LazyLock};
 

@@ -48,7 +48,7 @@ struct Spec {
     fill: char,
     /// `<`, `>` or `^`; none for the side of the type.
     align: Option<char>,
-    /// What stands before a number that isn't negative.
+    /// The character before a number that isn't negative.
     sign: Option<char>,
     has_base: bool,
     is_padded_by_zeros: bool,

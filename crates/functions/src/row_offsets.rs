@@ -2,7 +2,7 @@
 //!
 //! `over_frames.rs` plans them; what a window is ordered by is an argument of `fill`. Both take whole partitions, whatever the frame.
 //!
-//! - `lag(x, n)` of a null `n` is null; of a negative one it looks ahead. The third argument stands where there is no such row.
+//! - `lag(x, n)` is null for a null `n`, and looks ahead for a negative one. Without such a row the result is the third argument.
 //! - `fill(x) OVER (ORDER BY k)` puts values in the place of nulls, on the straight line over `k` through the values around; in front of the first
 //!   and behind the last on the line through the two that are nearest, or the one that there is. At the key of a neighbour it takes that value.
 //!   Values and keys that are NaN or infinite are no neighbours, and a row without a finite key stays null.

@@ -114,7 +114,7 @@ struct PriceRow<K> {
     price: f64,
 }
 
-/// One group. Rows that come in order are added up as they are asked for, so a running average costs no more than a whole one.
+/// One group. Rows that come in order are added at each evaluation, so a running average costs no more than one over all rows.
 #[derive(Debug)]
 struct TwapAccumulator<O: OrderKeys> {
     keys: O,

@@ -175,7 +175,7 @@ fn entries(x: &DataType) -> Field {
     Field::new("entries", DataType::Struct(Fields::from(fields.to_vec())), false)
 }
 
-/// The shares that quantiles are asked of.
+/// The shares at which quantiles are computed.
 #[derive(Debug, Clone)]
 enum Shares {
     One(f64),

@@ -51,7 +51,7 @@ pub enum Error {
         column: String,
         /// Its Arrow type.
         data_type: String,
-        /// What is in the way.
+        /// What prevents it.
         reason: String,
     },
     /// Compressed bytes aren't what was written. Write them again.

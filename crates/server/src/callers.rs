@@ -131,7 +131,7 @@ impl Callers {
         (self.0.tokens.are_none() || is_anonymous) && self.access().is_ok_and(served)
     }
 
-    /// Whether a client is asked who he is before anything else.
+    /// Whether a client has to show credentials before anything else.
     ///
     /// # Errors
     /// [`Code::Corrupt`].

@@ -19,7 +19,7 @@ use crate::label_sets::{LabelSets, OTHER};
 
 type Labels<'a> = [(&'static str, &'a str)];
 
-/// Asks capture when it is asked.
+/// Reads the measurements from capture at each scrape.
 #[derive(Debug)]
 pub(crate) struct CaptureMetrics {
     ingest: Arc<dyn Ingest>,

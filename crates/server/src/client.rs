@@ -72,7 +72,7 @@ impl Client {
         })
     }
 
-    /// The same with what tells who vouches for the server, which is asked if TLS is.
+    /// The same with the certificate authority of the server, which is needed for TLS.
     ///
     /// # Errors
     /// Those of [`Client::new`], and of `connector`.

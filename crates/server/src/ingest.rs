@@ -114,7 +114,7 @@ pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
         SystemClock::default().now()
     }
 
-    /// What was done, and what is held; with what was measured of each table's rows.
+    /// Counters and state of capture, with the measurements of each table.
     fn status(&self) -> Status {
         Status::default()
     }

@@ -41,7 +41,7 @@ const READ_BYTES: usize = 256 << 10;
 /// How often a silent connection looks around.
 const LOOK_AROUND: Duration = Duration::from_millis(200);
 
-/// How long a full disk is waited for before it is asked again.
+/// Pause between two attempts to store rows on a full disk.
 const FULL_PAUSE: Duration = Duration::from_millis(100);
 
 /// What connections share.

@@ -34,7 +34,7 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 const HEADERS_MAX: usize = 100;
 /// Requests of one HTTP/2 connection at a time.
 const STREAMS_MAX: u32 = 64;
-/// How often an HTTP/2 client is asked whether it is still there.
+/// Interval between pings to an HTTP/2 client.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 /// Bytes of an HTTP/2 stream that may be under way: enough for a fast network on one machine.
 const WINDOW_BYTES: u32 = 4 << 20;

@@ -87,14 +87,14 @@ impl PendingAppends {
         !self.state().again.is_empty()
     }
 
-    /// What was kept, which is so no more.
+    /// Removes and returns the kept appends.
     pub(crate) fn take_pending(&self) -> Vec<Arc<Append>> {
         let appends = std::mem::take(&mut self.state().again);
         self.pending_bytes.bytes.fetch_sub(appends.iter().map(|(_, bytes)| bytes).sum(), Ordering::Relaxed);
         appends.into_iter().map(|(append, _)| append).collect()
     }
 
-    /// Keeps nothing any more, and gives what was kept.
+    /// Keeps no appends from now on, and returns those that were kept.
     pub(crate) fn close(&self) -> Vec<Arc<Append>> {
         self.state().is_closed = true;
         self.take_pending()

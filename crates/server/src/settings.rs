@@ -236,7 +236,7 @@ pub struct Limits {
     /// is refused, to be tried again. Default: half of the machine's memory, or of the container's, at least
     /// [`Limits::statement_bytes_max`].
     pub statements_bytes_max: Option<usize>,
-    /// Bytes of answers that are kept for the next time the same is asked of the same state of the tables. Default 0: none.
+    /// Bytes of answers of tick plans that are cached for equal statements over unchanged tables. Default 0: none.
     pub result_cache_bytes: usize,
     /// Seconds from a statement's arrival to the last row sent. Default 60.
     pub statement_seconds_max: u64,
@@ -321,7 +321,7 @@ impl Limits {
         Duration::from_secs(self.shutdown_seconds_max)
     }
 
-    /// What a decoder of line protocol is held to.
+    /// The limits for a decoder of line protocol.
     pub(crate) fn lines(&self) -> LineSettings {
         LineSettings { line_bytes_max: self.line_bytes_max, columns_max: self.columns_max, ..LineSettings::default() }
     }

@@ -55,7 +55,7 @@ pub(crate) struct StatementSlot {
     places: Arc<StatementSlots>,
     since: Instant,
     held: Mutex<SlotState>,
-    /// What is held, for a look that costs nothing.
+    /// The kind of slot that is held, readable without the lock.
     kind: AtomicU8,
 }
 

@@ -158,7 +158,7 @@ impl SubscriptionRequest {
         self.symbols.is_some()
     }
 
-    /// What is told to have been subscribed to.
+    /// The server's first answer: what was subscribed to.
     pub(crate) fn subscribed(&self) -> serde_json::Value {
         match &self.table {
             Some(table) => table.as_str().into(),
@@ -197,7 +197,7 @@ impl SubscriptionRequest {
         Ok(SubscribeRequest { table, symbols, columns, from: self.from(), queue_bytes_max, slow })
     }
 
-    /// As a replay of its own, if it asks for one, and what is wanted of it.
+    /// The replay that the request asks for, if any, with its filters.
     pub(crate) fn replay(&self) -> Outcome<Option<(ReplayRequest, ReplayView)>> {
         let Some(replay) = &self.replay else { return Ok(None) };
         let speed = match &replay.speed {
@@ -227,7 +227,7 @@ impl SubscriptionRequest {
         Ok(Some((request, ReplayView { symbols: None, ..self.view() })))
     }
 
-    /// What is wanted of a replay that others follow too.
+    /// The filters of a subscription to a shared replay.
     pub(crate) fn view(&self) -> ReplayView {
         ReplayView {
             tables: Some(self.tables().to_vec()),
@@ -237,7 +237,7 @@ impl SubscriptionRequest {
         }
     }
 
-    /// The bars that are asked for.
+    /// The bars that the request asks for.
     pub(crate) fn bars(&self) -> Outcome<Option<BarsRequest>> {
         let Some(bars) = &self.bars else { return Ok(None) };
         let late_ns = bars.late.as_deref().map_or(Ok(10_000_000_000), duration_ns)?;

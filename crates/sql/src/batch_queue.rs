@@ -10,10 +10,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::bounds::size::repeated_bytes;
 
-/// Bytes that one permit stands for; what is smaller isn't counted.
+/// Bytes per permit; smaller batches aren't counted.
 const UNIT_BYTES: usize = 1 << 16;
 
-/// Where batches, or what went wrong, are put.
+/// The end of the queue that takes batches, or an error.
 #[derive(Debug)]
 pub(crate) struct BatchSender<E> {
     sender: mpsc::Sender<QueuedBatch<E>>,

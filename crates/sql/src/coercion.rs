@@ -5,7 +5,7 @@
 //! - Decimals beside floats in one column, as of `coalesce`, `CASE` or `UNION`, are floats, unless the floats are literals.
 //! - Texts and numbers beside times (`times.rs`).
 //! - `nullif` takes both zeros for one.
-//! - A date and a parameter that is an interval make a time (`functions/date_times.rs`, which has the others).
+//! - A date and a parameter that is an interval make a time (`date_times.rs` of `functions`, which has the others).
 //! - A frame `RANGE` over dates with a number is one of days; over times with a number it is refused.
 //! - A frame `RANGE` without offsets over times of day or durations is one of `GROUPS`, which has the same rows; DataFusion refuses it.
 
@@ -376,7 +376,7 @@ impl Sides {
     }
 }
 
-/// The number that a literal is as it is written, if it is a part of the statement: the shortest text that stands for a float, which has no
+/// The text of a number that is a literal of the statement: the shortest text that gives a float, which has no
 /// exponent, or the text of one that is a float only where it isn't beside a decimal (`long_numbers.rs`).
 fn written(expression: &Expr) -> Option<Cow<'_, str>> {
     match expression {

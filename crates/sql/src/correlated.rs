@@ -215,7 +215,7 @@ fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     Ok(is_volatile)
 }
 
-/// A query of one row: aggregates of the rows of a plan, and what is made of them.
+/// A query of one row: aggregates of the rows of a plan, and expressions over them.
 struct Value {
     input: LogicalPlan,
     aggregates: Vec<Expr>,
@@ -333,7 +333,7 @@ impl Domain {
         (0..self.outer.len()).map(|place| self.column(place)).collect()
     }
 
-    /// An expression with columns of the domain in the place of what is read from around the query.
+    /// An expression whose outer references are replaced by columns of the domain.
     fn bound(&self, expr: Expr) -> Result<Expr> {
         let bound = expr.transform_up(|expr| {
             Ok(match &expr {

@@ -126,7 +126,7 @@ impl ScanNarrowing<'_> {
     }
 }
 
-/// The condition as it stands in a statement; `None` for what isn't understood.
+/// A physical condition as a logical expression; `None` for forms that aren't supported.
 fn logical(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Expr> {
     if let Some(column) = expr.downcast_ref::<Column>() {
         return Some(Expr::Column(ColumnName::from_name(schema.fields().get(column.index())?.name())));

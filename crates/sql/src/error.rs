@@ -55,7 +55,7 @@ pub enum Error {
     /// The statements that run at the same time hold all the memory that there is for all of them. Ask again later.
     #[error("there is not enough memory left for this statement, of {message}")]
     TotalMemory {
-        /// How much all statements may hold, what was asked for and what is left.
+        /// The total that all statements may hold, the amount requested and the amount left.
         message: String,
     },
 

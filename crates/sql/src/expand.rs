@@ -102,9 +102,9 @@ struct Scope {
     with: Option<With>,
     /// How many were in scope before.
     tables_before: usize,
-    /// What its select is sampled by.
+    /// The `SAMPLE BY` of its select.
     sampled: Option<SampleClause>,
-    /// What names of its select stand for.
+    /// The expressions that names of its select mean.
     names: Vec<(String, Expr)>,
 }
 
@@ -224,7 +224,7 @@ impl<'a> Expander<'a> {
         Ok(())
     }
 
-    /// Puts what names of the select stand for into its order.
+    /// Replaces names of the select in the query's `ORDER BY` by their expressions.
     fn put_names_in_order(&self, query: &mut Query) {
         let (SetExpr::Select(select), Some(scope)) = (query.body.as_ref(), self.scopes.last()) else { return };
         if let Some(OrderByKind::Expressions(keys)) = query.order_by.as_mut().map(|order| &mut order.kind) {

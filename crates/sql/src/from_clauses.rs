@@ -1,5 +1,5 @@
-//! Where relations stand in the text of a statement: behind `FROM` and `JOIN`, behind commas between them, and in brackets there. A word in a
-//! bracket or a list of expressions is none, whichever table or view has its name.
+//! Finds the relations in the text of a statement: after `FROM` and `JOIN`, after commas between them, and in brackets there. A word in a
+//! bracket or a list of expressions is no relation, even if a table or view has its name.
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::views::{is_name, tokens};
 
-    /// Whether a relation may stand where the text has each `v`.
+    /// For each `v` of the text, whether a relation is possible there.
     fn places(text: &str) -> Vec<bool> {
         let tokens = tokens(text).unwrap();
         let before = before_relations(&tokens);

@@ -2,7 +2,7 @@
 //! alone.
 //!
 //! The rows are joined with the values that the query gives (a mark join, which keeps each row once), and with how many there are and how many of
-//! them aren't null, which says what a value that isn't found is:
+//! them aren't null, which determines the result for a value that isn't found:
 //!
 //! | | |
 //! | --- | --- |

@@ -34,7 +34,7 @@ use crate::error::{Error, Result};
 /// Bytes of a statement's text.
 pub const TEXT_BYTES_MAX: usize = 4 << 20;
 
-/// Operators that may stand in one another, those of a chain such as `a and b and c` among them.
+/// Levels of nested operators, those of a chain such as `a and b and c` included.
 pub const DEPTH_MAX: usize = 2_000;
 
 /// Operators and function calls of a statement.
@@ -78,7 +78,7 @@ pub(crate) fn check_text(text: &str) -> Result<()> {
 /// The parser itself bounds how far it calls itself, but reads chains of infix operators and of `[…]` in a loop, and each of these
 /// makes the tree one level deeper. So the depth at a token is at most the number of operators and opening brackets since the
 /// expression began, plus those of each expression around it. A comma begins an expression, and so does the keyword of a clause or of
-/// a set operator that stands behind an operand; behind an operator it is itself one, the name of a column.
+/// a set operator after an operand; after an operator such a word is an operand itself, the name of a column.
 #[derive(Debug, Default)]
 pub(crate) struct TokenLimits {
     /// Levels at each bracket and `case` that is open, and whether it is a `case`.
@@ -145,7 +145,7 @@ impl TokenLimits {
         Ok(())
     }
 
-    /// What was opened stands in the chain that goes on behind it: `x[1][1]`.
+    /// A closed bracket is an operand of the chain that continues after it: `x[1][1]`.
     fn close(&mut self) {
         if let Some((depth, _)) = self.around.pop() {
             self.depth = depth;
@@ -170,7 +170,7 @@ impl TokenLimits {
     }
 }
 
-/// Keywords behind which an expression begins that isn't below what stands before it.
+/// Whether an expression begins after the keyword that isn't nested in the one before.
 fn begins_expression(keyword: Keyword) -> bool {
     matches!(
         keyword,

@@ -56,7 +56,7 @@ fn quoted(text: String) -> Expr {
     Expr::Value(Value::SingleQuotedString(text).into())
 }
 
-/// Has an expression keep the digits of the numbers that stand in it.
+/// Rewrites an expression so that its numbers keep all their digits.
 pub(crate) fn keep_digits(expr: &mut Expr) {
     match expr {
         Expr::Cast { expr, data_type, .. } if is_decimal(data_type) => {

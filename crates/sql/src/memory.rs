@@ -53,8 +53,8 @@ impl TotalMemory {
         self.reserved.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// A part of the total for a tick plan, which says what it takes only when it has run: as much as it may have, at most half of
-    /// what is left. `None` if too little is left. One that finds its part too small is run by DataFusion, which asks for each step.
+    /// A part of the total for a tick plan, whose use is known only after it has run: its limit, but at most half of the memory
+    /// that is left. `None` if too little is left. If the part proves too small, DataFusion runs the statement and reserves step by step.
     pub(crate) fn grant(self: &Arc<TotalMemory>, bytes_max: usize) -> Option<Grant> {
         if self.limit_bytes == usize::MAX {
             return Some(Grant { total: Arc::clone(self), bytes: 0, usable: bytes_max });

@@ -35,7 +35,7 @@ pub enum NamedStatement {
     },
     /// `[EXPLAIN [ANALYZE]] EXECUTE name [(value, …)]`.
     Execute {
-        /// What stands before: nothing, `EXPLAIN` or `EXPLAIN ANALYZE`.
+        /// The words before `EXECUTE`: none, `EXPLAIN` or `EXPLAIN ANALYZE`.
         before: String,
         /// The name.
         name: String,
@@ -221,7 +221,7 @@ impl NamedStatements {
     }
 }
 
-/// A value as it stands in the statement.
+/// A value as it is written into the statement.
 fn written(value: &str, of: Option<&String>) -> String {
     let is_literal = value.bytes().all(|byte| byte.is_ascii_digit())
         || value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).is_some_and(|text| !text.contains('\''));

@@ -1,7 +1,7 @@
 //! Equalities above joins by keys of which null equals null.
 //!
 //! DataFusion 55.2 makes `ON a.k IS NOT DISTINCT FROM b.k` keys of which null equals null, and then takes `WHERE a.v = b.v` for another such key, so
-//! that rows come whose `v` are null. Where a condition stands above such a join, or is its own, each equality in it also says that its value isn't
+//! that rows come whose `v` are null. If a condition is above such a join, or is its own, each equality in it also says that its value isn't
 //! null. Can go once `extract_equijoin_predicate.rs` and `eliminate_cross_join.rs` leave equalities out of the keys of such a join.
 //!
 //! The other way round it puts inner joins of inner joins together under the keys of the uppermost one, and null doesn't equal null any more. There

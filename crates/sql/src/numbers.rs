@@ -7,8 +7,8 @@
 //! | Both zeros are one ([`NumberRule`]) | in `=` and `GROUP BY` alone |
 //! | All NaN are one, above all numbers (`one_nan.rs`) | by sign and payload |
 //!
-//! `min`, `max` and `sum` are in `functions/corrected.rs`, comparisons of decimals with floats in `coercion.rs`. [`NumberRule`] runs behind the
-//! coercion of types, and not on what runs as a tick plan, whose kernels go by these rules.
+//! `min`, `max` and `sum` are in `corrected_aggregates.rs` of `functions`, comparisons of decimals with floats in `coercion.rs`. [`NumberRule`] runs after the
+//! coercion of types, and not on statements that run as tick plans, whose kernels follow the same rules.
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};

@@ -1,7 +1,7 @@
-//! One NaN: what DataFusion computes is given the NaN that is above all numbers.
+//! One NaN: every NaN that DataFusion computes becomes the one that is above all numbers.
 //!
 //! DataFusion orders, groups and compares floats by their bits, and processors set the sign of the NaNs that they make (x86, for the
-//! difference of two infinities), which then stand below all numbers and beside other NaNs. Stored floats have one NaN, so
+//! difference of two infinities), which would be below all numbers, and unequal to other NaNs. Stored floats have one NaN, so
 //! it is enough to rewrite what is computed from them: operators, calls, and the aggregates and window functions of a node,
 //! above which a projection rewrites them. Tick plans aren't concerned: their kernels compare floats in one form.
 

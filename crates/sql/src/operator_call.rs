@@ -1,6 +1,6 @@
 //! Operators as functions: DataFusion plans its operators without a way to say what else they have to do.
 //!
-//! - `||` asks the statement's pool: in nested projections, `s || s as s` doubles a text each time.
+//! - `||` reserves its result from the statement's pool: in nested projections, `s || s as s` doubles a text each time.
 //! - `+`, `-` and `*` of whole numbers end in an error where their type doesn't hold the result; DataFusion's wrap.
 //!
 //! It is DataFusion's operators that compute them.
@@ -34,13 +34,13 @@ pub(crate) fn function_of(op: Operator) -> Option<Arc<ScalarUDF>> {
     }))
 }
 
-/// The operator that a function stands for, if it does.
+/// The operator that a function implements, if any.
 pub(crate) fn operator_of(function: &ScalarUDF) -> Option<Operator> {
     function.inner().downcast_ref::<OperatorCall>().map(|call| call.op)
 }
 
-/// Whether an expression is a sum, difference or product of whole numbers, which is what these functions stand for. DataFusion's own look at
-/// the type names each operand of a chain, which costs the square of its length.
+/// Whether an expression is a sum, difference or product of whole numbers, which these functions implement. DataFusion's own function for
+/// the type names each operand of a chain, which costs the square of the chain's length.
 pub(crate) fn is_of_whole_numbers(expression: &Expr) -> bool {
     matches!(expression, Expr::ScalarFunction(call)
         if matches!(operator_of(&call.func), Some(Operator::Plus | Operator::Minus | Operator::Multiply)))

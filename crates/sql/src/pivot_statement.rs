@@ -148,7 +148,7 @@ impl PivotStatement {
         self.keys.iter().map(query).collect()
     }
 
-    /// The select that stands for it, with the values of each key that were read, as they are written in SQL.
+    /// The equivalent select, given the values of each key as SQL literals.
     ///
     /// # Errors
     /// [`Error::Statement`] for a key without values, and for too many combinations of them.

@@ -1,4 +1,4 @@
-//! Placeholders as JDBC and Python's DB-API write them: `?` stands for the next value.
+//! Placeholders as JDBC and Python's DB-API write them: each `?` takes the next value.
 
 use std::borrow::Cow;
 

@@ -32,7 +32,7 @@ use crate::session::logical_plan;
 use crate::syntax::snapshot_of;
 use crate::views;
 
-/// Name of the column that numbers the rows of a snapshot, where it is asked for.
+/// Name of the column that numbers the rows of a snapshot, if the plan requests it.
 const ROW_COLUMN: &str = "__row";
 
 /// Where a column of the provider comes from.

@@ -1,4 +1,4 @@
-//! Queries as values, where DataFusion 55.2 has no plan for them or takes them for what they aren't.
+//! Queries as values, where DataFusion 55.2 has no plan for them or a wrong one.
 //!
 //! - `EXISTS (…)` in a select list, in what is aggregated or sorted: `(SELECT count(*) > 0 FROM …)`. DataFusion plans it as a condition of `WHERE` alone.
 //! - `(SELECT time FROM …)` is null where the query gives no row, also if its column has no nulls. DataFusion takes the column's word for it, so that
@@ -94,7 +94,7 @@ fn some_rows(plan: &LogicalPlan) -> Result<&LogicalPlan> {
     }
 }
 
-/// Whether a query that stands for itself may give no row, and its column says that it has no null.
+/// Whether a scalar sub-query may give no row although its column is declared without nulls.
 fn may_be_missing(query: &Subquery) -> Result<bool> {
     let fields = query.subquery.schema().fields();
     let is_required = fields.first().is_some_and(|field| !field.is_nullable());

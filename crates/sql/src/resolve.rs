@@ -15,7 +15,7 @@
 //! - `FETCH FIRST n ROWS ONLY` is `LIMIT n`, `ORDER BY ALL` the order by all columns, `SEMI JOIN` and `ANTI JOIN` those of the left side, and
 //!   `QUALIFY` may read no window where the select list does (`clauses.rs`).
 //! - `ORDER BY t.x` is that column, also where an alias is called `x` (`order_keys.rs`).
-//! - The `ORDER BY` of a call over a window, and offsets of its frame that aren't literals, go where `functions/over_frames.rs` finds them.
+//! - The `ORDER BY` of a call over a window, and offsets of its frame that aren't literals, go where `over_frames.rs` of `functions` finds them.
 //! - A number of more digits than a float has keeps them beside a comparison and in a cast to a decimal (`long_numbers.rs`).
 //! - `a IS [NOT] DISTINCT FROM b AND c` is `(a IS … b) AND c`. The parser takes all that follows for the second operand.
 
@@ -69,7 +69,7 @@ pub(crate) fn resolve(statement: &mut Statement, state: &SessionState) -> Result
     }
 }
 
-/// Whether a call by its name aggregates rows, where no `OVER` stands behind it.
+/// Whether a call, by its name and without `OVER`, aggregates rows.
 pub(crate) fn is_aggregate(call: &ast::Function, state: &SessionState) -> bool {
     let name = calls::name_of(call);
     state.aggregate_functions().contains_key(&name) || calls::is_aggregate(&name) || names_of_calls::is_aggregate(&name)

@@ -56,7 +56,7 @@ pub struct SessionSettings {
     pub batch_rows: usize,
     /// Whether statements that are recognised run as tick plans. Without, DataFusion runs all of them. Default true.
     pub tick_plans: bool,
-    /// Bytes of answers of tick plans that are kept for the next time the same is asked of the same state of the tables.
+    /// Bytes of answers of tick plans that are cached for equal statements over unchanged tables.
     /// Default 0: none.
     pub result_cache_bytes: usize,
     /// Whether the memory of each step of a tick plan is measured, which costs some microseconds and more for answers of many pieces.

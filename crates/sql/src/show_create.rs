@@ -15,7 +15,7 @@ use crate::error::{Error, Result, fault};
 use crate::session::Session;
 use crate::token_reader::TokenReader;
 
-/// What is asked for.
+/// A `SHOW CREATE` statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ShowCreate {
     kind: Kind,

@@ -35,13 +35,13 @@ pub fn split(text: &str) -> (Vec<&str>, &str) {
     (statements, &text[start..])
 }
 
-/// A name as it may stand in a statement, whatever is in it.
+/// A name in quotes, with the quotes in it doubled, as statements write it.
 #[must_use]
 pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A name as it may stand in a statement, in quotes if it has to.
+/// A name as statements write it, in quotes if needed.
 pub(crate) fn as_name(name: &str) -> Cow<'_, str> {
     let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     let is_plain = begins && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -116,7 +116,7 @@ fn end_of_line(bytes: &[u8], start: usize) -> usize {
     bytes[start..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |length| start + length + 1)
 }
 
-/// Comments may stand in comments.
+/// The end of a comment, in which there may be other comments.
 fn end_of_comment(bytes: &[u8], start: usize) -> usize {
     let (mut depth, mut at) = (0, start);
     while at < bytes.len() {

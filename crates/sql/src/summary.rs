@@ -24,7 +24,7 @@ const MEASURES: usize = 9;
 /// A `SUMMARIZE` statement.
 #[derive(Debug)]
 pub(crate) struct Summary {
-    /// What stands in `FROM`.
+    /// The relation in `FROM`.
     relation: String,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | Written | Read as |
 //! | --- | --- |
-//! | `OVER (… EXCLUDE TIES)` | `OVER (PARTITION BY __frame('ties', NULL, NULL), …)`, which `functions/over_frames.rs` plans |
+//! | `OVER (… EXCLUDE TIES)` | `OVER (PARTITION BY __frame('ties', NULL, NULL), …)`, which `over_frames.rs` of `functions` plans |
 //! | `1_000_000` | `1000000`; the parser takes `_000_000` for an alias |
 //! | `LATEST ON time PARTITION BY a, b` | `QUALIFY row_number() OVER (PARTITION BY a, b ORDER BY time DESC NULLS LAST) = 1` |
 //! | `SAMPLE BY 5m …` | `GROUP BY __sample_by(…)` (`sample_by.rs`) |
@@ -256,7 +256,7 @@ fn latest(tokens: &mut Vec<Token>, at: usize) -> bool {
     true
 }
 
-/// What may stand behind `LATEST ON`.
+/// Keywords of clauses that may follow `LATEST ON`.
 const ENDS: [&str; 8] = ["order", "limit", "offset", "fetch", "union", "intersect", "except", "qualify"];
 
 #[cfg(test)]

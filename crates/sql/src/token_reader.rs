@@ -26,7 +26,7 @@ impl TokenReader<'_> {
         self.at
     }
 
-    /// What was read from a token on.
+    /// The text from a token up to the current one.
     pub(crate) fn text_from(&self, begin: usize) -> String {
         text(&self.tokens[begin..self.at])
     }
@@ -266,7 +266,7 @@ impl TokenReader<'_> {
         words.take(count).map(ToString::to_string).collect::<Vec<_>>().join(" ")
     }
 
-    /// What is left up to some words outside of brackets, or all of it; whether they were there. They are stepped over.
+    /// Reads up to some words outside of brackets, and over them, or to the end. Returns the text before them, and whether they were found.
     pub(crate) fn take_up_to(&mut self, words: &[&str]) -> (String, bool) {
         let (begin, found) = (self.at, self.find(words));
         let (end, behind) = found.unwrap_or((self.tokens.len(), self.tokens.len()));
@@ -274,7 +274,7 @@ impl TokenReader<'_> {
         (text(&self.tokens[begin..end]), found.is_some())
     }
 
-    /// Where words stand in what is left, outside of brackets, and what is behind them.
+    /// Finds words in the rest of the tokens, outside of brackets. Returns their place, and the place after them.
     pub(crate) fn find(&self, words: &[&str]) -> Option<(usize, usize)> {
         let (mut depth, mut inner) = (0usize, TokenReader { tokens: self.tokens, at: self.at });
         while let Some(token) = self.tokens.get(inner.at) {

@@ -1,7 +1,7 @@
 //! `FROM source UNPIVOT (value FOR name IN (a, b AS 'other'))`: columns become rows.
 //!
 //! Each row of the source becomes one row per listed column: the columns that aren't listed, `name` with the column's
-//! name, and `value` in the common type of the list. `COLUMNS(…)` stands for several. Rows whose value is null are
+//! name, and `value` in the common type of the list. `COLUMNS(…)` names several. Rows whose value is null are
 //! dropped, unless it says `INCLUDE NULLS`. Planned as a union of one projection per column, so rows have no order.
 //!
 //! Source: the `UNPIVOT` of DuckDB, Snowflake and BigQuery.

@@ -204,7 +204,7 @@ fn check_joins(from: &TableWithJoins) -> Result<()> {
     })
 }
 
-/// Checks what stands in FROM.
+/// Checks a relation in FROM.
 ///
 /// # Errors
 /// [`Error::Statement`], which names the clause.

@@ -63,7 +63,7 @@ pub(crate) fn with_views<'t>(
 struct ViewMentions {
     /// The statement has a query of this name in a `WITH`.
     is_defined: bool,
-    /// Where it stands for a relation, with the schema before it.
+    /// Where it names a relation, with the schema before it.
     places: Vec<Range<usize>>,
 }
 
@@ -254,7 +254,7 @@ pub(crate) fn is_defined(tokens: &[Token], at: usize) -> bool {
         && tokens.get(solid(tokens, next + 1)).is_some_and(is_query)
 }
 
-/// The name at a place with the schema before it, if it stands for a relation as far as the words around tell.
+/// The range of the name at a place, with the schema before it, if the words around it allow a relation there.
 pub(crate) fn relation(tokens: &[Token], at: usize) -> Option<Range<usize>> {
     if matches!(tokens.get(solid(tokens, at + 1)), Some(Token::LParen | Token::Period)) {
         return None;

@@ -33,7 +33,7 @@ pub(crate) fn each_expression(of: &Expr, mut take: impl FnMut(&Expr)) {
     });
 }
 
-/// Whether such an expression stands in a part of a statement, but not in a query within it.
+/// Whether a part of a statement contains an expression that passes the test, outside of its sub-queries.
 pub(crate) fn any_expression_outside_queries(of: &impl Visit, test: impl FnMut(&Expr) -> bool) -> bool {
     visit(of, &mut SearchOutsideQueries { depth: 0, test }).is_break()
 }

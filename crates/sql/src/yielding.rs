@@ -118,10 +118,10 @@ impl RecordBatchStream for YieldingStream {
     }
 }
 
-/// Cuts batches into pieces: half as many rows after one that was too much work, more after one that was little. How many pairs a row makes
-/// is known by nobody before.
+/// Cuts batches into pieces: of half as many rows after a piece that took too long, of more rows after a quick one. The number of pairs that a
+/// row makes can't be known in advance.
 struct BatchSplitter {
-    /// What is left of a batch.
+    /// The rest of a batch.
     rest: Option<RecordBatch>,
     rows: usize,
     /// When the join was given its last piece, and how many rows that had.

@@ -1,7 +1,7 @@
 //! Local times in time zones, after types are coerced: casts of times without a zone, such as `AT TIME ZONE`, and
 //! sums of timestamps and days.
 //!
-//! `functions/local_times.rs` defines the result at clock changes. Zones without changes, such as UTC, stay with
+//! `local_times.rs` of `functions` defines the result at clock changes. Zones without changes, such as UTC, stay with
 //! Arrow's kernels.
 
 use arrow::datatypes::{DataType, IntervalUnit};

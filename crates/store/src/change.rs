@@ -60,8 +60,8 @@ impl Table {
         self.changed(|load| load.remove(removal))
     }
 
-    /// Changes rows by one commit: `change` gets those of the removal, with all columns, and gives what is to stand in their place. Among
-    /// rows of equal symbol and time those that were changed are the last.
+    /// Changes rows by one commit: `change` gets the rows to be removed, with all columns, and returns the rows that replace them. Among
+    /// rows of equal symbol and time the changed ones are the last.
     ///
     /// # Errors
     /// As [`Table::delete`], and those of `change`.
@@ -218,7 +218,7 @@ impl Table {
         load.commit()
     }
 
-    /// Refuses a change of what captured rows go by, as long as such come in.
+    /// Refuses changes that capture can't follow, while rows of the table are captured.
     pub(crate) fn refuse_captured(&self) -> Result<()> {
         if self.database().is_captured(self.name()) {
             return Err(Error::Captured { table: self.name().to_owned() });

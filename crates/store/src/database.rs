@@ -63,7 +63,7 @@ struct Lease {
     _lock: Box<dyn std::fmt::Debug + Send + Sync>,
 }
 
-/// What was read of a table so far.
+/// The cached state of a table.
 #[derive(Debug)]
 struct TableCache {
     /// Its folder within the database's.
@@ -401,7 +401,7 @@ impl Database {
         Table { database: self.clone(), cache: self.cache(&place.folder), name: place.name }
     }
 
-    /// Looks for the table of a folder anew when it is asked for the next time.
+    /// Drops the cached table of a folder, so that it is looked up again when it is next used.
     pub(crate) fn forget(&self, folder: &str) {
         self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner).remove(folder);
     }

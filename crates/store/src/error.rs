@@ -190,8 +190,8 @@ pub enum Error {
         is_stored: bool,
     },
 
-    /// A write-down says that the table has fewer captured rows than it said before. Nothing was written.
-    #[error("table {table:?} has captured rows up to {has:?}, and a write-down would say {said:?}")]
+    /// A write-down claims fewer captured rows than the manifest records. Nothing was written.
+    #[error("table {table:?} has captured rows up to {has:?}, but the write-down ends at {said:?}")]
     FellBack {
         /// The table.
         table: String,

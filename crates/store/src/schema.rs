@@ -323,7 +323,7 @@ pub struct TableSpec {
     /// How rows are kept, by the age of their date; ages ascending. Default: as they are loaded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<TierRule>,
-    /// The form in which others are to read its Parquet segments. Default: none is asked for, and segments are as small as they can be.
+    /// The form in which other engines are to read its Parquet segments. Default none, with the smallest segments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publish: Option<Publish>,
     /// Names of columns that were dropped. Older files have them still, so that no other column may get such a name.
@@ -343,7 +343,7 @@ pub struct TierRule {
     pub tier: Tier,
 }
 
-/// How long rows of a table stay. What is beyond it goes by whole dates; the newest date stays in any case.
+/// How long a table keeps its rows. Older rows are removed by whole dates; the newest date is always kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {
     /// Days that the table has, the newest date's among them.

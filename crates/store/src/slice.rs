@@ -86,7 +86,7 @@ impl PinnedCommits {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A table at its commit, or at the one that is asked for.
+    /// A table at its pinned commit, or at the one that the statement names.
     pub(crate) fn snapshot(&self, table: &Table, at_commit: Option<u64>) -> Result<TableSnapshot> {
         let name = at_commit.map_or_else(|| table.folder().to_owned(), |commit| format!("{}@{commit}", table.folder()));
         let pinned_commit = self.commits.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();

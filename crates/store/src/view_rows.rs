@@ -36,7 +36,7 @@ pub struct ViewPartitions<'a> {
     source: &'a TableSnapshot,
     /// Other tables that its rows follow from, and whether only from rows before them in time.
     others: Vec<(&'a TableSnapshot, bool)>,
-    /// Digest of what was kept, by first date of the part.
+    /// Digests of the stored parts, by first date of the part.
     digests: BTreeMap<i32, String>,
     partitions: BTreeMap<i32, Option<&'a Partition>>,
 }
@@ -159,7 +159,7 @@ struct OtherSources<'a> {
     hasher: blake3::Hasher,
     /// Whether some of it is live.
     is_live: bool,
-    /// What is left, the earliest last.
+    /// The remaining partitions, the earliest last.
     left: Vec<(i64, &'a TableSnapshot, &'a Partition)>,
 }
 
@@ -258,8 +258,8 @@ impl Database {
         }
     }
 
-    /// Begins to keep rows of parts of a view, in the place of what was kept of them. `stored` is the table with the view's rows as it was when
-    /// the parts were looked at; `None` if it has changed since.
+    /// Begins to store rows of parts of a view, which replace the stored rows of these parts. `stored` is the table with the view's rows as it was
+    /// when the parts were examined; `None` if it has changed since.
     ///
     /// # Errors
     /// As [`Database::load`].

@@ -80,7 +80,7 @@ pub(crate) struct Writer {
     next_file: AtomicU32,
     /// Files that aren't committed yet, without `.tmp`.
     written: Mutex<Vec<String>>,
-    /// What tells whether what was read of the table's files was really read.
+    /// Tells whether all pages of the table's files could be read.
     watch: ReadWatch,
     _lock: Box<dyn std::fmt::Debug + Send + Sync>,
 }

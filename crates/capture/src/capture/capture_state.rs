@@ -25,7 +25,7 @@ use crate::signal::Signal;
 use crate::status::{Counters, TableStatus};
 use crate::subscribe::Subscribers;
 
-/// Longest batch whatever the settings say: a frame of the journal has to hold it, and what stands before its rows.
+/// Upper bound on the setting for the longest batch: a frame of the journal has to hold the rows and the fields before them.
 const BATCH_BYTES_CEILING: usize = journal::FRAME_BYTES_MAX - (1 << 20);
 
 /// What all clones have.

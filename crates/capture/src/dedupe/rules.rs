@@ -34,7 +34,7 @@ pub(crate) struct DedupeRule {
     digests: Mutex<Option<(Arc<TableSpec>, Arc<RowDigests>)>>,
 }
 
-/// What was found, for the operator.
+/// Figures of a table's deduplication, for the operator.
 #[derive(Debug, Default)]
 pub(crate) struct DedupeCounts {
     pub(crate) duplicates: Counter,

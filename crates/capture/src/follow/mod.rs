@@ -52,7 +52,7 @@ pub fn follow(database: &Database, settings: FollowSettings) {
     database.follow(Some(Arc::new(Follower { settings, state: Mutex::new(state) })));
 }
 
-/// What is known of a journal that others write.
+/// Follows a journal that another process writes: position, and rows that are in no file yet.
 #[derive(Debug)]
 struct Follower {
     settings: FollowSettings,
@@ -141,7 +141,7 @@ impl FollowState {
         }
     }
 
-    /// Lets go of the segments of other tables if all together take too much; they are made once more when they are asked for.
+    /// Drops the segments of other tables if all together take too much memory; they are built again when a statement needs them.
     fn make_room(&mut self, table_name: &str, bytes_max: u64) -> Result<()> {
         let own = self.tables.get(table_name).map_or(0, PendingRows::bytes);
         let all: u64 = self.tables.values().map(PendingRows::bytes).sum();

@@ -14,7 +14,7 @@ use super::{FOLDER, JournalFile, name};
 const LOSSES_OF_FILE_MAX: usize = 64;
 
 impl JournalContent {
-    /// Tells of files that should stand before this one, and behind the one before it.
+    /// Reports files that are missing between this one and the one before it.
     pub(super) fn tell_missing_before(&mut self, head: &FileHead, before: Option<u64>) {
         // Files before the oldest are left over from a crash while they were removed.
         if head.number >= self.catalog.oldest {

@@ -48,7 +48,7 @@ pub(crate) struct Catalog {
     pub(crate) layouts: Vec<(u64, TableSpec)>,
 }
 
-/// What stands where the catalog should.
+/// The content of the catalog's file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CatalogContent {
     Absent,

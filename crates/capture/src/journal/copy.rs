@@ -22,8 +22,8 @@ pub(crate) struct CopiedBytes {
 /// A file up to its last whole message; `None` if it isn't there any more, or is just being begun.
 ///
 /// # Errors
-/// [`Error::Damaged`](crate::Error::Damaged) if another file follows and not all of it is sound, or a whole frame stands behind one
-/// that isn't. Damage that a start has listed in the catalog is copied as it is, with the catalog.
+/// [`Error::Damaged`](crate::Error::Damaged) if another file follows and not all of it is sound, or a complete frame follows a damaged
+/// one. Damage that a start has listed in the catalog is copied as it is, with the catalog.
 pub(crate) fn copy(storage: &dyn Storage, number: u64, is_last: bool) -> Result<Option<CopiedBytes>> {
     let path = path(number);
     let mut bytes = match storage.read(&path) {
@@ -109,7 +109,7 @@ pub(crate) fn is_stored(storage: &dyn Storage, number: u64, stored: &impl Fn(&st
     Ok(tables.iter().all(|(table, (sequence, latest))| stored(table, *sequence, *latest)))
 }
 
-/// What else of the folder belongs to a backup, by path: all but the lock, the reserve and what is kept for people.
+/// Other files of the folder that belong to a backup, by path: all but the lock, the reserve and files that are kept for operators.
 ///
 /// # Errors
 /// Those of reading.

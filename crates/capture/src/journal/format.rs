@@ -14,7 +14,7 @@ const MAGIC: &[u8; 8] = b"SPLAYJNL";
 /// Length of a file's header.
 pub(crate) const HEADER_BYTES: usize = 32;
 
-/// Length of what stands before a frame's content.
+/// Length of a frame's header.
 pub(crate) const FRAME_HEADER_BYTES: usize = 8;
 
 /// Longest content of a frame. Longer ones are no frames of ours.
@@ -218,7 +218,7 @@ fn is_rows(kind: u8) -> bool {
     matches!(kind & !CONTINUED, ROWS | ROWS_JOINED)
 }
 
-/// Whether the bytes look like a frame that may stand behind batch `last`, so that its checksum is worth taking. Gives the length of its
+/// Whether the bytes look like a frame that may follow batch `last`, so that its checksum is worth computing. Returns the length of its
 /// content.
 pub(crate) fn plausible(bytes: &[u8], last: u64) -> Option<usize> {
     let length = length(bytes)?;
@@ -233,7 +233,7 @@ pub(crate) fn plausible(bytes: &[u8], last: u64) -> Option<usize> {
     is_plausible.then_some(length)
 }
 
-/// Whether a batch of this number may stand in the same file behind the batch `last`.
+/// Whether a batch of this number may follow the batch `last` in the same file.
 pub(crate) fn may_follow(sequence: u64, last: u64) -> bool {
     sequence != u64::MAX && sequence.checked_sub(last).is_some_and(|ahead| (1..=NUMBERS_LOST_MAX).contains(&ahead))
 }

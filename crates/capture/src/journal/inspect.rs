@@ -11,7 +11,7 @@ use super::reader::{JournalContent, replay};
 use super::{FOLDER, JournalFile, LOCK, is_locked, name, tables};
 use crate::error::{Error, Result};
 
-/// How often files are looked at that another process changes meanwhile, before what is missing is believed.
+/// How often files that another process changes meanwhile are read again before missing ones are reported.
 const LOOKS_MAX: usize = 3;
 
 /// A journal as its files have it.

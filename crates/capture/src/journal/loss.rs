@@ -38,11 +38,11 @@ pub struct JournalLoss {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LossKind {
-    /// Bytes of a file that were on disk aren't what was written. What stands behind them counts.
+    /// Bytes of a file that were on disk differ from what was written. Batches after them count.
     Damaged,
-    /// Whole batches stand behind a broken one at the journal's end, which isn't known to have been on disk. They were set aside.
+    /// Complete batches follow a broken one at the journal's end that may never have been on disk. They were set aside.
     Torn,
-    /// Files aren't there, or are others.
+    /// Files are missing, or were exchanged for others.
     Missing,
     /// Each frame of a file is sound, and yet its bytes aren't those that were written.
     Changed,

@@ -31,7 +31,7 @@ pub(crate) struct JournalBatch {
     pub(crate) rows: RecordBatch,
 }
 
-/// What was found after a start.
+/// The content of the journal at a start.
 #[derive(Debug, Default)]
 pub(crate) struct JournalContent {
     pub(crate) files: Vec<JournalFile>,
@@ -86,8 +86,8 @@ pub(super) struct LengthProof {
     pub(super) crc: Option<u32>,
 }
 
-/// Reads all files in order and gives each batch to `take`, which is asked first, by table, sequence number and latest time,
-/// whether it wants it. `tables` gives those that there are, should the description of one be damaged.
+/// Reads all files in order and passes each batch to `take`, if `wants` accepts its table, sequence number and latest time.
+/// `tables` lists the existing tables, in case the description of one in the journal is damaged.
 pub(crate) fn replay(
     storage: &dyn Storage,
     tables: &dyn Fn() -> Vec<TableSpec>,
@@ -266,7 +266,7 @@ impl JournalContent {
         Ok(())
     }
 
-    /// What is known from elsewhere of a file's length.
+    /// What the next file or the catalog says of a file's length.
     fn sure_of(&self, number: u64, next: Option<&FileHead>) -> LengthProof {
         if let Some(next) = next {
             return match next.link.filter(|link| link.number == number) {
@@ -280,7 +280,7 @@ impl JournalContent {
         LengthProof::default()
     }
 
-    /// Version and first number of a file whose header is damaged, if a batch stands in it.
+    /// Version and first number of a file whose header is damaged, if it contains a batch.
     fn first_behind_header(&self, bytes: &[u8], head: &FileHead, layouts: &KnownLayouts<'_>) -> Option<(u32, u64)> {
         let second =
             bytes.get(HEADER_BYTES..).and_then(format::content).and_then(|(content, _)| format::parse(content));
@@ -412,7 +412,7 @@ impl JournalContent {
     }
 }
 
-/// What is known of a file while it is read.
+/// The state of reading a file.
 pub(super) struct FileContext<'a> {
     pub(super) storage: &'a dyn Storage,
     pub(super) number: u64,

@@ -72,9 +72,9 @@ pub(super) struct Damage {
     pub(super) range: Range<usize>,
     /// The number that the next batch would have, and the one that it has.
     pub(super) sequences: Range<u64>,
-    /// Whether the producers' frame stands before the end of it.
+    /// Whether the file has the producers' frame.
     pub(super) has_producers: bool,
-    /// Layouts that are known behind it.
+    /// Layouts that are known after it.
     pub(super) layouts: Layouts,
 }
 
@@ -116,7 +116,7 @@ impl<'a> JournalScan<'a> {
         }
     }
 
-    /// How many of the file's bytes were synced for certain, by what was read so far.
+    /// How many of the file's bytes were certainly synced, by the frames read so far.
     pub(super) fn synced(&self) -> u64 {
         self.synced
     }

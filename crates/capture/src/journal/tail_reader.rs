@@ -34,7 +34,7 @@ use super::{path, presence};
 use crate::codec;
 use crate::error::{Error, Result};
 
-/// Bytes over which checksums are taken to see whether a frame stands behind one that isn't sound.
+/// Most bytes over which checksums are computed in search of a complete frame after a damaged one.
 const CHECKED_BYTES_MAX: usize = 1 << 30;
 
 /// Kinds of frames are below this number.
@@ -89,7 +89,7 @@ impl FileBytes {
     }
 }
 
-/// A batch that stands in the journal.
+/// A batch in the journal.
 #[derive(Debug)]
 pub(crate) struct JournalEntry {
     pub(crate) file: u64,
@@ -98,7 +98,7 @@ pub(crate) struct JournalEntry {
     /// Earliest and latest time of a row.
     pub(crate) times: (i64, i64),
     pub(crate) spec: Arc<TableSpec>,
-    /// Where its rows stand in the file.
+    /// The range of its rows in the file.
     rows: Range<usize>,
 }
 
@@ -401,7 +401,7 @@ pub(super) fn passes_loss(storage: &dyn Storage, number: u64, walk: &mut FrameCu
     Ok(true)
 }
 
-/// A frame's batch, and where it stands in the bytes of its file.
+/// A frame's batch, with the range of its rows in the bytes of its file.
 fn entry(file: u64, bytes: &[u8], frame: &RowsFrame<'_>, spec: Arc<TableSpec>) -> JournalEntry {
     // The rows are a slice of the bytes.
     let start = frame.rows.as_ptr().addr() - bytes.as_ptr().addr();
@@ -410,8 +410,8 @@ fn entry(file: u64, bytes: &[u8], frame: &RowsFrame<'_>, spec: Arc<TableSpec>) -
     JournalEntry { file, sequence: frame.sequence, received: frame.received, times: frame.times, spec, rows }
 }
 
-/// Whether a whole frame stands behind one that isn't: where that says that it ends, or anywhere, as far as it is found out in
-/// reasonable time, since any bytes may look like a length, and each is a checksum over so many bytes. A start asks the same.
+/// Whether a complete frame follows a damaged one: where the damaged one says that it ends, or at any byte. The search is bounded, because
+/// any bytes may look like a length, and each costs a checksum over that many bytes. A start makes the same test.
 pub(crate) fn holds_a_frame(rest: &[u8]) -> bool {
     let behind = format::length(rest).and_then(|length| rest.get(format::FRAME_HEADER_BYTES + length..));
     if behind.is_some_and(|behind| format::content(behind).is_some()) {

@@ -13,7 +13,7 @@ use super::{FOLDER, JournalLoss, LOCK, Producers, path, reader};
 use crate::codec;
 use crate::error::Result;
 
-/// What was seen.
+/// Rows of the journal that no table's files have.
 #[derive(Debug, Default)]
 pub(crate) struct UnstoredRows {
     /// Bytes of all files.

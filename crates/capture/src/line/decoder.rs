@@ -124,8 +124,8 @@ impl LineDecoder {
         used
     }
 
-    /// Reads what is left as the last line, which has no line feed. `false` if the batch is full: call
-    /// [`take`](LineDecoder::take) and finish again. The decoder is then as new, but for its counts.
+    /// Reads the remaining bytes as the last line, which has no line feed. `false` if the batch is full: call
+    /// [`take`](LineDecoder::take) and finish again. Afterwards the decoder is as new, except for its counts.
     #[must_use]
     pub fn finish(&mut self, now: i64) -> bool {
         if self.full {

@@ -24,7 +24,7 @@ pub enum Reason {
     /// The line doesn't have the shape of the protocol.
     #[error("expected {expected}")]
     Syntax {
-        /// What should stand at the fault.
+        /// What was expected at the position.
         expected: &'static str,
     },
     /// A quote is opened and not closed before the longest line ends.

@@ -105,7 +105,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// As [`Text::quoted`], but a quote ends the text only where a separator and what may follow it stand behind.
+    /// As [`Text::quoted`], but a quote ends the text only if a separator follows and then something that may follow it.
     fn quoted_leniently(&self, at: usize) -> ScanResult<(Name<'a>, usize)> {
         let rest = self.bytes.get(at..).unwrap_or_default();
         for found in memchr::memchr_iter(b'"', rest).map(|n| at + n) {
@@ -117,7 +117,7 @@ impl<'a> Text<'a> {
         Err(self.unclosed(at))
     }
 
-    /// Whether what stands at `at` can only follow a value: the end, a timestamp, or a comma, a plain name and `=`.
+    /// Whether the text from `at` on can only follow a value: the end, a timestamp, or a comma, a plain name and `=`.
     fn ends_value(&self, at: usize) -> bool {
         let Some((first, rest)) = self.bytes.get(at..).and_then(<[u8]>::split_first) else { return true };
         match first {
@@ -154,7 +154,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// A name or a text as it stands in the line.
+/// A name or a text as it is written in the line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Name<'a> {
     pub raw: &'a [u8],

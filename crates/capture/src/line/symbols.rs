@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// Codes of rows and the texts they stand for.
+/// Codes of rows, and the texts of the codes.
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
     pub codes: Vec<i32>,

@@ -17,7 +17,7 @@ const BINARY_DECIMAL: u8 = 23;
 const ITEM_FLOAT: u8 = 10;
 const ITEM_NULL: u8 = 33;
 
-/// A field's value as it stands in the line.
+/// A field's value as it is written in the line.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Value<'a> {
     /// Nothing, as in `a=,b=1`.
@@ -161,7 +161,7 @@ fn is_id(id: &[u8]) -> bool {
     id.iter().any(u8::is_ascii_digit) && id.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b':'))
 }
 
-/// The binary value whose type stands at `at`.
+/// The binary value whose type is the byte at `at`.
 fn binary<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, usize)> {
     match piece(text, at, 1)?[0] {
         BINARY_FLOAT => Ok((Value::Float(float(piece(text, at + 1, 8)?)), at + 9)),

@@ -78,7 +78,7 @@ impl Defects {
         both
     }
 
-    /// What is left without another's.
+    /// The counts minus those of another.
     #[must_use]
     pub fn without(&self, other: &Defects) -> Defects {
         Defects {

@@ -29,7 +29,7 @@ use crate::subscription_filter::SubscriptionFilter;
 /// Most bytes of columns that are decoded at once: those of cold segments, which aren't mapped.
 const DECODED_BYTES_MAX: usize = 1 << 30;
 
-/// How long updates that aren't wanted are passed over before the reader is asked again.
+/// How long updates that the filter drops are skipped before the reader's state is checked again.
 const PASSED_OVER_MAX: Duration = Duration::from_millis(50);
 
 /// Where the rows of a replay come from.

@@ -233,7 +233,7 @@ impl Replicas {
         all.into_iter().for_each(|waiting| (waiting.done)(Err(error.clone())));
     }
 
-    /// What is known of followers; the epoch is the caller's to add.
+    /// The state of the followers; the caller adds the epoch.
     pub(crate) fn status(&self) -> ReplicationStatus {
         let state = self.state();
         let followers = state.followers.iter().map(|(follower, seen)| FollowerView {

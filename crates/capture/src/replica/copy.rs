@@ -44,7 +44,7 @@ pub struct Replica {
     lock: Mutex<Option<Box<dyn std::fmt::Debug + Send + Sync>>>,
 }
 
-/// What was seen of the leader.
+/// The position of the leader when it last answered, and that of this copy.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LeaderPosition {
     /// When this copy last had all that the leader had.

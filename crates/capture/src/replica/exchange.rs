@@ -18,7 +18,7 @@ use super::{FollowerIdentity, LeaderState, PartKind, Replica, ReplicaState};
 use crate::error::{Error, Result};
 use crate::journal::{self, FOLDER};
 
-/// Bytes of the journal that are asked for at once.
+/// Bytes of the journal per request.
 pub(super) const PART_BYTES: usize = 4 << 20;
 
 /// How often it is begun anew while the leader's journal goes on faster than it is fetched.

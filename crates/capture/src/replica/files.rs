@@ -7,7 +7,7 @@ use splay_store::{NewCommit, TableHead};
 use super::{LeaderState, Replica};
 use crate::error::{Error, Result};
 
-/// Bytes of a file that are asked for at once.
+/// Bytes of a file per request.
 const PART_BYTES: usize = 8 << 20;
 
 /// How long a commit waits for the batches that it names.

@@ -18,10 +18,10 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 /// Settings of a follower.
 #[derive(Debug, Clone)]
 pub struct FollowerSettings {
-    /// How often the leader is asked for commits of tables. Default a second. It is asked as well when the journal names tables or columns that are
-    /// new.
+    /// How often commits of tables are requested from the leader. Default a second. They are also requested when the journal names new tables or
+    /// columns.
     pub tables_interval: Duration,
-    /// Where what would be lost is put before the leader is followed. Default none: then nothing is followed.
+    /// Where the database is backed up if it has rows that the leader lacks. Default none: then such a database refuses to follow.
     pub aside: Option<Arc<dyn Storage>>,
 }
 
@@ -31,16 +31,16 @@ impl Default for FollowerSettings {
     }
 }
 
-/// What a follower does.
+/// The state of a follower.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct FollowerStatus {
     /// The leader's address.
     pub leader: String,
     /// The epoch.
     pub epoch: u64,
-    /// Nanoseconds since it last had all that the leader had; none if it never had since the start.
+    /// Nanoseconds since it last had everything that the leader had; none if it hasn't caught up since the start.
     pub lag_ns: Option<u64>,
-    /// The same of tables, views, users and roles, which the leader is asked for from time to time.
+    /// The same for tables, views, users and roles, which are requested from time to time.
     pub tables_lag_ns: Option<u64>,
     /// Where its journal ends, and the leader's when it was last asked.
     pub position: Position,

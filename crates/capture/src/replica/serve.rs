@@ -123,7 +123,7 @@ fn is_beginning(storage: &dyn Storage, end: JournalEnd, durable: Position) -> Re
     Ok(before.is_some_and(|before| crc32c::crc32c(before) == end.crc))
 }
 
-/// What stands behind a place of a journal that is synced up to `end`.
+/// Bytes of the journal after a place; it is synced up to `end`.
 fn read(storage: &dyn Storage, after: Position, end: Position, bytes_max: usize) -> Result<(PartKind, Vec<u8>)> {
     if after > end {
         return Ok((PartKind::Ahead, Vec::new()));

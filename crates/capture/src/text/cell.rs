@@ -56,7 +56,7 @@ impl std::fmt::Display for TimeUnit {
 }
 
 impl TimeUnit {
-    /// Digits of nanoseconds that the unit stands for.
+    /// Decimal digits between the unit and nanoseconds.
     fn digits(self) -> u32 {
         match self {
             TimeUnit::Nanoseconds => 0,

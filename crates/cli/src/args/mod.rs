@@ -40,14 +40,14 @@ pub enum Command {
     Serve(ServeArguments),
     /// Replay a stored or recorded day to subscribers as if it were live
     Replay(ReplayArguments),
-    /// Make a follower the leader: it takes rows from now on, and its leader before takes none once it has heard
+    /// Make a follower the leader: it accepts rows from now on, and the former leader refuses them as soon as it is notified
     Promote(PromoteArguments),
     /// Create a token for clients of a server, with its digest for the server's settings
     Token(TokenArguments),
     /// Show the state of capture, and capture rows from standard input
     #[command(subcommand)]
     Tick(TickCommand),
-    /// Inspect the journal, and recover what it has lost
+    /// Inspect the journal, and recover batches from damaged files
     #[command(subcommand)]
     Journal(JournalCommand),
     /// Verify and show the audit log of a server: who asked and changed what
@@ -69,20 +69,20 @@ pub enum Command {
     Export(ExportArguments),
     /// Merge small segments, or move a table to another tier
     Compact(CompactArguments),
-    /// Change a table's columns, its name, how its rows are kept, or how long
+    /// Change a table's columns, name, partitions, tiers or retention
     Alter(AlterArguments),
     /// Measure a table's columns in each tier on samples of its rows, and advise which tiers suit a goal
     Advise(AdviseArguments),
     /// List what was loaded into a table, deleted, replaced and undone, the newest first
     Loads(LoadsArguments),
-    /// Take back what a commit did; rows of later commits stay
+    /// Undo a commit; later commits stay
     Undo(UndoArguments),
-    /// Delete rows: of dates, times and symbols, or those that meet a condition
+    /// Delete rows of dates and symbols, or those that meet a condition
     Delete(DeleteArguments),
-    /// Move dates to the tiers of their age, remove those beyond the tables' retention and files that were kept long enough for undo, and
+    /// Move dates to the tiers for their age, remove dates beyond the tables' retention and files that were kept long enough for undo, and
     /// refresh materialized views
     Maintain(MaintainArguments),
-    /// Bring the Delta tables, by which other engines read Parquet segments in place, up to the tables' last commits
+    /// Update the Delta tables, by which other engines read Parquet segments in place, to the tables' last commits
     Publish(PublishArguments),
     /// Measure what storing data costs: compression, file formats
     #[command(subcommand)]

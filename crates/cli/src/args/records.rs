@@ -33,7 +33,7 @@ pub struct AuditVerifyArguments {
     /// File with the key of the log; default: the variable SPLAY_AUDIT_KEY
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
-    /// A record that has to be there: the head that an earlier verification printed, and that was kept elsewhere
+    /// Head that an earlier verification printed: the log must still contain this record
     #[arg(long, value_name = "NUMBER:DIGEST")]
     pub head: Option<ExpectedRecord>,
     /// Output format

@@ -48,7 +48,7 @@ pub struct LoadArguments {
     /// Load files again that were loaded before
     #[arg(long)]
     pub again: bool,
-    /// What becomes of a row of a reference table whose key is there already
+    /// How a row of a reference table is handled if the table has a row with its key
     #[arg(long, value_enum, value_name = "WHAT", default_value = "refuse")]
     pub on_conflict: OnConflictArgument,
     /// Replace stored rows: all rows of each date in the files, on each of these dates the rows of the symbols in the files, or all rows of
@@ -72,7 +72,7 @@ pub struct LoadArguments {
     #[arg(long, value_name = "PERIOD")]
     pub partition: Option<Period>,
 
-    /// How the new rows are kept: mapped (fastest), fast, small or dense (smallest); default: as the table's tiers say, else mapped
+    /// Tier of the new rows: mapped (fastest), fast, small or dense (smallest); default: by the table's rules, else mapped
     #[arg(long, value_name = "TIER")]
     pub tier: Option<Tier>,
     /// Show table, columns and types, and load nothing
@@ -127,7 +127,7 @@ pub enum OnErrorArgument {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum OnDuplicateArgument {
-    /// Leave them out, and say how many there are
+    /// Leave them out, and report how many there were
     Drop,
     /// Stop at the first, and leave the database unchanged
     Stop,
@@ -147,9 +147,9 @@ pub enum ReplaceArgument {
 pub enum OnConflictArgument {
     /// Load nothing
     Refuse,
-    /// Leave the row that is there
+    /// Keep the stored row, and leave the new one out
     Nothing,
-    /// Put the new row in the place of the one that is there
+    /// Replace the stored row by the new one
     Update,
 }
 
@@ -159,7 +159,7 @@ pub struct LoadsArguments {
     pub database: PathBuf,
     /// Table
     pub table: String,
-    /// How many are listed
+    /// Number of commits to list
     #[arg(short = 'n', long, default_value_t = 20)]
     pub count: usize,
     /// List captures, compactions and changes of columns, too
@@ -189,13 +189,13 @@ pub struct DeleteArguments {
     /// Only rows of these symbols
     #[arg(long, value_name = "SYMBOL", num_args = 1.., value_delimiter = ',')]
     pub symbols: Vec<String>,
-    /// Only rows that meet a condition, as behind WHERE
+    /// Only rows that meet a condition, as after WHERE
     #[arg(long = "where", value_name = "CONDITION")]
     pub condition: Option<String>,
     /// Delete all rows of the table
     #[arg(long, conflicts_with_all = ["date", "symbols", "condition"])]
     pub all: bool,
-    /// Only say how many rows would go
+    /// Only show how many rows would be deleted
     #[arg(long)]
     pub dry_run: bool,
 }

@@ -43,12 +43,12 @@ pub struct ServeArguments {
     /// PEM file of the certificate authority of the server that is followed; required for https
     #[arg(long, value_name = "FILE", requires = "follow")]
     pub follow_authority: Option<PathBuf>,
-    /// Folder for a backup of a former leader whose rows the server that is followed doesn't all have
+    /// Folder to which a former leader is backed up if it has rows that its new leader lacks
     #[arg(long, value_name = "FOLDER", requires = "follow")]
     pub aside: Option<PathBuf>,
 }
 
-/// Promotes a follower that a server runs, given by its address, or one that no process follows with, given by its folder.
+/// Promotes the follower that a server runs, given by its address, or the database in a folder that no server uses.
 #[derive(Debug, Args)]
 pub struct PromoteArguments {
     #[command(flatten)]

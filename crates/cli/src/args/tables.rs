@@ -13,10 +13,10 @@ pub struct MaintainArguments {
     pub database: PathBuf,
     /// Table; by default all
     pub table: Option<String>,
-    /// Only say what would go
+    /// Only show what would be moved and removed
     #[arg(long)]
     pub dry_run: bool,
-    /// Remove all files that are kept for undo, however short a time ago
+    /// Remove all files that are kept for undo, also those of a moment ago
     #[arg(long)]
     pub forget: bool,
     /// First take the object store over from the database that writes there, which is refused from then on: for a promoted follower and a
@@ -61,7 +61,7 @@ pub struct TableArguments {
 pub struct DescribeArguments {
     #[command(flatten)]
     pub table: TableArguments,
-    /// Show what each column takes on disk, by tier, and how it is encoded
+    /// Show each column's size on disk, by tier, and its encoding
     #[arg(long)]
     pub storage: bool,
 }
@@ -105,7 +105,7 @@ pub struct CompactArguments {
     pub database: PathBuf,
     /// Only this table
     pub table: Option<String>,
-    /// How all rows are kept: mapped (fastest), fast, small, dense (smallest), or object (in the object store of splay.toml); default: as the table's tiers say, else as each date's first segment
+    /// Tier of all rows: mapped (fastest), fast, small, dense (smallest), or object (in the object store of splay.toml); default: by the table's rules, else that of each date's first segment
     #[arg(long, value_name = "TIER")]
     pub tier: Option<Tier>,
     /// Only partitions before this date
@@ -130,31 +130,31 @@ pub struct AlterArguments {
 pub enum AlterCommand {
     /// Add a column that is null in all existing rows
     AddColumn { name: String, column_type: ColumnType },
-    /// Give a column a wider type; int64 becomes float64 if no value is lost, and text symbol, which write the table's files anew
+    /// Widen a column's type. From int64 to float64, if no value is lost, and from text to symbol the table's files are rewritten
     Widen { name: String, column_type: ColumnType },
-    /// Set how rows are kept: mapped (fastest), fast, small, dense (smallest), or object (in the object store of splay.toml), from an age on
+    /// Set the tier of dates from an age on: mapped (fastest), fast, small, dense (smallest), or object (in the object store of splay.toml)
     Tier {
         tier: Tier,
-        /// Days that a date is older than the table's newest
+        /// Age: days between a date and the table's newest
         #[arg(long, default_value = "0", value_name = "DAYS")]
         after: u32,
     },
     /// Set the form in which other engines are to read Parquet segments: delta, with timestamps of microseconds; delta-nanos, with whole
-    /// numbers of nanoseconds; or none. `splay compact` writes older segments anew, `splay publish` publishes
+    /// numbers of nanoseconds; or none. `splay compact` rewrites older segments, `splay publish` publishes
     Publish {
         #[arg(value_parser = publish_form)]
         form: PublishForm,
     },
-    /// Change what a partition spans: day, month, year or all. Writes all rows anew
+    /// Change what a partition spans: day, month, year or all. Rewrites all rows
     Partition { period: Period },
-    /// Give the table another name; its rows, its commits and what can be undone stay
+    /// Rename the table; its rows, commits and undo history stay
     Rename { name: String },
-    /// Set how long rows stay; without an option they stay for ever
+    /// Set the retention; without an option rows are kept for ever
     Retain {
-        /// Days that the table has, the newest date's among them
+        /// Days to keep, the newest date included
         #[arg(long)]
         days: Option<u32>,
-        /// Bytes that its files may have
+        /// Bytes of files to keep
         #[arg(long)]
         bytes: Option<ByteSize>,
     },
@@ -175,10 +175,10 @@ pub struct AdviseArguments {
     pub database: PathBuf,
     /// Table
     pub table: String,
-    /// What the rows are to be kept for: size (fewest bytes), speed (fastest statements), balanced (fast over new dates, small for old ones)
+    /// Goal: size (fewest bytes), speed (fastest statements), balanced (fast over new dates, small for old ones)
     #[arg(long, default_value = "balanced")]
     pub goal: Goal,
-    /// Set the tiers that are advised, as splay alter does. No file is moved: splay maintain and servers do that
+    /// Set the recommended tiers, as splay alter does. No file is moved: splay maintain and servers do that
     #[arg(long)]
     pub apply: bool,
     /// Time to spend on samples, such as 20s or 2m. The first one is taken whole

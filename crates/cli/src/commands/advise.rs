@@ -41,8 +41,8 @@ pub fn run(arguments: &AdviseArguments) -> Result<()> {
 fn table(database: &Database, name: &str) -> Result<Table> {
     match (database.table(name), database.view(name)) {
         (Err(Error::NoSuchTable { .. }), Ok(Some(view))) => match view.rows_table() {
-            Some(rows) => bail!("the rows of {} are in the table {rows}: ask about that", view.name),
-            None => bail!("{} is a view, which keeps no rows: ask about its tables", view.name),
+            Some(rows) => bail!("the rows of {} are in the table {rows}: name that table", view.name),
+            None => bail!("{} is a view, which keeps no rows: name a table that it reads", view.name),
         },
         (found, _) => Ok(found?),
     }

@@ -48,13 +48,13 @@ pub fn verify(arguments: &AuditVerifyArguments) -> Result<()> {
         StatusFormat::Table => report(&found)?,
     }
     if found.problem_count > 0 {
-        bail!("the audit log is not as it was written: {} problems", found.problem_count);
+        bail!("the audit log was changed or damaged: {} problems", found.problem_count);
     }
     if found.unchecked > 0 {
         bail!("{} records are sealed with a key: name it with --key-file or {KEY} to check them", found.unchecked);
     }
     if found.records == 0 {
-        bail!("there is no record");
+        bail!("the audit log has no records");
     }
     Ok(())
 }
@@ -119,7 +119,7 @@ pub fn show(arguments: &AuditShowArguments) -> Result<()> {
     })?;
     out.flush().context("write the records")?;
     if others > 0 {
-        bail!("{others} lines are no records: splay audit verify tells more");
+        bail!("{others} lines aren't records; splay audit verify names them");
     }
     Ok(())
 }

@@ -55,7 +55,7 @@ fn files(
         for (number, segment) in partition.segments.iter().enumerate() {
             let path = folder.join(format!("{:06}.{}", number + 1, format.extension()));
             if path.exists() {
-                bail!("{} is in the way", path.display());
+                bail!("{} exists already; choose another folder", path.display());
             }
             let batch = segment.read_all(snapshot.spec(), &all)?;
             let batch = if matches!(format, FileFormat::Csv(_)) { as_text(&batch)? } else { batch };

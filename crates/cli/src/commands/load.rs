@@ -87,7 +87,7 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
     });
     let outcome = outcome.map_err(|error| match (&error, replaces) {
         (splay_import::Error::Store(splay_store::Error::AlreadyLoaded { .. }), true) => {
-            anyhow!("{error}; with --replace, --again puts them in the place of those that are stored")
+            anyhow!("{error}; with --replace, --again replaces the stored rows")
         }
         (splay_import::Error::Store(splay_store::Error::AlreadyLoaded { .. }), false) => {
             anyhow!("{error}, with --again")

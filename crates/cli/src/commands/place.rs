@@ -74,6 +74,6 @@ pub fn json_error(answer: &HttpAnswer) -> anyhow::Error {
     let told: Option<Value> = serde_json::from_slice(&answer.body).ok();
     match told.as_ref().and_then(|told| told["error"].as_str()) {
         Some(error) => anyhow!("{error}"),
-        None => anyhow!("this is no answer of a SplayDB server: status {}", answer.status),
+        None => anyhow!("this isn't an answer of a SplayDB server: status {}", answer.status),
     }
 }

@@ -68,7 +68,7 @@ fn replaced(path: &Path) -> Result<Option<PathBuf>> {
         }
         place = place.parent().unwrap_or(Path::new("")).join(link);
     }
-    bail!("{} is a link behind too many links", path.display())
+    bail!("{} follows too many symbolic links", path.display())
 }
 
 #[cfg(test)]

@@ -114,12 +114,12 @@ pub(crate) trait Accumulator: Send {
         false
     }
 
-    /// Whether summaries can stand for rows.
+    /// Whether it can use the summary of a block instead of the block's rows.
     fn takes_summaries(&self) -> bool {
         false
     }
 
-    /// Bytes that are held beside a few words for each group.
+    /// Bytes in memory, without the few words that each group takes anyway.
     fn held_bytes(&self) -> usize {
         0
     }
@@ -133,7 +133,7 @@ pub(crate) trait Accumulator: Send {
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// Takes rows in. Nulls are left out of runs of numbers before, where what is left stands in runs, too: kernels needn't look for them then.
+/// Adds rows. Nulls are removed from runs of numbers first if the remaining rows form runs too, so that kernels needn't check for nulls.
 pub(crate) fn update(
     accumulator: &mut dyn Accumulator,
     aggregate: &Aggregate,
@@ -440,7 +440,7 @@ impl<N: Exact> Mean<N> {
 struct ExactSum<N> {
     sums: Vec<N>,
     counts: Vec<u64>,
-    /// Bits that stand in the magnitude of any of the values.
+    /// The magnitudes of all values, joined by OR.
     magnitudes: u64,
     /// How the mean follows from sum and count; `None` if the aggregate is a sum.
     mean: Option<Mean<N>>,
@@ -558,7 +558,7 @@ fn sum_and_magnitudes<N: Exact>(values: &[N]) -> (N, u64) {
     )
 }
 
-/// The bits that stand in the magnitude of any of some values.
+/// The magnitudes of the values, joined by OR.
 pub(crate) fn magnitudes<N: Exact>(values: &[N]) -> u64 {
     vectorized(
         #[inline(always)]
@@ -575,18 +575,18 @@ pub(crate) fn check_sums<N: Exact>(magnitudes: u64, rows: u64) -> Result<()> {
     Ok(())
 }
 
-/// Numbers whose sums are exact, but that they wrap.
+/// Numbers whose sums are exact as long as they don't wrap.
 pub(crate) trait Exact: ArrowNativeTypeOp + ArrowNativeType {
     /// Bits of the magnitude of a sum.
     const SUM_BITS: u32;
 
-    /// The value, or what is next to it above -1, as a number without a sign.
+    /// The bits of the value without its sign: the value, or `-1 - value` if it is negative.
     fn magnitude(self) -> u64;
 
-    /// The value as a number in which sums of as many as there can be rows don't wrap.
+    /// The value in a type so wide that no sum over the rows of a table wraps.
     fn wide(self) -> i128;
 
-    /// The number that a wide one stands for; `None` if it is out of range.
+    /// Converts a wide number back; `None` if it is out of range.
     fn narrow(wide: i128) -> Option<Self>;
 
     /// A number from the 64 bits of a whole one.

@@ -324,7 +324,7 @@ impl DistinctCount {
         Ok(self.counts[group] + own)
     }
 
-    /// Takes in the values of those groups of another for which that is asked.
+    /// Adds the values of another accumulator's groups, of those alone that `is_asked` selects.
     fn take_values(&mut self, other: &DistinctCount, groups: &[u32], is_asked: impl Fn(usize) -> bool) {
         let numbers: Vec<u64> = match (&mut self.rows, &other.rows) {
             (Some(ours), Some(theirs)) => theirs.iter().map(|value| ours.number(value)).collect(),

@@ -32,7 +32,7 @@ pub(crate) struct RowSlots {
     pub choices: usize,
 }
 
-/// Assigns groups to rows: within each stretch of rows, a small number (place) stands for a group.
+/// Assigns groups to rows. Each stretch of rows numbers its groups anew, by small numbers (*places*).
 #[derive(Debug)]
 pub(crate) struct GroupSlots {
     places: RowSlots,
@@ -264,7 +264,7 @@ impl RowsByGroup {
     }
 }
 
-/// Runs of rows of one group, if the rows stand in few.
+/// The runs of consecutive rows of one group; `None` if there are too many runs.
 pub(crate) fn runs_as_they_stand(rows: &[u32]) -> Option<Vec<GroupRun>> {
     let changes = rows.windows(2).filter(|pair| pair[0] != pair[1]).count();
     if changes * RUN_ROWS_MIN >= rows.len() {

@@ -23,7 +23,7 @@ use crate::hashed::{NONE, NumbersByHash, half, hash};
 use crate::parallel;
 use crate::shift::plain;
 
-/// Groups whose words stand in one piece of memory, so that those that are there aren't moved when more come.
+/// Groups whose key words share an allocation: new groups get new allocations, and existing words are never moved.
 const CHUNK_GROUPS: usize = 1 << 12;
 
 /// The groups that were seen, in the order of their first row.

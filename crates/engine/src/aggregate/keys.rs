@@ -32,12 +32,12 @@ pub(crate) struct ValueKey {
     bounds: Option<WordBounds>,
 }
 
-/// The least and the greatest of some words, in the order of what they stand for.
+/// The least and the greatest of some key words, in the order of the values that they encode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WordBounds {
     least: u64,
     greatest: u64,
-    /// What makes unsigned words compare as signed ones do.
+    /// Mask by which words are XORed before they are compared, so that unsigned words compare as signed ones.
     flip: u64,
     /// All words are multiples of this from the least, as starts of buckets are multiples of their width; 0 of one word. It is looked for where words are
     /// far apart.

@@ -73,7 +73,7 @@ impl Lists {
         })
     }
 
-    /// The rows in the order of their groups and keys, `None` if they stand so; of equal ones of a group, if that is asked, the first.
+    /// The row numbers sorted by group and keys; `None` if the rows are sorted already. For `DISTINCT`, only the first of equal rows of a group.
     fn order(&self, values: &ArrayRef, keys: &[ArrayRef]) -> Result<Option<Vec<u32>>> {
         let groups: ArrayRef = Arc::new(UInt32Array::from(self.of_rows.clone()));
         let orders = std::iter::once(SortOptions::default()).chain(self.listing.orders.iter().copied());

@@ -117,13 +117,13 @@ impl AggregateFunction {
         !self.is_of_one_row() && !is_of_groups_alone
     }
 
-    /// Whether a row counts for nothing in which an argument is null; without an argument, in which one would be.
+    /// Whether rows with a null argument are ignored. An aggregate without arguments can then be given one that is null in rows to be ignored.
     #[must_use]
     pub fn leaves_nulls_out(&self) -> bool {
         !self.is_of_one_row() && !matches!(self, AggregateFunction::List(_) | AggregateFunction::External(_))
     }
 
-    /// Whether it is computed of rows in memory alone, which stand as a table's do.
+    /// Whether it can be computed only over rows in memory, in the order of their table.
     #[must_use]
     pub fn is_of_rows_in_memory(&self) -> bool {
         matches!(self, AggregateFunction::FirstBy(_) | AggregateFunction::LastBy(_) | AggregateFunction::List(_))
@@ -134,7 +134,7 @@ impl AggregateFunction {
         self.picks().is_some() || matches!(self, AggregateFunction::FirstBy(_) | AggregateFunction::LastBy(_))
     }
 
-    /// Whether it is the value of one row as rows stand, or by a table's time; if so, whether of the last one, and whether by time.
+    /// Whether it is the value of the first or last row, in the table's order or by the table's time; then `(is_last, is_by_time)`.
     pub(crate) fn picks(&self) -> Option<(bool, bool)> {
         match self {
             AggregateFunction::First => Some((false, false)),
@@ -146,7 +146,7 @@ impl AggregateFunction {
     }
 }
 
-/// What is computed of a group. Nulls are left out unless said otherwise; of nothing comes null, or 0 for counts.
+/// What is computed for a group. Nulls are ignored unless a variant says otherwise. Without values the result is null, of counts 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AggregateFunction {
     /// Number of rows.
@@ -171,12 +171,12 @@ pub enum AggregateFunction {
     FirstByTime,
     /// Value of the row with the greatest time; of several the last in the table's order.
     LastByTime,
-    /// Value of the first row, which may be null, in the order of the arguments behind the first; of several the first as they stand. Of rows in
-    /// memory alone.
+    /// Value, which may be null, of the first row in the order of the arguments after the first; of tied rows the first in the table's order. Only
+    /// over rows in memory.
     FirstBy(Vec<SortOptions>),
-    /// Value of the last row in such an order; of several the last as they stand.
+    /// Value of the last row in such an order; of tied rows the last in the table's order.
     LastBy(Vec<SortOptions>),
-    /// The values of the rows as a list, nulls among them, or as a text; null of no rows. Of rows in memory alone.
+    /// The values of the rows, nulls included, as a list or as a text; null without rows. Only over rows in memory.
     List(Listing),
     /// Mean of the second argument weighted by the first; null where the weights add up to 0.
     WeightedAverage,

@@ -92,8 +92,8 @@ impl<'a> Grouping<'a> {
     }
 }
 
-/// Keys and results, a row for each group. First and last go by the order of the frames and their rows. There must be a frame, from
-/// which the types are learnt.
+/// Keys and results, a row for each group. First and last follow the order of the frames and of their rows. There must be at least one frame,
+/// because the types are taken from it.
 pub(crate) fn over_frames(
     frames: Vec<Frame>,
     keys: &[Expr],
@@ -149,7 +149,7 @@ fn dealt(frames: Vec<Frame>, rows: usize) -> Vec<Vec<Frame>> {
     parts
 }
 
-/// The groups of one thread, and what is known of each.
+/// The groups of one thread, with the state of their aggregates.
 struct State<'a> {
     grouping: Grouping<'a>,
     aggregates: &'a [Aggregate],

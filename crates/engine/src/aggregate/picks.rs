@@ -11,10 +11,10 @@ use super::accumulate::RowGroups;
 use crate::error::Result;
 use crate::gather::{Gather, NOTHING};
 
-/// Where rows stand: the number of what they were read from, and the row in it.
+/// Positions of rows: the number of the part that they were read from, and the row in it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Positions<'a> {
-    /// Row `n` of the arguments stands at this position plus `n`.
+    /// Row `n` of the arguments has this position plus `n`.
     From(u64),
     /// The position of each row.
     Listed(&'a [u64]),
@@ -29,11 +29,11 @@ impl Positions<'_> {
     }
 }
 
-/// The first or the last row of each group, by position, or by a key and then position. Of tables the key is the time.
+/// The first or the last row of each group, by position, or by a key and then position. For tables the key is the time.
 #[derive(Debug)]
 pub(crate) struct Picks<K = i64> {
     rows: Vec<u64>,
-    /// Key of each group's row; empty if rows go by position alone.
+    /// Key of each group's row; empty if position alone decides.
     keys: Vec<K>,
     by_key: bool,
     last: bool,
@@ -75,7 +75,7 @@ impl<K: Clone + Default + Ord> Picks<K> {
         }
     }
 
-    /// Takes rows in that stand in any order, each with its key.
+    /// Adds rows in any order, each with its key.
     pub fn update_each<'k, Q>(
         &mut self,
         assigned: RowGroups<'_>,
@@ -109,12 +109,12 @@ impl<K: Clone + Default + Ord> Picks<K> {
 }
 
 impl Picks {
-    /// Whether rows go by their times.
+    /// Whether the time decides which row is picked.
     pub fn by_time(&self) -> bool {
         self.by_key
     }
 
-    /// Takes rows in. `times` are those of the rows; within a run they don't fall. Without them rows go by position.
+    /// Adds rows. `times` are those of the rows and never decrease within a run. Without them position alone decides.
     pub fn update(&mut self, assigned: RowGroups<'_>, positions: Positions<'_>, times: Option<&[i64]>) {
         let times = times.filter(|_| self.by_key);
         let time = |row: usize| times.map_or(&0, |times| &times[row]);

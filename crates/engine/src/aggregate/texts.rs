@@ -10,7 +10,7 @@ use hashbrown::DefaultHashBuilder;
 
 use crate::hashed::{NumbersByHash, half, hash};
 
-/// Rows whose texts are looked up together: what is known of them stays in the first cache.
+/// Rows whose texts are looked up together: so few that their keys and hashes fit the first-level cache.
 const ROWS_AT_ONCE: usize = 512;
 
 /// Bytes of a text that the words of a key hold.
@@ -29,7 +29,7 @@ pub(crate) struct Texts {
     scratch: Scratch,
 }
 
-/// What is known of rows that are looked up together.
+/// Keys and hashes of the rows that are looked up together, and the numbers that were found for them.
 #[derive(Debug, Default)]
 struct Scratch {
     keys: Vec<TextKey>,

@@ -49,7 +49,7 @@ pub struct KeyJoin {
     followers: Arc<PerRun<Option<Followers>>>,
 }
 
-/// The rows of each key that stands in more than one.
+/// The rows of each key that several rows have.
 #[derive(Debug)]
 struct Followers {
     /// Where those of each row that is the first of its key begin among `rows`, and where the last one's end.

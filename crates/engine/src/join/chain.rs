@@ -42,7 +42,7 @@ const SCANS: usize = 8;
 /// Rows whose copies take as much memory as keys with a list of rows do beside those.
 const KEYS_ROWS: usize = 16;
 
-/// Rows whose copies take as much memory as a number for keys does, and as what is kept of a search.
+/// Rows whose copies take as much memory as the number of a key, and as the cached result of a search.
 const NUMBER_ROWS: usize = 4;
 const FOUND_ROWS: usize = 4;
 

@@ -156,7 +156,7 @@ pub(super) fn numbers(array: &ArrayRef) -> Option<Vec<Option<i128>>> {
     with_native!(array.data_type(), N => Some(of(&natives::<N>(array), array)), _ => None)
 }
 
-/// Whether numbers of two types stand for the same.
+/// Whether equal numbers of the two types mean equal values.
 fn are_alike(one: &DataType, other: &DataType) -> bool {
     match (one, other) {
         (DataType::Timestamp(one, _), DataType::Timestamp(other, _)) => one == other,

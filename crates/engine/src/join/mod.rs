@@ -296,7 +296,7 @@ struct Symbols {
     nulls: Option<NullBuffer>,
 }
 
-/// Stretches of left rows with one symbol. Without symbols all have the one that the right is asked for.
+/// Stretches of left rows of one symbol. Without a symbol column all rows have the symbol to which the right side is restricted.
 fn runs_of<'s>(
     symbols: Option<&'s Symbols>,
     rows: usize,
@@ -333,7 +333,7 @@ impl Symbols {
         }
     }
 
-    /// Stretches of equal codes, of which the first one stands at `start`.
+    /// Stretches of equal codes; the first code is that of row `start`.
     fn runs_of<'s>(&'s self, codes: &'s [i32], start: usize) -> impl Iterator<Item = (Range<usize>, Option<&'s str>)> {
         let runs = codes.chunk_by(|one, next| one == next).scan(start, |next, run| {
             let rows = *next..*next + run.len();

@@ -64,7 +64,7 @@ pub(crate) fn narrow(
     Ok(narrowed)
 }
 
-/// What is said of each column together; `None` if no value passes, as where one must be above 5 and below 3.
+/// Intersects the ranges of each column; `None` if no value passes, as with above 5 and below 3.
 fn by_column(reaches: Vec<ValueRanges>) -> Option<Vec<ValueRanges>> {
     let mut columns: Vec<ValueRanges> = Vec::new();
     for reach in reaches {

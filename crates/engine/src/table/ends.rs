@@ -16,10 +16,10 @@ use super::find::{find, gather};
 use crate::error::Result;
 use crate::search::partition_from;
 
-/// Rows that are read together in search of further rows of one instant.
+/// Rows that are read at a time in search of further rows of the same instant.
 const TIES: usize = 1024;
 
-/// What is wanted of an end of time.
+/// Which rows to read: the first or the last by time, and how many.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ends {
     /// The last rows, else the first.

@@ -25,7 +25,7 @@ const PIECES_ROWS_MAX: usize = 65_536;
 /// Columns that nothing has read yet are read row by row if at most one of this many rows passes.
 const KEPT_SHARE: usize = 8;
 
-/// Whether the rows of a cover stand in short pieces.
+/// Whether a cover consists of short pieces.
 pub(crate) fn is_short(cover: &Cover) -> bool {
     let gaps = cover.spans.windows(2).filter(|pair| pair[0].rows.end != pair[1].rows.start).count();
     cover.selected_rows() <= PIECES_ROWS_MAX.min((gaps + 1) * PIECE_ROWS)
@@ -40,7 +40,7 @@ pub(crate) struct JoinedPieces<'a> {
     rows: usize,
     /// How many covers they are of.
     pub covers: usize,
-    /// What was read before, by column.
+    /// Columns that were read before.
     read: RefCell<Vec<Option<ArrayRef>>>,
 }
 

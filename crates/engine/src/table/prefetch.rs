@@ -12,21 +12,21 @@ use super::cover::{Cover, Span};
 use crate::error::Result;
 use crate::reads::{Reads, column_bytes};
 
-/// Rows that are asked for before they are worked on.
+/// Rows that are requested ahead of the work.
 const ROWS_AHEAD: usize = 1 << 20;
 
-/// Rows between two ranges that are asked for as one.
+/// Ranges with at most this many rows between them are requested as one.
 const NEIGHBOUR_ROWS: usize = 64;
 
 /// Segments that are opened at once: a disk serves that many requests in little more than the time of one.
 const OPENERS: usize = 16;
 
-/// What is read of a column.
+/// Which part of a column is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PrefetchPart {
     /// All rows of a cover.
     Whole,
-    /// What is not within a whole block of a span: for those, summaries do.
+    /// The rows outside of whole blocks: of whole blocks the summaries are read instead.
     Edges,
 }
 

@@ -48,7 +48,7 @@ impl SymbolCondition {
     }
 }
 
-/// Symbols as the only column that is asked for, each once.
+/// The symbols of a segment as a column, each once, to evaluate conditions that read nothing else.
 pub(crate) struct Symbols(ArrayRef);
 
 impl Symbols {

@@ -32,7 +32,7 @@ const STRETCHES_MIN: usize = 256;
 /// Rows for each stretch that isn't all of its partition, on average, from which on stretches are put together one by one.
 const PIECE_ROWS_MIN: usize = 64;
 
-/// Results by call and frame; `None` where rows don't stand in the order of a call.
+/// Results by call and frame; `None` if the rows aren't in the order of some call.
 pub(super) fn in_order(
     frames: &[Frame],
     calls: &[WindowCall],
@@ -101,7 +101,7 @@ impl PartitionRows {
     }
 }
 
-/// Where partitions stand in frames.
+/// Where the rows of each partition are in the frames.
 struct Partitions {
     of_frames: Vec<Vec<PartitionRows>>,
     count: usize,
@@ -177,7 +177,7 @@ impl Partitions {
         Ok((!are_short).then_some(Partitions { of_frames, count: last.len() }))
     }
 
-    /// The partitions that stand in several stretches: for each of these the frame and the rows.
+    /// The stretches, as frame and rows, of each partition that has several.
     fn in_pieces(&self) -> Vec<Vec<(usize, Range<usize>)>> {
         let mut pieces: Vec<Vec<(usize, Range<usize>)>> = vec![Vec::new(); self.count];
         for (frame, stretches) in self.of_frames.iter().enumerate() {
@@ -244,7 +244,7 @@ fn are_short(stretches: usize, rows: usize) -> bool {
     stretches * STRETCH_ROWS_MIN > rows + STRETCHES_MIN
 }
 
-/// Whether rows stand in the order of some keys.
+/// Whether rows are in the order of some keys.
 fn ascends(order: &[ScalarBuffer<i64>], rows: &Range<usize>) -> bool {
     match order {
         [] => true,

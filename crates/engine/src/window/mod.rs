@@ -68,7 +68,7 @@ impl WindowCall {
         matches!(&self.function, WindowFunction::Frame(FrameFunction::Aggregate(_), frame) if frame.is_whole())
     }
 
-    /// Whether the order keys are looked at, beside that rows stand in their order.
+    /// Whether the values of the order keys are read, and not only the order of the rows used.
     fn needs_order(&self) -> bool {
         match &self.function {
             WindowFunction::Partition(function) => function.needs_peers(),
@@ -76,13 +76,13 @@ impl WindowCall {
         }
     }
 
-    /// What is looked at of each row: the arguments and, if need be, the order keys behind them.
+    /// The expressions that are evaluated for each row: the arguments and, if needed, the order keys after them.
     fn inputs(&self) -> impl Iterator<Item = &Expr> {
         let keys = self.order_by.iter().map(|key| &key.expr).filter(|_| self.needs_order());
         self.arguments.iter().chain(keys)
     }
 
-    /// The values for the rows of partitions that stand in order and follow each other from the first row on.
+    /// The values for the rows of partitions that are sorted and follow each other from the first row on.
     fn values(&self, inputs: &[ArrayRef], partitions: &[Range<usize>], stop: Stop) -> Result<ArrayRef> {
         let (arguments, keys) = inputs.split_at(self.arguments.len());
         let option = |key: &SortKey| SortOptions { descending: key.descending, nulls_first: key.nulls_first };
@@ -250,7 +250,7 @@ fn with_columns(mut frames: Vec<Frame>, columns: Vec<Vec<ArrayRef>>) -> Vec<Fram
     frames
 }
 
-/// The aggregate that a call computes of each partition, where it looks at all of its rows.
+/// The aggregate that a call computes over each whole partition.
 fn over_partition(call: &WindowCall) -> Result<Aggregate> {
     let WindowFunction::Frame(FrameFunction::Aggregate(function), _) = &call.function else {
         return Err(Error::Unsupported("a window that depends on an order".to_owned()));

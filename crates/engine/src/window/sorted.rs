@@ -68,9 +68,9 @@ enum ResultSource {
     In(usize),
 }
 
-/// Where the rows of a frame stand in the order of a window.
+/// The order of a frame's rows in a window.
 struct WindowOrder {
-    /// The rows in order, and the place of each row in it, unless they stand in order.
+    /// The row numbers in that order, and the place of each row in it; `None` if the rows are in order already.
     moved: Option<(UInt32Array, UInt32Array)>,
     /// In that order.
     partitions: Vec<Range<usize>>,
@@ -128,7 +128,7 @@ impl WindowOrder {
         exprs.map(input).collect()
     }
 
-    /// The values of a call for the rows as they stand.
+    /// The values of a call, in the frame's own order.
     fn values(&self, frame: &Frame, call: &WindowCall, context: &ExecutionContext<'_>) -> Result<ArrayRef> {
         let inputs = self.inputs(frame, call.inputs(), context)?;
         let values = call.values(&inputs, &self.partitions, context.stop)?;
@@ -142,7 +142,7 @@ impl WindowOrder {
     }
 }
 
-/// Rows in the order of their groups, those of a group as they stand, and where each group is.
+/// Row numbers sorted by group, with the old order within each group, and the range of each group.
 fn dealt(groups: &[u32], count: usize) -> (Vec<u32>, Vec<Range<usize>>) {
     let mut next = vec![0usize; count];
     groups.iter().for_each(|group| next[*group as usize] += 1);
@@ -166,7 +166,7 @@ fn all_rows(rows: usize) -> Vec<u32> {
     (0..).take(rows).collect()
 }
 
-/// An order of rows, and the place of each in it; `None` if they stand in it.
+/// An order of rows, and the place of each row in it; `None` if the rows are in that order already.
 fn moved(order: UInt32Array) -> Option<(UInt32Array, UInt32Array)> {
     let stands = order.values().iter().zip(0..).all(|(row, place)| *row == place);
     (!stands).then(|| {

@@ -9,7 +9,7 @@
 //! | What can be called? | `calls.rs` |
 //! | Where does a statement fill gaps? | `rule.rs`, an analyzer rule |
 //! | From when to when? | `bounds.rs` |
-//! | What is asked of the planner? | `node.rs` |
+//! | How does it appear in logical plans? | `node.rs` |
 //! | How are rows made? | `exec.rs` (streams), `series.rs` (one series) |
 //!
 //! Invariants:

@@ -4,7 +4,7 @@
 //! aggregate. Gaps are filled right above the aggregate, so everything else sees the made rows. Each call of `locf` and
 //! `interpolate` becomes a column of the gap fill, under the name the call had.
 //!
-//! A call that is left over stands where it has no meaning, and is refused.
+//! A call that remains is in a place where it has no meaning, and is refused.
 
 use std::sync::Arc;
 

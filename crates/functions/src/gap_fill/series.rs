@@ -1,6 +1,6 @@
 //! One series: the rows of one combination of keys, and those that are made between them.
 //!
-//! Rows come by time, those without a time at the end. Batches are made as they are asked for.
+//! Rows come in the order of time, those without a time at the end. Batches are made when they are requested.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::time_bucket::Timeline;
 /// Rows that one gap fill may make, beyond which a mistake is likelier than a wish.
 pub(super) const MADE_ROWS_MAX: u64 = 100_000_000;
 
-/// What is known before the first row.
+/// Buckets and bounds of a gap fill, which are known before the first row.
 #[derive(Debug, Clone)]
 pub(super) struct FillSpan {
     pub timeline: Timeline,

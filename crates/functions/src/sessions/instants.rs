@@ -23,7 +23,7 @@ use crate::arguments::{is_text, time_type};
 /// The function that a gap fill looks for in `WHERE`.
 pub(crate) const IN_SESSION: &str = "in_session";
 
-/// What is asked of an instant.
+/// Which property of an instant a function gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum InstantFunctionKind {
     IsIn,

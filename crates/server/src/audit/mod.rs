@@ -150,7 +150,7 @@ fn wrong(error: splay_store::Error) -> Error {
     Error::Setting { setting: "audit".to_owned(), reason }
 }
 
-/// What is told of something that isn't done because its record can't be written.
+/// The refusal of an operation whose record can't be written.
 fn unrecorded(lost: &RecordFailure) -> Problem {
     match lost {
         RecordFailure::Failed { reason } => {

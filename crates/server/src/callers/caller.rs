@@ -162,9 +162,10 @@ impl Caller {
     /// Whether he may see how the server stands, all tables among it.
     pub(crate) fn check_monitor(&self) -> Outcome<()> {
         match self.rights() {
-            Some(rights) if !rights.may_monitor() => {
-                Err(Problem::new(Code::Forbidden, "permission denied: the role pg_monitor sees how the server stands"))
-            }
+            Some(rights) if !rights.may_monitor() => Err(Problem::new(
+                Code::Forbidden,
+                "permission denied: the state of the server is for users with the role pg_monitor",
+            )),
             _ => Ok(()),
         }
     }
@@ -219,7 +220,7 @@ impl Caller {
             let forbidden =
                 |why: &str| Err(Problem::new(Code::Forbidden, format!("permission denied for table {table}: {why}")));
             if rights.has_row_condition(table) {
-                return forbidden("policies hide rows of it, and updates have all; query it instead");
+                return forbidden("policies hide rows of it, and subscriptions deliver all rows; query it instead");
             }
             let permission = rights.permission(Privilege::Select, table);
             if permission == Permission::All {

@@ -21,7 +21,7 @@ const KNOWN_MAX: usize = 4096;
 /// How long a login counts.
 const LOGIN_TIME: Duration = Duration::from_secs(24 * 3600);
 
-/// What is known of passwords, none of them itself.
+/// Digests of passwords that were verified, without any password itself.
 pub(super) struct Passwords {
     /// Of this process: digests say nothing without it.
     key: [u8; 32],

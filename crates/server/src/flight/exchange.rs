@@ -26,9 +26,9 @@ pub(super) async fn exchange(
 ) -> Outcome<UpdateStream> {
     let place = shared.subscriptions.place(&caller)?;
     let first = tokio::time::timeout(shared.limits.head(), requests.message()).await;
-    let first = first.map_err(|_| Problem::new(Code::TooSlow, "no subscription came"))?;
+    let first = first.map_err(|_| Problem::new(Code::TooSlow, "no subscription request arrived"))?;
     let broken = |status: Status| Problem::new(Code::Request, status.message());
-    let first = first.map_err(broken)?.ok_or_else(|| Problem::new(Code::Request, "no subscription came"))?;
+    let first = first.map_err(broken)?.ok_or_else(|| Problem::new(Code::Request, "no subscription request arrived"))?;
     let command = first.flight_descriptor.map(|descriptor| descriptor.cmd).unwrap_or_default();
     let ask = SubscriptionRequest::parse(&command)?;
     if ask.format != Format::Arrow {

@@ -16,7 +16,7 @@ pub(super) fn are_wanted(headers: &MetadataMap) -> bool {
     headers.get("user-agent").and_then(|agent| agent.to_str().ok()).is_some_and(|agent| agent.starts_with(JAVA))
 }
 
-/// The columns with the types that dictionaries stand for.
+/// The columns, with dictionaries replaced by the types of their values.
 pub(super) fn schema(schema: &Schema) -> Schema {
     let field = |field: &Arc<Field>| match field.data_type() {
         DataType::Dictionary(_, texts) => Arc::new(field.as_ref().clone().with_data_type(DataType::clone(texts))),

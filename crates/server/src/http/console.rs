@@ -52,7 +52,7 @@ fn answer(asset: &Asset, headers: &HeaderMap, caching: &'static str) -> Response
         let kind = [(header::CONTENT_TYPE, asset.content_type()), (header::CONTENT_ENCODING, "gzip")];
         (kind, asset.gzip).into_response()
     } else {
-        let text = "The console's files are sent packed: ask for them with Accept-Encoding: gzip.\n";
+        let text = "The console's files are compressed: send Accept-Encoding: gzip.\n";
         return guarded((StatusCode::NOT_ACCEPTABLE, text).into_response());
     };
     let headers = [(header::ETAG, asset.etag), (header::CACHE_CONTROL, caching), (header::VARY, "accept-encoding")];

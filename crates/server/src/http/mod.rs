@@ -233,7 +233,7 @@ async fn unknown(uri: Uri) -> Problem {
 }
 
 async fn wrong_method() -> Response {
-    let problem = Problem::new(Code::Request, "this path takes another method");
+    let problem = Problem::new(Code::Request, "this path doesn't support the method");
     (StatusCode::METHOD_NOT_ALLOWED, axum::Json(problem.json())).into_response()
 }
 

@@ -127,7 +127,7 @@ fn influxql(text: &str) -> Outcome<Response> {
     if (words.next().as_deref(), words.next().as_deref()) == (Some("create"), Some("database")) {
         return Ok(Json(json!({ "results": [{ "statement_id": 0 }] })).into_response());
     }
-    Err(Problem::new(Code::Unsupported, "InfluxQL isn't spoken here but for CREATE DATABASE; SQL goes into query="))
+    Err(Problem::new(Code::Unsupported, "of InfluxQL only CREATE DATABASE is supported; send SQL as query="))
 }
 
 async fn run(

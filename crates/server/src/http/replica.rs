@@ -91,7 +91,7 @@ async fn leader(server: &HttpState, headers: &HeaderMap) -> Outcome<(Arc<dyn Lea
 async fn parse_request<T: DeserializeOwned>(server: &HttpState, headers: &HeaderMap, body: Body) -> Outcome<T> {
     let body = read_body(server, headers, body).await?;
     serde_json::from_slice(&body)
-        .map_err(|error| Problem::new(Code::Request, format!("this is no request of a follower: {error}")))
+        .map_err(|error| Problem::new(Code::Request, format!("this isn't a follower's request: {error}")))
 }
 
 fn bytes(bytes: Vec<u8>) -> Response {

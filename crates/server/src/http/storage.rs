@@ -33,7 +33,7 @@ pub(super) async fn storage(
     let described = on_thread(move || {
         let found = session.table(&table)?;
         if caller.rights().is_some_and(|rights| !reads_all(rights, &table)) {
-            let reason = format!("what table {table:?} takes tells of rows and columns that you may not read");
+            let reason = format!("the sizes of table {table:?} tell of rows and columns that you may not read");
             return Err(Problem::new(Code::Forbidden, reason));
         }
         describe(&found)

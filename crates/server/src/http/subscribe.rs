@@ -60,7 +60,7 @@ async fn run(server: &HttpState, caller: Caller, place: SubscriptionSlot, socket
     let first = match first {
         Ok(Some(Ok(message))) => message,
         Ok(_) => return Ok(()),
-        Err(_) => return Err(Problem::new(Code::TooSlow, "no subscription came")),
+        Err(_) => return Err(Problem::new(Code::TooSlow, "no subscription request arrived")),
     };
     let ask = SubscriptionRequest::parse(&first.into_data())?;
     let follower = server.follower(caller, &ask);

@@ -72,7 +72,7 @@ impl Target {
         })
     }
 
-    /// What the table is, or shall be if there is none: then `make` is asked. Blocks.
+    /// The definition of the table; if there is no such table, the one that `make` returns. Blocks.
     pub(super) fn table(
         &self,
         ingest: &dyn Ingest,

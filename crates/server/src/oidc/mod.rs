@@ -40,7 +40,7 @@ const GROUPS_MAX: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProviderUser {
     pub(crate) name: Arc<str>,
-    /// Those of the database that his groups stand for.
+    /// Roles of the database to which their groups are mapped.
     pub(crate) roles: Arc<[String]>,
 }
 

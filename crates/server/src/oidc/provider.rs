@@ -70,7 +70,7 @@ struct Discovery {
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
 }
 
-/// What is known of the provider.
+/// Endpoints and keys of the provider.
 #[derive(Debug)]
 struct ProviderData {
     discovery: Discovery,
@@ -154,7 +154,7 @@ impl Provider {
         data.clone().filter(|data| data.at.elapsed() < KNOWN_TIME)
     }
 
-    /// What is known of the provider, which is asked if nothing is.
+    /// The cached data of the provider, requested if there are none.
     async fn data(self: &Arc<Self>) -> Outcome<Arc<ProviderData>> {
         let Some(data) = self.current() else {
             let answer = self.ask(None).await?;

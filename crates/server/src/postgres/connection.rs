@@ -203,7 +203,7 @@ impl Connection {
         self.flush().await
     }
 
-    /// Tells of a failure; the transaction has failed, if there is one. `before` characters stand before the statement in its text.
+    /// Reports a failure, which also fails the transaction, if any. The statement begins after `before` characters of its text.
     pub(super) fn refuse(&mut self, refusal: &Refusal, text: &str, before: usize) {
         self.replies.refusal(refusal, text, before);
         if self.transaction == Transaction::Open {

@@ -81,7 +81,7 @@ fn no_declaration() -> Refusal {
     Refusal::new("42601", "a cursor is declared by DECLARE name CURSOR FOR query")
 }
 
-/// What stands before the first `FOR` outside of quotes, and the query behind it.
+/// The text before the first `FOR` outside of quotes, and the query after it.
 fn split_query(text: &str) -> Result<(&str, &str), Refusal> {
     let (mut is_quoted, bytes) = (false, text.as_bytes());
     let is_edge = |at: usize| bytes.get(at).is_none_or(u8::is_ascii_whitespace);

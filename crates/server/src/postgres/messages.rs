@@ -145,7 +145,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         Ok(Some((kind, message)))
     }
 
-    /// The length that stands behind `offset` bytes.
+    /// The length field after `offset` bytes.
     fn length(&self, offset: usize, bytes_max: usize) -> Result<Option<usize>, Refusal> {
         let Some(four) = self.buffer.get(offset..offset + 4) else { return Ok(None) };
         let length = i32::from_be_bytes(four.try_into().unwrap_or_default());
@@ -200,7 +200,7 @@ impl ClientMessage {
     }
 }
 
-/// What is left of a body.
+/// The unread rest of a message's body.
 pub(super) struct Body(pub(super) Bytes);
 
 impl Body {

@@ -38,7 +38,7 @@ pub struct HttpLeader {
 }
 
 impl HttpLeader {
-    /// The leader at `url`, which is asked with a token; `authority` vouches for it if it speaks TLS.
+    /// The leader at `url`, with the token for requests to it and, for TLS, its certificate authority.
     ///
     /// # Errors
     /// Those of [`Client::new`]; [`Error::Io`](crate::Error::Io) without threads.
@@ -100,7 +100,7 @@ impl HttpLeader {
             let (path, source) = (self.url.clone().into(), std::io::ErrorKind::NotFound.into());
             return splay_store::Error::Io { act: "fetch a file from", path, source }.into();
         }
-        let why = told["error"].as_str().unwrap_or("this is no answer of a SplayDB server");
+        let why = told["error"].as_str().unwrap_or("this isn't an answer of a SplayDB server");
         Error::Leader { reason: format!("{} answers with status {}: {why}", self.url, answer.status) }
     }
 }

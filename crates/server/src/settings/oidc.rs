@@ -71,8 +71,8 @@ fn wrong<T>(setting: &str, reason: impl Into<String>) -> Result<T> {
     Err(Error::Setting { setting: format!("auth.oidc.{setting}"), reason: reason.into() })
 }
 
-/// Whether an address is one that secrets may be sent to: `https`, or `http` within this machine. What it names is asked for without a user
-/// or a fragment.
+/// Whether secrets may be sent to an address: `https`, or `http` within this machine, with neither a user nor a
+/// fragment.
 pub(crate) fn is_safe(url: &str) -> bool {
     let Ok(uri) = url.parse::<Uri>() else { return false };
     let Some(host) = uri.host().filter(|_| !url.contains(['@', '#', '\\']) && !url.contains(char::is_whitespace))

@@ -63,7 +63,7 @@ impl TableGuard {
     }
 }
 
-/// The name of the table in the name that stands in a statement.
+/// The name of the table within a name of a statement, which may have `@commit 7` after it.
 fn table_in(name: &str) -> &str {
     name.split_once('@').map_or(name, |(table, _)| table)
 }

@@ -17,7 +17,7 @@ use crate::syntax::is_word;
 use crate::views;
 
 /// What a row of a table must pass, as expressions over its columns, for a condition to be true. `state` is that of a session that sees all, and
-/// `user` the name that `current_user` stands for.
+/// `user` the value of `current_user`.
 ///
 /// # Errors
 /// A plan error for a condition that doesn't follow from the row alone: with a query, or with a function whose value changes.
@@ -48,7 +48,7 @@ pub(super) async fn planned(
     Ok(filters.into_iter().map(unnormalize_col).collect())
 }
 
-/// A condition with the name of a user in the place of the words that stand for it.
+/// A condition in which `current_user` and its synonyms are replaced by the name of a user.
 fn for_user(condition: &str, user: &str) -> String {
     let Some(mut tokens) = views::tokens(condition) else { return condition.to_owned() };
     for token in &mut tokens {

@@ -88,7 +88,7 @@ impl Session {
         patiently(stop, || self.database().change_access(&mut change))
     }
 
-    /// The rights that are given or taken, one by one. What is given has to be of a table or a view that there is.
+    /// The rights that a `GRANT` or `REVOKE` lists, one by one. A right can be granted only on an existing table or view.
     fn grants(&self, clause: &GrantClause, is_given: bool) -> Result<Vec<Grant>> {
         let tables: Vec<Option<&str>> = match &clause.tables {
             Some(tables) => tables.iter().map(|table| Some(table.as_str())).collect(),
@@ -114,7 +114,7 @@ impl Session {
         Ok(grants)
     }
 
-    /// What is given of a table or a view.
+    /// The privileges of a clause on a table or a view.
     fn privileges_of(
         &self,
         table: &str,

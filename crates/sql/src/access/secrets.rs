@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// A statement, cut after the keyword before a password; unchanged if it sets none.
 ///
-/// Goes by words alone, so that a text that can't be read is cut as well. The word may stand before, in a comment or a name.
+/// Only words are examined, so that a text that can't be parsed is cut as well. It is cut too early if a comment or a name before has the keyword.
 #[must_use]
 pub fn without_secrets(text: &str) -> Cow<'_, str> {
     let first_of = |words: &[&str]| words.iter().filter_map(|word| find(text, word)).min();

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::session::Session;
 use crate::token_reader::TokenReader;
 
-/// What is asked for.
+/// Which list is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ShowStatement {
     Roles {

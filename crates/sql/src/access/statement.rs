@@ -347,7 +347,7 @@ fn revoke(words: &mut TokenReader<'_>) -> Result<AccessStatement> {
     Ok(statement)
 }
 
-/// What is given or taken.
+/// What a `GRANT` or `REVOKE` is about.
 enum Subject {
     Rights(Vec<(Privilege, Vec<String>)>, Option<Vec<String>>),
     Roles(Vec<String>),

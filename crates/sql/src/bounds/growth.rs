@@ -242,7 +242,7 @@ impl Call<'_> {
         }))
     }
 
-    /// Each group of the pattern stands for at most the whole text, however many places match.
+    /// Each group of the pattern matches at most the whole text, however many places match.
     fn regexp_replace(&self) -> Result<u64> {
         let (texts, to) = (self.texts(0)?, self.texts(2)?);
         Ok(self.sum(|row| {

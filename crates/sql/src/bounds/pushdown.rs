@@ -17,7 +17,7 @@ use splay_functions::walk::Walk;
 /// Most terms that a column of a plan may expand to.
 const TERMS_MAX: usize = 2_000;
 
-/// Whether a column of the plan, or of a part of it, stands for so much that no filter should be moved below what computes it.
+/// Whether a column of the plan, or of a part of it, is computed by so many terms that no filter should be moved below the projection.
 ///
 /// # Errors
 /// Those of the traversal.

@@ -107,7 +107,7 @@ struct RepeatBoundStream {
 }
 
 impl RepeatBoundStream {
-    /// Asks for what is made of a batch.
+    /// Reserves memory for the rows that are made of a batch.
     fn ask(&mut self, batch: &RecordBatch) -> Result<()> {
         let bytes = match &self.repeats {
             RepeatedParts::Rows => {

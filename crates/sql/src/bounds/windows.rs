@@ -74,7 +74,7 @@ impl RecordBatchStream for CountedStream {
     }
 }
 
-/// Bytes of the rows of a batch, however large the buffers are that they stand in.
+/// Bytes of the rows of a batch, without the rest of the buffers that they share.
 fn bytes(batch: &RecordBatch) -> usize {
     let bytes: u64 = batch.columns().iter().map(|column| span_bytes(column, 0..column.len())).sum();
     usize::try_from(bytes).unwrap_or(usize::MAX / COPIES)

@@ -60,7 +60,7 @@ pub(super) struct Source {
     pub(super) query: String,
 }
 
-/// What stands behind `COPY`: a query in brackets, or a table with or without a list of columns.
+/// The source of a `COPY`: a query in brackets, or a table with or without a list of columns.
 pub(super) fn source(words: &mut TokenReader<'_>) -> Result<Source> {
     if words.peek_bracket() {
         let query = words.within_brackets()?;
@@ -78,7 +78,7 @@ pub(super) fn source(words: &mut TokenReader<'_>) -> Result<Source> {
     Ok(Source { query: format!("SELECT {listed} FROM {named}"), table: Some((table, columns)) })
 }
 
-/// What stands behind `COPY`.
+/// Reads a `COPY` from the word after it.
 pub(super) fn copy(words: &mut TokenReader<'_>) -> Result<Copy> {
     let Source { table, query } = source(words)?;
     if words.take(&["to"]) {

@@ -34,9 +34,9 @@ pub enum CopyStream {
 pub struct StreamFormat {
     /// Text, CSV or binary.
     pub kind: StreamKind,
-    /// What stands between columns.
+    /// The byte between columns.
     pub delimiter: u8,
-    /// What stands for null.
+    /// The text of a null.
     pub null: String,
     /// Whether the first line has the names of the columns.
     pub has_header: bool,

@@ -51,7 +51,7 @@ pub(crate) struct Creation {
     with_data: bool,
 }
 
-/// What stands behind `CREATE MATERIALIZED VIEW`.
+/// Reads the statement from the word after `CREATE MATERIALIZED VIEW`.
 pub(super) fn creation(words: &mut TokenReader<'_>) -> Result<Statement> {
     let if_absent = words.take(&["if", "not", "exists"]);
     let name = words.table()?;
@@ -276,7 +276,7 @@ impl Session {
     /// Statements that read the view give the same rows before and after.
     ///
     /// # Errors
-    /// [`Error::Statement`] if there is no such view; those of its query and of a load. What was kept before stays.
+    /// [`Error::Statement`] if there is no such view; those of its query and of a load. The rows stored before stay.
     pub fn refresh(&self, view: &str, stop: Stop<'_>) -> Result<RefreshOutcome> {
         refresh(self, view, stop)
     }

@@ -235,7 +235,7 @@ fn insert(words: &mut TokenReader<'_>) -> Result<Statement> {
     Ok(Statement::Insert { table, columns, query, conflict })
 }
 
-/// What stands behind `ON CONFLICT`.
+/// Reads the clause from the word after `ON CONFLICT`.
 fn conflict(words: &mut TokenReader<'_>) -> Result<Conflict> {
     let target = if words.take(&["on", "constraint"]) {
         Target::Constraint(words.name("a constraint")?)

@@ -1,9 +1,9 @@
 //! Aliases of the select list in the rest of their select, as in DuckDB: `SELECT size * price AS amount, amount / 2 AS half … WHERE amount > 5`.
 //!
-//! - An alias stands for its expression in `WHERE`, `QUALIFY`, within keys of `GROUP BY`, and in items behind it. A column of `FROM` that has its
-//!   name goes before it. Of two equal aliases the first counts.
-//! - In `HAVING` an alias goes before a column. `GROUP BY alias` and `ORDER BY` are left to DataFusion's planner, which knows aliases there.
-//! - An expression that each reading gives anew can't be named so: it would be read several times.
+//! - An alias means its expression in `WHERE`, `QUALIFY`, within keys of `GROUP BY`, and in later items. A column of `FROM` with the same
+//!   name has precedence. Of two equal aliases the first counts.
+//! - In `HAVING` an alias has precedence over a column. `GROUP BY alias` and `ORDER BY` are left to DataFusion's planner, which knows aliases there.
+//! - A volatile expression, such as `random()`, can't be named so: it would be evaluated several times.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ use crate::error::{Result, fault};
 use crate::syntax::SAMPLE;
 use crate::walk::{any_expression, any_expression_outside_queries, each_expression, visit_mut};
 
-/// Nodes that all expressions may have together that stand where an alias stood.
+/// Most nodes that all replacements of aliases may have together.
 const NODES_MAX: usize = 10_000;
 
 /// Names of aliases that are read somewhere where a column of that name would be, too.
@@ -147,7 +147,7 @@ pub(super) fn substitute(select: &mut Select, names: &HashSet<String>, state: &S
     Ok(())
 }
 
-/// What aliases stand for.
+/// The expressions of aliases.
 struct AliasExpressions {
     of: HashMap<String, AliasExpression>,
     /// Nodes that were put in places so far.

@@ -1,14 +1,14 @@
 //! `SAMPLE BY` as `GROUP BY time_bucket(…)`, and with `FILL` as a gap fill.
 //!
 //! - The time is that of the table, or of the left table of a join; of a query its only timestamp, or the one that `TIMESTAMP(column)` names. Outside
-//!   of aggregates it stands for the start of its bucket. Items without an aggregate are keys, or the columns that they read beside the time.
-//! - `first` and `last` without an order of their own go by the time.
+//!   of aggregates it means the start of its bucket. Items without an aggregate are keys, or the columns that they read beside the time.
+//! - `first` and `last` without an `ORDER BY` are ordered by the time.
 //! - Buckets are those of `time_bucket`. `ALIGN TO CALENDAR` cuts them on the clock of the zone, shifted by the offset; `FROM` is the start of one;
 //!   `ALIGN TO FIRST OBSERVATION` counts them from the first row that passes `WHERE`.
 //! - `FROM` and `TO` leave out rows outside of them.
 //! - With `FILL` every combination of keys has a row for each bucket, from the first to the last of all combinations, or from `FROM` to `TO`.
-//!   What fills an aggregate stands in made rows alone.
-//! - Rows come by time where the query says nothing else, and is a statement or has a `LIMIT`.
+//!   Only rows that the gap fill adds get the fill value of an aggregate.
+//! - Rows are ordered by time if the query has no `ORDER BY` and is the whole statement or has a `LIMIT`.
 
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{

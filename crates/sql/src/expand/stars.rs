@@ -9,7 +9,7 @@
 //!
 //! An item of a select list with `COLUMNS` becomes one for each column, named as the column is unless there is an alias, in which `\0` to `\9` are
 //! the parts of the name that fitted. In `WHERE` and `QUALIFY` the condition holds of all columns. `*COLUMNS(…)` among the arguments of a
-//! call stands for as many arguments.
+//! call gives one argument per column.
 //!
 //! Source: <https://duckdb.org/docs/stable/sql/expressions/star>.
 

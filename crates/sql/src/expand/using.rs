@@ -22,7 +22,7 @@ use crate::walk::visit_mut;
 /// The columns of a `FROM` with such joins.
 pub(super) struct JoinColumns {
     pub relation: Relation,
-    /// Names by themselves, folded, and what they stand for, if the joins don't say it any more.
+    /// Unqualified names, folded, with the expressions that they mean, if the rewritten joins don't define them.
     pub names: Vec<(String, Expr)>,
 }
 
@@ -105,8 +105,8 @@ pub(super) fn check_names(select: &Select, columns: &[Column]) -> Result<()> {
     }
 }
 
-/// Merges the columns of the joins, and says keys by `ON` where a name stands for an expression. `None` where a name isn't that of one column on
-/// each side, which the planner refuses, or the columns aren't known.
+/// Merges the columns of the joins, and writes keys as `ON` if a name means an expression. `None` if a name isn't that of exactly one column on
+/// each side, which the planner refuses, or if the columns aren't known.
 pub(super) fn merge(select: &mut Select, columns: Vec<Vec<Column>>) -> Option<JoinColumns> {
     let needs_names = select.from.iter().flat_map(|from| &from.joins).any(|join| is_of_right(&join.join_operator));
     let (mut all, mut names) = (Vec::new(), Vec::new());
@@ -209,7 +209,7 @@ fn only(columns: &[Column], name: &str) -> Option<usize> {
     }
 }
 
-/// Puts what names stand for in their places, and names columns of the select list as they were.
+/// Replaces names by their expressions, and gives columns of the select list their old names.
 pub(super) fn put_names(select: &mut Select, names: &[(String, Expr)]) {
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item

@@ -284,7 +284,7 @@ impl Condition {
         Ok(())
     }
 
-    /// Takes the columns of `USING`; gives the pairs of columns that the names stand for.
+    /// Resolves the names of `USING` to pairs of columns.
     fn use_columns(
         &mut self,
         names: &[ast::ObjectName],

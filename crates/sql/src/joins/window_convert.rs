@@ -1,7 +1,7 @@
 //! Aggregates over a window join.
 //!
 //! A left row whose window is empty has one row without a right row. No aggregate may count it, so each gets a filter.
-//! `first` and `last` go by the order of the right's rows, where that is known.
+//! `first` and `last` follow the order of the right side's rows, if it is known.
 
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, plan_err};

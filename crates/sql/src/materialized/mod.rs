@@ -104,7 +104,7 @@ impl ViewReads {
         self.0.is_empty()
     }
 
-    /// Whether all of them stand as they did.
+    /// Whether all of them are unchanged.
     pub(crate) fn hold(&self, session: &Session) -> bool {
         self.0.iter().all(|state| state.snapshots(session).is_some())
     }

@@ -46,7 +46,7 @@ impl QueryColumns {
         }
     }
 
-    /// What spells the column of a folded name that stands at a place of the answer; `None` for one that the text doesn't name.
+    /// The spelling of the answer's column at a place, which has a folded name; `None` if the text doesn't name it.
     pub(crate) fn spelling(&self, place: usize, name: &str) -> Option<&Spelling> {
         let at_place = self.columns.get(place).filter(|column| column.name == name);
         let any = || self.columns.iter().find(|column| column.name == name);
@@ -58,7 +58,7 @@ impl QueryColumns {
 #[derive(Default)]
 struct Tables(Vec<SpelledRelation>);
 
-/// What stands in a `FROM`, under its name or alias.
+/// A relation of a `FROM`, by its name or alias.
 #[derive(Clone)]
 struct SpelledRelation {
     name: Option<String>,

@@ -19,7 +19,7 @@ const KEYWORDS: &str = "pg_get_keywords";
 /// Depth of expressions that the parser goes into.
 const DEPTH_MAX: usize = 200;
 
-/// The query that stands for a function in `FROM`; `None` for what isn't one, and for one that is known as it is.
+/// The query that replaces a function in `FROM`; `None` for anything else, and for functions that exist here.
 pub(super) fn as_query(factor: &TableFactor) -> Option<TableFactor> {
     let TableFactor::Table { name, args: Some(args), alias, .. } = factor else { return None };
     let function = name.0.last().and_then(ObjectNamePart::as_ident)?;

@@ -308,7 +308,7 @@ fn texts(args: &ScalarFunctionArgs, name: &str) -> Result<StringArray> {
     Ok(cast(&array, &DataType::Utf8)?.as_string::<i32>().clone())
 }
 
-/// A name in quotes, if it needs them: for capitals, as in PostgreSQL, and for words that can't stand for a name here.
+/// A name in quotes, if it needs them: for capitals, as in PostgreSQL, and for words that can't be names here.
 fn quoted_if_needed(name: &str) -> String {
     if name.bytes().any(|byte| byte.is_ascii_uppercase()) { quoted(name) } else { as_name(name).into_owned() }
 }

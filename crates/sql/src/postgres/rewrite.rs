@@ -94,7 +94,7 @@ pub(crate) fn rewritten<'a>(text: &'a str, user: Option<&str>) -> Cow<'a, str> {
     Cow::Owned(statement.to_string())
 }
 
-/// Whether one of the marks stands at the begin of a word.
+/// Whether one of the marks is at the beginning of a word.
 fn is_marked(lower: &str) -> bool {
     let is_in_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let begins = |at: usize| at == 0 || !is_in_word(lower.as_bytes()[at - 1]) || lower[at..].starts_with("::");
@@ -172,7 +172,7 @@ fn user_word(expr: &Expr) -> Option<&'static str> {
 }
 
 impl CatalogueRewrite<'_> {
-    /// Calls a column by what is written where something else will stand: a word for whoever asks, a hidden column, the definition of a view.
+    /// Names a column by what was written, and not by its replacement: a word for the user, a hidden column, the definition of a view.
     fn name_column(&self, item: &mut SelectItem) {
         let SelectItem::UnnamedExpr(expr) = item else { return };
         let word = user_word(expr).filter(|word| self.user.is_some() && (*word != "user" || self.is_of_catalogue));

@@ -1,4 +1,4 @@
-//! Selects from tables of the catalogue that never have rows: they are answered without looking at what they compute, which may have no plan.
+//! Selects from tables of the catalogue that never have rows: answered without planning their expressions, some of which have no plan.
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, ObjectNamePart, Select, SelectItem,

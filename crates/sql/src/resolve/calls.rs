@@ -1,4 +1,4 @@
-//! Calls that stand for others, and clauses of calls that DataFusion's planner leaves out.
+//! Calls that are replaced by others, and clauses of calls that DataFusion's planner ignores.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,

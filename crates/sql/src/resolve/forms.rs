@@ -186,7 +186,7 @@ fn rows_compared(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<E
     }))
 }
 
-/// Whether it is a part of the name of a column, as `bids` of `book.bids[1]`, if no other access stands before it.
+/// Whether it is a part of the name of a column, as `bids` of `book.bids[1]`, if it is the first access.
 fn is_name(access: &AccessExpr) -> bool {
     matches!(access, AccessExpr::Dot(Expr::Identifier(_)))
 }

@@ -133,7 +133,7 @@ pub(super) fn is_aggregate(name: &str) -> bool {
     AGGREGATES.contains(&name)
 }
 
-/// Writes a call as it is called here, or gives the expression that stands in its place.
+/// Gives a call the name of the function here, or returns the expression that replaces it.
 ///
 /// # Errors
 /// [`Error::Statement`] for what only the other system's function takes.

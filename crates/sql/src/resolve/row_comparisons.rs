@@ -3,7 +3,7 @@
 //! | Written | Planned as |
 //! | --- | --- |
 //! | `x = ANY (SELECT y …)`, `x <> ALL (SELECT y …)` | `x IN (SELECT y …)`, `x NOT IN (SELECT y …)` |
-//! | `x < ANY (SELECT y …)` and its kin | the comparison with the least or greatest of the query, and what its nulls make of it |
+//! | `x < ANY (SELECT y …)` and its kin | the comparison with the least or greatest value of the query, with the result that its nulls require |
 //! | `(a, b) IN (SELECT x, y …)` as a condition | `EXISTS (SELECT … WHERE x = a AND y = b)` |
 //! | `x IN (VALUES …)` | `x IN (SELECT value FROM (VALUES …) …)`: the planner has no name for the column of `VALUES` |
 //!

@@ -23,7 +23,7 @@ const EXTRACT_FLAGS: &str = "CASE WHEN $1 IS NULL OR $2 IS NULL THEN NULL ELSE \
 const SPLIT: &str = "CASE WHEN $1 IS NULL THEN NULL WHEN $1 = '' OR $2 IS NULL THEN make_array(CAST($1 AS VARCHAR)) \
                      WHEN $2 = '' THEN string_to_array($1, NULL) ELSE string_to_array($1, $2) END";
 
-/// Names, numbers of arguments, and what stands in the place of the call.
+/// Names, numbers of arguments, and the expressions that replace the calls.
 const TEMPLATES: [(&str, usize, &str); 56] = [
     ("add", 2, "($1 + $2)"),
     ("age", 1, "age(date_trunc('day', now()), $1)"),
@@ -167,7 +167,7 @@ fn template_of(call: &Function) -> Option<&'static str> {
     TEMPLATES.iter().find(|(function, args, _)| *function == name && *args == number).map(|(_, _, template)| *template)
 }
 
-/// The expression that a call stands for.
+/// The expression that replaces a call.
 ///
 /// # Errors
 /// [`Error::Statement`] for an aggregate of lists that isn't there.

@@ -2,7 +2,7 @@
 //!
 //! | Form | Becomes |
 //! | --- | --- |
-//! | `LATERAL unnest(x) AS u(v)` | `UNNEST(x) AS u(v)`, which reads columns of what stands before it anyway |
+//! | `LATERAL unnest(x) AS u(v)` | `UNNEST(x) AS u(v)`, which can read columns of earlier relations anyway |
 //! | `unnest(x) AS u` | `UNNEST(x) AS u(u)` |
 //! | `unnest(x)` | `UNNEST(x) AS unnest(unnest)` |
 //! | `unnest(x) WITH ORDINALITY AS u(v, n)` | `UNNEST(x, generate_series(1, …)) AS u(v, n)` |

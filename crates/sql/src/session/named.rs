@@ -1,4 +1,4 @@
-//! The faults of a statement that `PREPARE` keeps: told at once, as far as they don't depend on the values of `EXECUTE`.
+//! Errors in a statement of `PREPARE`: reported at once, unless they depend on the values of `EXECUTE`.
 //!
 //! | Statement | Faults |
 //! | --- | --- |
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::named_statements::NamedStatement;
 use crate::statements;
 
-/// What stands for the value of a placeholder whose place takes a literal alone.
+/// Replaces, while a statement is checked, a placeholder where only a literal is allowed.
 const LITERAL: &str = "'1 minute'";
 
 impl Session {

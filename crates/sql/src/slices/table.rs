@@ -10,7 +10,7 @@ use datafusion::datasource::{TableType, provider_as_source};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, col};
 use datafusion::physical_plan::ExecutionPlan;
 
-/// What a leaf's plan is made by, given the columns that are asked for.
+/// Makes the plan of a leaf for the columns that are read.
 pub(crate) type PlanLeaf = Box<dyn Fn(Vec<usize>, SchemaRef) -> Result<Arc<dyn ExecutionPlan>> + Send + Sync>;
 
 /// Where a leaf's plan comes from, once that is settled.

@@ -1,4 +1,4 @@
-//! Groupings in two halves: aggregates over each slice, then over what these gave.
+//! Groupings in two halves: aggregates over each slice, then aggregates over the slices' results.
 //!
 //! | Aggregate | of each slice | of all |
 //! | --- | --- | --- |

@@ -241,7 +241,7 @@ fn designate(tokens: &mut Vec<Token>, at: usize) -> Result<()> {
     Ok(())
 }
 
-/// Where a `TIMESTAMP(column)` stands behind a relation.
+/// Finds a `TIMESTAMP(column)` after a relation.
 fn timestamp(tokens: &[Token], from: usize, to: usize) -> Option<(usize, usize, String)> {
     let mut depth = 0usize;
     let mut before: Option<&Token> = None;

@@ -40,7 +40,7 @@ pub(super) fn rewrite(tokens: &mut Vec<Token>, at: usize) -> Result<bool> {
     Ok(true)
 }
 
-/// A table by the name that stands in a statement, perhaps as it was.
+/// A table by its name in a statement, which may ask for an earlier commit.
 ///
 /// # Errors
 /// [`NoSuchTable`](splay_store::Error::NoSuchTable), [`NoSuchCommit`](splay_store::Error::NoSuchCommit).

@@ -1,6 +1,6 @@
 //! `UNPIVOT source ON a, b [INTO NAME n VALUE v]` where a query begins, as in DuckDB, read as `SELECT * FROM source UNPIVOT (v FOR n IN (a, b))`.
 //!
-//! `INCLUDE NULLS` stands behind the source or behind the names. Without names the columns are called `name` and `value`.
+//! `INCLUDE NULLS` follows the source or the names. Without names the columns are called `name` and `value`.
 //!
 //! Source: <https://duckdb.org/docs/stable/sql/statements/unpivot>.
 

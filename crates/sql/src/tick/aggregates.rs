@@ -106,7 +106,7 @@ impl AggregateKernel for AggregateOf {
     }
 }
 
-/// A state for each group, of an aggregate that knows no groups. Rows of one group are taken in as they stand.
+/// A state for each group, for an aggregate without a `GroupsAccumulator`. Rows of one group are passed without a copy.
 struct StatePerGroup {
     expr: Arc<AggregateFunctionExpr>,
     states: Vec<Box<dyn Accumulator>>,

@@ -23,7 +23,7 @@ struct TimePairs {
     spec: TableSpec,
     time: (Expr, Expr),
     keys: Vec<(Expr, Expr)>,
-    /// What is asked of the rows that are found.
+    /// Equalities that are evaluated on the rows that the search finds.
     compared: Vec<(Expr, Expr)>,
 }
 

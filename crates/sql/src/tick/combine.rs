@@ -35,7 +35,7 @@ pub(super) fn failed(error: DataFusionError) -> UnsupportedExpr {
 }
 
 impl Recogniser<'_> {
-    /// A filter over a join. What it says of the left alone is asked of the left's rows.
+    /// A filter over a join. Conditions that read only the left side filter its rows before the join.
     pub(super) fn filtered_join(&mut self, predicate: &Expr, join: &Join) -> Result<Stage, UnsupportedExpr> {
         if join.join_type == JoinType::Right {
             return self.stage(&with_sides_swapped(join, Some(predicate))?);
@@ -71,7 +71,7 @@ impl Recogniser<'_> {
         self.kept_of_join(stage, kept, join)
     }
 
-    /// The rows of a join for which conditions hold that are asked of both sides.
+    /// The rows of a join that pass conditions over columns of both sides.
     fn kept_of_join(&mut self, stage: Stage, kept: Vec<Expr>, join: &Join) -> Result<Stage, UnsupportedExpr> {
         let Some(kept) = conjunction(kept) else { return Ok(stage) };
         Ok(match stage {
@@ -446,8 +446,8 @@ fn is_plain(join: &Join, kind: JoinType) -> Result<bool, UnsupportedExpr> {
     Ok(is_plain && listed(&join.right)?.is_none())
 }
 
-/// An inner join with what a filter above it and its own condition say of one side alone asked of that side's rows, and of a key of the other's,
-/// too; and what is left of the filter.
+/// An inner join whose own conditions, and those of a filter above it, are pushed to the side that they read; conditions on a key to both
+/// sides. Also returns the rest of the filter.
 fn narrowed_sides(join: &Join, predicate: Option<&Expr>) -> Result<(Join, Vec<Expr>), UnsupportedExpr> {
     let keys = same_keys(join)?;
     let (mut of_left, mut of_right) = (Vec::new(), Vec::new());
@@ -526,7 +526,7 @@ fn among(value: TickExpr, list: usize) -> TickExpr {
     TickExpr::In(Box::new(value), Arc::new(ValueList::new(list)))
 }
 
-/// What is known of how many rows a side of a join has before it is read.
+/// An estimate, before it is read, of how many rows a side of a join has.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Size {
     /// Rows of a large table. A filter may leave few of them.

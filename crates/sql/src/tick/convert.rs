@@ -48,7 +48,7 @@ pub(super) fn coded<'e>(expr: &'e Expr, schema: &DFSchema) -> &'e Expr {
 pub(super) struct Converter<'a> {
     pub constants: &'a mut Constants,
     pub options: &'a Arc<ConfigOptions>,
-    /// What stands for the queries within expressions.
+    /// Replacements of sub-queries in expressions.
     pub queries: &'a [(Expr, TickExpr)],
 }
 
@@ -352,7 +352,7 @@ struct ExtractedParts {
 }
 
 impl ExtractedParts {
-    /// What stands for a part.
+    /// Adds an argument, and returns the column that represents it.
     fn add(&mut self, part: Expr, kind: Argument, data_type: DataType) -> Expr {
         let position = self.parts.iter().position(|other| *other == part);
         argument(position.unwrap_or_else(|| {
@@ -458,7 +458,7 @@ fn is_arithmetic(expr: &Expr, schema: &DFSchema) -> bool {
     }
 }
 
-/// Whether an expression may be refused for some values, or costs more than to choose those that it is asked for.
+/// Whether an expression may fail for some values, or costs more than selecting the rows that need it.
 fn may_fail(expr: &Expr, schema: &DFSchema) -> bool {
     let any = |exprs: &[&Expr]| exprs.iter().any(|expr| may_fail(expr, schema));
     let is = |expr: &Expr, wanted: fn(&DataType) -> bool| expr.get_type(schema).is_ok_and(|found| wanted(&found));

@@ -48,7 +48,7 @@ pub(super) struct Expression {
     plans: Mutex<Vec<(Vec<ArrayRef>, Arc<dyn PhysicalExpr>)>>,
 }
 
-/// The name that stands for an argument.
+/// The column that represents an argument.
 pub(super) fn argument(position: usize) -> Expr {
     Expr::Column(Column::new_unqualified(format!("a{position}")))
 }

@@ -338,7 +338,7 @@ impl Recogniser<'_> {
     }
 }
 
-/// Whether rows have an order beyond that of sorts, as `functions/row_order.rs` finds it where DataFusion groups them.
+/// Whether rows have an order beyond that of sorts, as `row_order.rs` of `functions` finds it where DataFusion groups them.
 fn have_row_order(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::TableScan(_) | LogicalPlan::Sort(_) => true,

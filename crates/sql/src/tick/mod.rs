@@ -85,21 +85,21 @@ const SHAPES_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct TickStatement {
     plan: Plan,
     constants: Constants,
-    /// What is read first.
+    /// The side inputs, which are read first.
     sides: Vec<LookupSource>,
-    /// What rows are looked up in where a key may be there twice.
+    /// Lookup tables in which a key may occur twice.
     lookups: Vec<Arc<LookupTable>>,
     schema: SchemaRef,
     /// The tables that it was made for. Not snapshots: those would keep replaced files from being removed.
     tables: Vec<(String, TableSpec)>,
-    /// The plan for sides of joins in which a key is there twice, where that isn't ruled out, and whether one was.
+    /// The plan for joins whose small side has a key twice, if that is possible, and whether a run has met one.
     with_repeated_keys: Option<Box<TickStatement>>,
     keys_repeat: AtomicBool,
-    /// What the engine refused last. The same again goes to DataFusion at once.
+    /// What the engine refused last. An equal statement goes to DataFusion at once.
     refusal: Mutex<Option<EngineRefusal>>,
 }
 
-/// A question that the engine refused when it ran.
+/// Constants and states of tables with which the engine refused to run.
 #[derive(Debug)]
 struct EngineRefusal {
     question: ResultKey,
@@ -144,7 +144,7 @@ impl TickStatement {
         }
     }
 
-    /// The rows, and what was read for them.
+    /// The rows, and the statistics of what was read.
     fn run(
         &self,
         tables: &[TableSnapshot],
@@ -174,7 +174,7 @@ impl TickStatement {
         Ok((batches, read))
     }
 
-    /// Its plans, those of what is read first before the other.
+    /// Its plans, those of the side inputs first.
     fn plans(&self) -> impl Iterator<Item = &Plan> {
         self.sides.iter().map(|side| &side.plan).chain([&self.plan])
     }
@@ -196,7 +196,7 @@ impl TickStatement {
     }
 }
 
-/// What is known of a shape.
+/// The cached result of recognising a shape.
 #[derive(Debug, Clone)]
 enum ShapeEntry {
     Tick(Arc<TickStatement>),
@@ -213,7 +213,7 @@ pub(crate) struct TickStatements {
     results: Option<Results>,
 }
 
-/// What is known of shapes.
+/// The cache of shapes.
 #[derive(Debug, Default)]
 struct Shapes {
     known: HashMap<String, ShapeEntry>,
@@ -297,7 +297,7 @@ impl ShapedStatement {
     }
 }
 
-/// What stands for a value in a plan: of a list its first item, whose type is that of the others.
+/// The value that represents a literal in a plan: of a list its first item, which has the type of all items.
 fn item(value: &ScalarValue) -> ScalarValue {
     match value {
         ScalarValue::List(list) => ScalarValue::try_from_array(&list.value(0), 0).unwrap_or(ScalarValue::Null),
@@ -308,7 +308,7 @@ fn item(value: &ScalarValue) -> ScalarValue {
 /// The query that an `explain` is about.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ExplainQuery<'a> {
-    /// Its plan alone is asked for.
+    /// `explain`, which only shows the plan.
     Planned(&'a str),
     /// `explain analyze`, which runs the query.
     Run(&'a str),

@@ -155,7 +155,7 @@ pub(super) fn with_narrowed_right(join: &Join) -> Result<Join, UnsupportedExpr> 
     Ok(Join { right: with_filter(of_right, &join.right)?, filter: conjunction(rest), ..join.clone() })
 }
 
-/// A right join, maybe with a filter above it, as a left join whose columns stand in their order.
+/// A right join, maybe with a filter above it, as a left join with the sides swapped and the columns in their old order.
 pub(super) fn with_sides_swapped(join: &Join, predicate: Option<&Expr>) -> Result<LogicalPlan, UnsupportedExpr> {
     if asof_parts(join).map_err(failed)?.is_some() {
         return unknown("a right join by time");

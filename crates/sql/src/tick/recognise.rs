@@ -46,9 +46,9 @@ const SUBSTITUTED_TEXTS_MAX: usize = 32;
 pub(super) struct RecognisedPlan {
     pub plan: Plan,
     pub constants: Constants,
-    /// What is read first, in this order, for constants that hold its columns.
+    /// The side inputs, which are read first, in this order. Constants hold their columns.
     pub sides: Vec<LookupSource>,
-    /// What rows are looked up in where a key may be there twice.
+    /// Lookup tables in which a key may occur twice.
     pub lookups: Vec<Arc<LookupTable>>,
     /// The tables, as the plans number them, at the snapshots that they were made from.
     pub tables: Vec<(String, TableSnapshot)>,
@@ -360,7 +360,7 @@ impl Recogniser<'_> {
         Ok(Stage::Table { scan, columns })
     }
 
-    /// Adds a condition over the columns of the table, which is asked of the symbols if it reads no more.
+    /// Adds a condition over the columns of the table. It is evaluated on the symbols if it reads no other column.
     pub(super) fn require(&self, scan: &mut Scan, condition: TickExpr) {
         if reads_symbol_alone(&condition, self.snapshot(scan).spec()) {
             scan.bounds.push(Bound::SymbolCondition(condition));

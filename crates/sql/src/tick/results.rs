@@ -24,7 +24,7 @@ pub(super) struct ResultKey {
     pub states: Vec<(Arc<str>, u64, u64)>,
 }
 
-/// An answer: its rows, what was read for them, and what tells whether that was really read.
+/// An answer: its rows, the statistics of what was read, and the watches that tell whether all pages could be read.
 pub(super) type CachedResult = (Vec<RecordBatch>, ReadStats, Vec<ReadWatch>);
 
 /// Results that take at most a given number of bytes together. Those that were used longest ago are dropped first.

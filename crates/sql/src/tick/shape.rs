@@ -18,7 +18,7 @@ pub(super) const SHAPE_BYTES_MAX: usize = 256 << 10;
 /// Literals up to which each new one is compared with all before it.
 const LITERALS_COMPARED: usize = 32;
 
-/// Prefix of the parameters that stand for lifted literals.
+/// Prefix of the parameters that replace lifted literals.
 pub(super) const LIFTED: &str = "splay_lifted_";
 
 /// A statement with its literals lifted.
@@ -164,7 +164,7 @@ fn blank_end(text: &str, at: usize) -> Option<Option<usize>> {
     Some(None)
 }
 
-/// What stands behind the blanks and comments that a text begins with. `None` as for [`shape`].
+/// The text after leading blanks and comments. `None` as for [`shape`].
 pub(super) fn behind_blanks(text: &str) -> Option<&str> {
     behind_blanks_at(text, 0).map(|at| &text[at..])
 }

@@ -32,7 +32,7 @@ fn failed(error: DataFusionError) -> UnsupportedExpr {
 }
 
 impl Recogniser<'_> {
-    /// What stands for each query within an expression over the columns of `schema`.
+    /// The replacement of each sub-query in an expression over the columns of `schema`.
     pub(super) fn queries(&mut self, expr: &Expr, schema: &DFSchema) -> Result<Vec<(Expr, TickExpr)>, UnsupportedExpr> {
         let mut found: Vec<Expr> = Vec::new();
         let collected = expr.apply(|expr| {

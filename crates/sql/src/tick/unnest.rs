@@ -8,7 +8,7 @@ use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{Recogniser, Stage, types};
 
 impl Recogniser<'_> {
-    /// Rows of lists, which stand in the places of the lists.
+    /// Replaces lists by rows of their items.
     pub(super) fn unnest(&mut self, unnest: &Unnest) -> Result<Stage, UnsupportedExpr> {
         let input_types = types(unnest.input.schema());
         let in_place = unnest.dependency_indices.iter().copied().eq(0..input_types.len());

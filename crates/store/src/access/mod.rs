@@ -142,7 +142,7 @@ fn has_word(condition: &str, word: &str) -> bool {
     condition.split(|c: char| !c.is_alphanumeric() && c != '_').any(|other| is_same(other, word))
 }
 
-/// The words of a policy's condition that stand for the user's name.
+/// The words of a policy's condition that are replaced by the user's name.
 pub const USER_WORDS: [&str; 3] = ["current_user", "session_user", "current_role"];
 
 impl Access {
@@ -308,8 +308,8 @@ impl Database {
         Ok(done)
     }
 
-    /// Refuses another name for a table or a view that grants or policies name: they would be of what has its name next. While what is given
-    /// is held, there are no new ones. Where nobody ever was given anything, nothing is held.
+    /// Refuses to rename a table or a view that grants or policies name: they would apply to the next one of the old name. No grant can be
+    /// added while the returned lock is held. If there never were grants, there is no lock.
     pub(crate) fn refuse_rename_of_granted(
         &self,
         name: &str,

@@ -176,7 +176,7 @@ impl Rights {
         })
     }
 
-    /// The user's name, which stands in conditions for [`USER_WORDS`]; none if no policy asks for it.
+    /// The user's name, which replaces [`USER_WORDS`] in conditions; none if no policy uses it.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()

@@ -40,14 +40,14 @@ const GROUP_ROWS: u64 = 1 << 20;
 /// A dictionary isn't made larger than this.
 const DICTIONARY_BYTES_MAX: f64 = 1_048_576.0;
 
-/// What was measured of all samples. Bytes a row are sums over the samples by the rows that each stands for.
+/// Measurements of all samples. Bytes per row are weighted by the rows that each sample represents.
 pub(super) struct Totals {
     weight: f64,
     segments: usize,
     rows: u64,
     tiers: [TierMeasurement; 4],
     now: CurrentSizes,
-    /// By column, a float that no whole number stands for.
+    /// By column, a float that can't be stored as a whole number.
     odd: Vec<Option<f64>>,
     /// By column, whether all values of the samples are null.
     all_null: Vec<bool>,
@@ -76,7 +76,7 @@ struct ColumnTotal {
     read: ReadCost,
 }
 
-/// What was read of a column, and in how long.
+/// Bytes read of a column, and the time that took.
 #[derive(Clone, Copy, Default)]
 struct ReadCost {
     bytes: f64,
@@ -107,7 +107,7 @@ impl Totals {
         }
     }
 
-    /// Measures a sample of a segment, which stands for `weight` rows of the table.
+    /// Measures a sample of a segment, which represents `weight` rows of the table.
     pub(super) fn add(&mut self, spec: &TableSpec, segment: &Segment, sample: &RecordBatch, weight: f64) -> Result<()> {
         let entry = segment.entry();
         // The share of the table's rows, for each of the segment's.

@@ -10,7 +10,7 @@ const SAVES_LITTLE: f64 = 0.97;
 /// Reading that takes less than this as long isn't either.
 const COSTS_LITTLE: f64 = 1.2;
 
-/// What makes a column small or not. `odd` is a float of it that no whole number stands for.
+/// A sentence on what determines a column's size. `odd` is one of its floats that can't be stored as a whole number.
 pub(super) fn of(column_type: &ColumnType, tiers: &[ColumnInTier; 4], odd: Option<f64>) -> String {
     let [mapped, fast, small, dense] = tiers;
     let mut words: Vec<String> = values(column_type, &fast.kept, odd).into_iter().collect();

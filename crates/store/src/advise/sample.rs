@@ -22,14 +22,14 @@ const PROBE_ROWS: u64 = 256;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct SampledSegment {
     pub(super) segment: usize,
-    /// Rows of the table that it stands for.
+    /// Rows of the table that it represents.
     pub(super) weight: f64,
 }
 
 /// The segments that are sampled, by the rows of all, in an order that spreads the first few over the table as well.
 ///
 /// All are, if they are few. Otherwise those that have certain rows of the table, at equal distances: a segment of many rows is taken
-/// more likely, and stands for the rows around it.
+/// more likely, and represents the rows around it.
 pub(super) fn places(rows: &[u64], most: usize) -> Vec<SampledSegment> {
     let most = most.max(1);
     let total: u64 = rows.iter().sum();
@@ -83,7 +83,7 @@ pub(super) fn runs(rows: u64, most: usize) -> Vec<Range<u64>> {
     (0..runs).map(|run| start(run)..start(run) + of_run).collect()
 }
 
-/// Rows that stand for a segment, in its order, with all columns of the table.
+/// A sample of a segment's rows, in its order, with all columns of the table.
 pub(super) fn read(segment: &Segment, spec: &TableSpec, rows_max: usize) -> Result<RecordBatch> {
     let all: Vec<usize> = (0..spec.columns.len()).collect();
     let rows = segment.entry().rows;

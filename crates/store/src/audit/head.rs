@@ -25,7 +25,7 @@ pub(super) struct LogHead {
     pub(super) key: Option<String>,
 }
 
-/// What was found in the place of a head.
+/// The content of a head's file.
 #[derive(Debug)]
 pub(super) enum FoundHead {
     None,

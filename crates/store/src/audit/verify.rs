@@ -46,7 +46,7 @@ pub struct AuditProblem {
     pub what: String,
 }
 
-/// What was found.
+/// The result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Verification {
     /// Files.

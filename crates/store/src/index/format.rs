@@ -1,7 +1,7 @@
 //! Bytes of an index file. Described in docs/format/index.md.
 //!
 //! A header of 64 bytes, a table of sections of 32 bytes each, then the sections, each aligned to 64 bytes. The header's and
-//! table's checksum stands at the end of the table; each section's in the table.
+//! table's checksum is at the end of the table, each section's in the table.
 
 use crate::error::{Error, Result};
 use crate::little_endian::{u32_at, u64_at};

@@ -28,7 +28,7 @@ use crate::row_key::{Dedupe, RowKey, comparable};
 use crate::schema::TableSpec;
 use crate::segment::Segment;
 
-/// Stored rows that are read at once: their keys are made for all of them if one is asked for.
+/// Stored rows that are read at a time: if the key of one is needed, the keys of all are computed.
 const STORED_ROWS: usize = 4096;
 
 /// Bytes that a key takes besides its own.
@@ -175,7 +175,7 @@ impl Key {
     }
 }
 
-/// The keys of rows, each made when it is asked for.
+/// The keys of rows, each computed when it is needed.
 struct Keys {
     converter: Option<RowConverter>,
 }

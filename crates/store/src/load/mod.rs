@@ -407,7 +407,7 @@ impl Load {
         rows.into_iter().map(part).collect()
     }
 
-    /// Sorts what is held and sets it aside.
+    /// Sorts the rows in memory and writes them to a spill file.
     fn spill(&mut self) -> Result<()> {
         let storage = Arc::clone(self.writer.storage());
         for incoming in self.partitions.values_mut() {
@@ -552,7 +552,7 @@ pub(crate) fn conform(spec: &TableSpec, schema: &SchemaRef, batch: &RecordBatch)
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }
 
-/// A column with the one NaN that is stored, as bounds of blocks and orders go by bits.
+/// A column with every NaN as the canonical one, because block bounds and orders compare bits.
 fn in_stored_form(column: &ArrayRef) -> ArrayRef {
     one_nan(column).unwrap_or_else(|| Arc::clone(column))
 }

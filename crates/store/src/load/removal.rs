@@ -188,7 +188,7 @@ impl Removal {
         Ok(count)
     }
 
-    /// Where the columns that are asked for stand among those that are read.
+    /// The positions of the requested columns among the columns that are read.
     fn places(&self, read: &[usize]) -> Vec<usize> {
         self.columns.iter().filter_map(|column| read.iter().position(|other| other == column)).collect()
     }

@@ -20,7 +20,7 @@ pub enum Fault {
     Refused,
     /// The call is carried out, and its answer is lost.
     AnswerLost,
-    /// Half of what is read comes.
+    /// Half of the requested bytes arrive.
     Cut,
     /// The call isn't carried out, nor is any later one.
     KilledBefore,

@@ -107,7 +107,7 @@ pub trait ObjectStore: Debug + Send + Sync {
     /// [`ObjectFault::Absent`].
     fn length(&self, key: &str) -> ObjectResult<u64>;
 
-    /// The objects whose keys begin with a prefix, which ends with `/`; also what is left of attempts to make some.
+    /// The objects whose keys begin with a prefix, which ends with `/`; also leftovers of uploads that failed.
     ///
     /// # Errors
     /// As the store says. A prefix that nothing has gives an empty list.

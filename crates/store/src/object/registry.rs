@@ -45,7 +45,7 @@ pub(crate) fn validate_url(url: &str) -> Result<(), String> {
     }
 }
 
-/// The URL for messages: as it is, but for what stands in front of an `@`.
+/// The URL for messages, without the user and password before an `@`.
 pub(crate) fn shown(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return "a URL".to_owned() };
     let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);

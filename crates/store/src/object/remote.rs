@@ -25,7 +25,7 @@ const NEXT_BYTES: usize = 16 << 20;
 /// Bytes at the end of a file that are read when it is opened: its footer and lists of pages.
 const END_BYTES: usize = 256 << 10;
 
-/// A request reads no more than this share of the cache beyond what was asked for.
+/// A request reads at most this share of the cache ahead of the requested bytes.
 const CACHE_SHARE: usize = 4;
 
 /// An object that is read by ranges.
@@ -86,7 +86,7 @@ impl RemoteFile {
         self.tier.cache.get(&self.key, blocks).iter().all(Option::is_some)
     }
 
-    /// A range, which lies within the file. `check` is asked whether a block is what was written.
+    /// Reads a range within the file. `check` verifies the checksum of a block.
     pub(crate) fn read(&self, range: Range<usize>, check: &dyn Fn(usize, &[u8]) -> Result<()>) -> Result<Bytes> {
         if range.is_empty() {
             return Ok(Bytes::new());
@@ -136,7 +136,7 @@ impl RemoteFile {
         start..end.min(self.length)
     }
 
-    /// Reads whole blocks and checks each. Bytes that were changed on their way are asked for once more.
+    /// Reads whole blocks and checks each. Bytes that were damaged in transit are requested once more.
     fn fetch(&self, bytes: Range<usize>, check: &dyn Fn(usize, &[u8]) -> Result<()>) -> Result<Bytes> {
         let read = || -> Result<Bytes> {
             let part = self.tier.read(&self.key, bytes.start as u64..bytes.end as u64)?;

@@ -15,7 +15,7 @@ use crate::settings::ObjectSettings;
 /// Bytes that are read at once of an object that is read whole.
 const PART_BYTES: u64 = 8 << 20;
 
-/// The store of a database, with what was read of it.
+/// The object store of a database, with the cache of its blocks.
 #[derive(Debug)]
 pub struct ObjectTier {
     store: Arc<dyn ObjectStore>,
@@ -27,7 +27,7 @@ pub struct ObjectTier {
     bytes: AtomicU64,
 }
 
-/// What was read of a store so far.
+/// Requests to a store, and bytes read from it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ObjectTraffic {
     /// Requests for parts of objects, those that were made again among them.
@@ -59,7 +59,7 @@ impl ObjectTier {
         &self.url
     }
 
-    /// What was read of it so far by this process.
+    /// Requests and bytes of this process so far.
     #[must_use]
     pub fn traffic(&self) -> ObjectTraffic {
         ObjectTraffic {

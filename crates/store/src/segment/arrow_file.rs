@@ -20,7 +20,7 @@ use crate::storage::MappedBytes;
 /// Rows that are checked together.
 const CHUNK_ROWS: usize = 8192;
 
-/// Pieces that are asked for before they are copied.
+/// Pieces that are prefetched before they are copied.
 const PIECES_AHEAD: usize = 4;
 
 const MAGIC: &[u8; 6] = b"ARROW1";

@@ -84,7 +84,7 @@ static FORMER: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut())
 static INSTALLED: Once = Once::new();
 static BOOK: Mutex<Option<Book>> = Mutex::new(None);
 
-/// What is known of mappings apart from the handler.
+/// The bookkeeping of mappings that the signal handler doesn't use.
 #[derive(Default)]
 struct Book {
     free: Vec<usize>,
@@ -191,7 +191,7 @@ pub fn mapped_ranges() -> Vec<Range<usize>> {
     ranges
 }
 
-/// Tells whether what was read of a table's files since the watch began was really read.
+/// Tells whether a page of a table's files has proved unreadable since the watch began; such pages read as zeros.
 #[derive(Debug, Clone)]
 pub struct ReadWatch {
     since: u64,

@@ -52,7 +52,7 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<ShellStep> {
                 say!("{name}")?;
             }
         }
-        ("\\i", "") => bail!("\\i wants a file"),
+        ("\\i", "") => bail!("\\i needs a file name"),
         ("\\i", file) => {
             let text = std::fs::read_to_string(file).with_context(|| format!("read {file}"))?;
             return shell.run_text(&text);

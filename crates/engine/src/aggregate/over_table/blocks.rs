@@ -29,8 +29,8 @@ const PLACES_OF_ROW_MAX: usize = 4;
 /// looked up there by hash.
 const ROWS_OF_PLACE_MIN: usize = 8;
 
-/// One of so many rows may be left out by a filter, at most, for nulls to stand in its place: with more of them, kernels do better with a list
-/// of the rows that are kept.
+/// If a filter drops at most one of this many rows, the dropped rows become nulls. If it drops more, kernels are faster with a list of the rows
+/// that pass.
 const NULLS_OF_ROWS: usize = 3;
 
 /// Rows of a block that differ only in keys that are looked at row by row: of one symbol and stretch of time.

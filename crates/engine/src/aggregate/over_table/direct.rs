@@ -17,10 +17,10 @@ use crate::expr::{BinaryOp, Expr};
 use crate::gather::position;
 use crate::table::{Cover, CoverColumns};
 
-/// Most runs of a cover that are read each by itself.
+/// Most runs of a cover that are read separately.
 const RUNS_APART_MAX: usize = 64;
 
-/// Rows of a cover for each that is wanted, from which on runs are read by themselves: what lies between is never touched.
+/// Rows of a cover for each row needed from which on the runs are read separately, so that the rows between them are never read.
 const ROWS_BETWEEN_MIN: usize = 4;
 
 impl State<'_> {
@@ -158,7 +158,7 @@ fn summaries<'a>(snapshot: &TableSnapshot, cover: &'a Cover, column: usize) -> R
     Ok(found.filter(|summaries| Some(summaries.kind()) == kind))
 }
 
-/// Blocks that lie whole in a run, by the run's group, and what is left of the runs.
+/// The blocks that lie entirely in a run, with the run's group, and the rest of the runs.
 fn whole_blocks(runs: &[GroupRun], first: usize) -> (Vec<(u32, Range<usize>)>, Vec<GroupRun>) {
     let (mut whole, mut edges) = (Vec::new(), Vec::with_capacity(runs.len()));
     for run in runs {

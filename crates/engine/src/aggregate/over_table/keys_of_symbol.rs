@@ -37,8 +37,8 @@ pub(super) struct SymbolKeys<'a> {
 struct RunWords {
     segment: Arc<Segment>,
     runs: Range<usize>,
-    /// By key, the word of each run, `None` for null. There are none if a symbol is refused that may be in no row that is asked for: then keys
-    /// are looked at row by row.
+    /// By key, the word of each run, `None` for null. There are none if evaluation fails for a symbol that the filter may exclude: then keys
+    /// are evaluated row by row.
     words: Option<Vec<Vec<Option<u64>>>>,
 }
 

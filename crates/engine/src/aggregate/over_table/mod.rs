@@ -56,7 +56,7 @@ const ROWS_SCATTERED_MIN: usize = 1 << 18;
 /// Rows whose filters and arguments are evaluated at once.
 const BLOCK_ROWS_MAX: usize = 4_096;
 
-/// What is asked of a table.
+/// A grouping of a table's rows: source, filter, keys and aggregates.
 #[derive(Debug)]
 pub(crate) struct TableAggregate<'a> {
     pub snapshot: &'a TableSnapshot,
@@ -191,7 +191,7 @@ struct State<'a> {
     /// By key; empty for those that aren't texts.
     texts: Vec<Texts>,
     slots: Vec<AggregateSlot>,
-    /// By key, what is known of the dictionary that came last.
+    /// By key, the words of the dictionary that was read last.
     text_words: Vec<TextWords>,
     /// The symbols that a slot's filter asks for, where it asks for nothing else.
     only_symbols: Vec<Option<Vec<String>>>,

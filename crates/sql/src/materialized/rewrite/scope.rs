@@ -111,7 +111,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The instant that an expression without columns stands for beside a time.
+/// The instant of an expression without columns that is compared with a time.
 pub(super) fn instant(expr: &Expr, state: &SessionState) -> Option<i64> {
     let value = constant(expr, state)?;
     let time = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));

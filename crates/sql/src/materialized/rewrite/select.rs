@@ -186,7 +186,7 @@ impl SelectOverView<'_> {
         format!("\"{RELATION}\".{}", inner(place))
     }
 
-    /// What stands in the place of an expression; `None` if that is made of what stands within it. Breaks if the view hasn't got it.
+    /// The replacement of an expression; `None` if its operands are to be replaced instead. Breaks if the view lacks it.
     fn replacement(&mut self, expr: &Expr, role: Role) -> ControlFlow<(), Option<Expr>> {
         let spelling = self.scope.spelling(expr);
         let is_alias =

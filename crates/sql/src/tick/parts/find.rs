@@ -84,7 +84,7 @@ impl Finder<'_> {
         }
     }
 
-    /// As [`Self::replace`], within subqueries that stand for a value and run once each.
+    /// As [`Self::replace`], within scalar sub-queries that run once each.
     fn in_expressions(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let is_value = |expr: &Expr| matches!(expr, Expr::ScalarSubquery(query) if query.outer_ref_columns.is_empty());
         if !plan.expressions().iter().any(|expr| expr.exists(|expr| Ok(is_value(expr))).unwrap_or(false)) {

@@ -18,11 +18,11 @@ use crate::error::{Error, Result};
 /// Chunks whose tables a thread keeps: of some columns of a statement. One takes some kilobytes.
 const CHUNKS_MAX: usize = 32;
 
-/// Most bytes of the texts of a page, and of all that codes stand for, before compression.
+/// Most bytes of the texts of a page, and of all texts of a dictionary, before compression.
 const PAGE_TEXTS_BYTES_MAX: usize = 1 << 30;
 const TEXTS_BYTES_MAX: u64 = 256 << 20;
 
-/// A column, and the texts that its codes stand for once somebody has asked.
+/// A column, and the texts of its dictionary once they have been read.
 #[derive(Debug)]
 pub(super) struct Column {
     /// Tells it from all others of the file.
@@ -33,7 +33,7 @@ pub(super) struct Column {
     items: Vec<Column>,
 }
 
-/// What is known of a chunk once it is open.
+/// An open chunk.
 struct Chunk {
     start: usize,
     head: ChunkHead,
@@ -111,7 +111,7 @@ impl Column {
         (row < self.rows).then(|| start..(start + PAGE_ROWS).min(self.rows))
     }
 
-    /// Bytes in the file, those of texts that codes stand for among them, and how the values are kept.
+    /// Bytes in the file, those of the dictionary included, and the encoding of the values.
     pub(super) fn storage(&self) -> (u64, u64, String) {
         let texts = self.stored.texts.map_or(0, |texts| texts.bytes);
         let bytes = self.stored.chunks.iter().map(|(_, bytes)| bytes).sum::<u64>() + texts;
@@ -241,7 +241,7 @@ impl Column {
         decoded.map_err(|found| wrong("a page of numbers", found))
     }
 
-    /// Whether each number stands for a text, where it is a code of one.
+    /// Fails if a number is a code that the dictionary lacks.
     fn check_codes(&self, numbers: &[i64]) -> Result<(), String> {
         let Some(texts) = self.stored.texts else { return Ok(()) };
         match numbers.iter().find(|code| code.cast_unsigned() >= texts.count) {
@@ -320,7 +320,7 @@ impl Column {
         self.stored.chunks.get(row / CHUNK_ROWS).map_or(0, |(start, _)| *start)
     }
 
-    /// The texts that its codes stand for.
+    /// The texts of its dictionary.
     fn texts(&self, file: &CheckedFile) -> Result<Arc<StringArray>> {
         if let Some(texts) = self.texts.get() {
             return Ok(Arc::clone(texts));
@@ -412,7 +412,7 @@ fn spread_texts(
     Ok(())
 }
 
-/// The texts of a list, which stand as their lengths and then their bytes.
+/// The texts of a list, which is stored as their lengths and then their bytes.
 fn read_texts(file: &CheckedFile, list: &TextList) -> Result<StringArray> {
     let wrong = |found: String| Error::corrupt(&file.path, list.start, "a list of texts", found);
     let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);

@@ -26,7 +26,7 @@ const HEAD_BYTES: usize = 8;
 const ENTRY_BYTES: usize = 16;
 const CHECKSUM_BYTES: usize = 4;
 
-/// What stands before the tail: what the columns are, and where their chunks are.
+/// The footer, before the tail: the columns, and the places of their chunks.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Footer {
     pub(super) rows: u64,
@@ -48,7 +48,7 @@ pub(super) struct StoredColumn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) unit: Option<Unit>,
     pub(super) kind: PageContent,
-    /// The texts that codes stand for.
+    /// The texts of the dictionary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) texts: Option<TextList>,
     /// Its chunks: the first byte and the number of bytes of each.
