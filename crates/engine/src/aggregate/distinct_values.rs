@@ -231,9 +231,7 @@ mod tests {
             values.check(11, 2).unwrap();
             let expected: std::collections::BTreeSet<u64> = (0..rows).map(word).collect();
             assert_eq!(values.len(), expected.len());
-            assert!(
-                values.parts.is_empty() == (rows < 30_000) && (!values.parts.is_empty() || held == expected.len())
-            );
+            assert!(values.parts.is_empty() == (rows < 30_000) && (!values.parts.is_empty() || held == expected.len()));
             let mut found: Vec<u64> = values.iter().collect();
             found.sort_unstable();
             assert!(found.iter().eq(&expected));
