@@ -73,6 +73,16 @@ class _Compiler(compiler.SQLCompiler):
     def for_update_clause(self, select: Any, **_: Any) -> str:
         raise exc.CompileError("SplayDB has no row locks: FOR UPDATE isn't there")
 
+    def update_from_clause(self, update_stmt: Any, from_table: Any, extra_froms: Any, from_hints: Any, **words: Any) -> str:
+        return f"FROM {self._joined(extra_froms, from_hints, words)}"
+
+    def delete_extra_from_clause(self, delete_stmt: Any, from_table: Any, extra_froms: Any, from_hints: Any, **words: Any) -> str:
+        return f"USING {self._joined(extra_froms, from_hints, words)}"
+
+    def _joined(self, tables: Any, hints: Any, words: dict[str, Any]) -> str:
+        words["asfrom"] = True
+        return ", ".join(table._compiler_dispatch(self, fromhints=hints, **words) for table in tables)
+
     def returning_clause(self, *_: Any, **__: Any) -> str:
         raise exc.CompileError("SplayDB has no RETURNING")
 

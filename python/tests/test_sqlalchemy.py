@@ -181,3 +181,21 @@ def test_a_rollback_behind_a_change_is_refused(tmp_path):
     with pytest.raises(ZeroDivisionError), engine.begin() as connection:
         connection.scalar(sa.text("select 1"))
         raise ZeroDivisionError
+
+
+def test_rows_change_by_those_of_another_table(tmp_path):
+    db = splay.open(tmp_path / "db")
+    db.write("trade", frame_day.trades())
+    db.sql("create table halted (symbol symbol, price double precision, primary key (symbol))")
+    db.sql("insert into halted values ('A', 7.0)")
+    engine = sa.create_engine(f"splay:///{tmp_path / 'db'}")
+    tables = sa.MetaData()
+    tables.reflect(engine)
+    trade, halted = tables.tables["trade"], tables.tables["halted"]
+    matches = trade.c.symbol == halted.c.symbol
+    with engine.begin() as connection:
+        count = connection.scalar(sa.select(sa.func.count()).where(trade.c.symbol == "A"))
+        assert count > 0
+        assert connection.execute(sa.update(trade).values(price=halted.c.price).where(matches)).rowcount == count
+        assert connection.scalars(sa.select(trade.c.price).where(trade.c.symbol == "A").distinct()).all() == [7.0]
+        assert connection.execute(sa.delete(trade).where(matches)).rowcount == count

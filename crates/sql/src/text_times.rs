@@ -1,5 +1,5 @@
-//! `with_seconds(text)`: times to the minute with `:00` behind them, in the columns of texts that a statement reads as times. Arrow's parser requires
-//! seconds.
+//! `full_time(text)`: times with their seconds and with two digits in each part, in the columns of texts that a statement reads as times. Arrow's
+//! parser requires both.
 //!
 //! `times.rs` puts it around what is cast to a time or compared with one. A block without such a time is given back as it is; the cost is one look at
 //! each text.
@@ -13,31 +13,31 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use crate::times::{is_to_the_minute, with_seconds};
+use crate::times::{full_time, is_short};
 
-static WITH_SECONDS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+static FULL_TIME: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let signature = Signature::any(1, Volatility::Immutable);
-    Arc::new(ScalarUDF::from(WithSeconds { signature }))
+    Arc::new(ScalarUDF::from(FullTime { signature }))
 });
 
-/// A text with seconds, if it is a time to the minute.
+/// A text in full, if it is a time that isn't.
 pub(crate) fn completed(text: Expr) -> Expr {
-    WITH_SECONDS.call(vec![text])
+    FULL_TIME.call(vec![text])
 }
 
 /// Whether an expression is one of [`completed`].
 pub(crate) fn is_completed(expr: &Expr) -> bool {
-    matches!(expr, Expr::ScalarFunction(call) if call.func.name() == WITH_SECONDS.name())
+    matches!(expr, Expr::ScalarFunction(call) if call.func.name() == FULL_TIME.name())
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct WithSeconds {
+struct FullTime {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for WithSeconds {
+impl ScalarUDFImpl for FullTime {
     fn name(&self) -> &str {
-        "with_seconds"
+        "full_time"
     }
 
     fn signature(&self) -> &Signature {
@@ -71,11 +71,11 @@ fn in_block(texts: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// `None` if no text is a time to the minute.
+/// `None` if all times among the texts are in full.
 fn in_texts<O: OffsetSizeTrait>(texts: &GenericStringArray<O>) -> Option<ArrayRef> {
-    let has_short = texts.iter().flatten().any(is_to_the_minute);
+    let has_short = texts.iter().flatten().any(is_short);
     has_short.then(|| {
-        let completed = texts.iter().map(|text| text.map(with_seconds));
+        let completed = texts.iter().map(|text| text.map(full_time));
         Arc::new(completed.collect::<GenericStringArray<O>>()) as ArrayRef
     })
 }

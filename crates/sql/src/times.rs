@@ -1,7 +1,7 @@
-//! Values compared with times: texts without seconds are times, and numbers beside a date are errors.
+//! Values compared with times: texts without seconds, and with parts of one digit, are times; numbers beside a date are errors.
 //!
 //! - `time >= '2024-03-04 09:30'`, `TIMESTAMP '2024-03-04 09:30Z'` and `to_timestamp('2024-03-04 09:30')` are read as
-//!   if they had `:00` after the minute, because Arrow's parser requires seconds.
+//!   if they had `:00` after the minute, and `'2024-3-4 9:30'` as if it had zeros, because Arrow's parser requires both.
 //! - Texts that aren't literals are completed where they are read (`text_times.rs`): `t::timestamp`, `time >= t`, `to_timestamp(t)`.
 //! - `date = 2024-03-04` is the number 2017, and is refused. DataFusion would take it for days since 1970.
 
@@ -17,10 +17,7 @@ use splay_functions::walk::{Walk, WalkPlan};
 use crate::numbers::{rewritten, schema_below};
 use crate::{pushdown, text_times};
 
-/// The form of a time to the minute.
-const MINUTE: &str = "0000-00-00 00:00";
-
-/// The plan with times to the minute completed.
+/// The plan with times in full.
 ///
 /// # Errors
 /// A plan error for a date that is compared with a number.
@@ -119,42 +116,101 @@ fn is_of_text(function: &ScalarUDF) -> bool {
 }
 
 fn to_seconds(expr: Expr) -> Expr {
-    let Some(text) = short(&expr).map(|text| with_seconds(text).into_owned()) else { return expr };
+    let Some(text) = short(&expr).map(|text| full_time(text).into_owned()) else { return expr };
     match expr {
         Expr::Literal(_, metadata) => Expr::Literal(ScalarValue::Utf8(Some(text)), metadata),
         expr => expr,
     }
 }
 
-/// The text of a literal that is a date and a time to the minute.
+/// The text of a literal that is a time and isn't written in full.
 fn short(expr: &Expr) -> Option<&str> {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return None };
-    is_to_the_minute(text).then_some(text)
+    is_short(text).then_some(text)
 }
 
-/// Whether a text is a date and a time to the minute, with a zone behind it or without.
-pub(crate) fn is_to_the_minute(text: &str) -> bool {
-    let Some((begin, zone)) = text.split_at_checked(MINUTE.len()) else { return false };
-    let is_time = begin.bytes().zip(MINUTE.bytes()).all(|(byte, form)| match form {
-        b'0' => byte.is_ascii_digit(),
-        b' ' => byte == b' ' || byte == b'T',
-        form => byte == form,
-    });
-    is_time && (zone.is_empty() || zone.starts_with(['Z', 'z', '+', '-', ' ']))
+/// Whether a text is a time that isn't written in full: to the minute, or with a month, a day or an hour of one digit.
+pub(crate) fn is_short(text: &str) -> bool {
+    // Most texts are in full, which four bytes tell.
+    let is_full =
+        matches!(text.as_bytes(), [_, _, _, _, b'-', _, _, b'-', _, _, b' ' | b'T', _, _, b':', _, _, b':', ..]);
+    !is_full && ShortTime::of(text).is_some_and(|time| !time.is_full())
 }
 
-/// A text that is cast to a time, with seconds if it is a time to the minute.
-pub(crate) fn with_seconds(text: &str) -> Cow<'_, str> {
-    if !is_to_the_minute(text) {
-        return Cow::Borrowed(text);
+/// A text that is cast to a time, in full if it [is short](is_short), as Arrow's parser asks for it.
+pub(crate) fn full_time(text: &str) -> Cow<'_, str> {
+    match ShortTime::of(text).filter(|time| !time.is_full()) {
+        Some(time) => Cow::Owned(time.in_full()),
+        None => Cow::Borrowed(text),
     }
-    let (begin, zone) = text.split_at(MINUTE.len());
-    Cow::Owned(format!("{begin}:00{zone}"))
+}
+
+/// The parts of a text that is a date, or a date and a time.
+struct ShortTime<'a> {
+    year: &'a str,
+    month: &'a str,
+    day: &'a str,
+    clock: Option<ShortClock<'a>>,
+}
+
+/// The parts behind a date.
+struct ShortClock<'a> {
+    separator: char,
+    hour: &'a str,
+    minute: &'a str,
+    /// What stands behind the minute, a colon first if these are seconds.
+    rest: &'a str,
+}
+
+/// One or two digits from the front, and what is behind them.
+fn digits(text: &str) -> Option<(&str, &str)> {
+    let count = text.bytes().take(2).take_while(u8::is_ascii_digit).count();
+    (count > 0).then(|| text.split_at(count))
+}
+
+impl<'a> ShortTime<'a> {
+    fn of(text: &'a str) -> Option<ShortTime<'a>> {
+        let (year, rest) =
+            text.split_at_checked(4).filter(|(year, _)| year.bytes().all(|byte| byte.is_ascii_digit()))?;
+        let (month, rest) = digits(rest.strip_prefix('-')?)?;
+        let (day, rest) = digits(rest.strip_prefix('-')?)?;
+        let clock = match rest.is_empty() {
+            true => None,
+            false => Some(ShortClock::of(rest)?),
+        };
+        Some(ShortTime { year, month, day, clock })
+    }
+
+    fn is_full(&self) -> bool {
+        let has_two = |text: &str| text.len() == 2;
+        let clock = self.clock.as_ref();
+        has_two(self.month)
+            && has_two(self.day)
+            && clock.is_none_or(|clock| has_two(clock.hour) && clock.rest.starts_with(':'))
+    }
+
+    fn in_full(&self) -> String {
+        let ShortTime { year, month, day, clock } = self;
+        let date = format!("{year}-{month:0>2}-{day:0>2}");
+        let Some(ShortClock { separator, hour, minute, rest }) = clock else { return date };
+        let seconds = if rest.starts_with(':') { "" } else { ":00" };
+        format!("{date}{separator}{hour:0>2}:{minute}{seconds}{rest}")
+    }
+}
+
+impl<'a> ShortClock<'a> {
+    fn of(text: &'a str) -> Option<ShortClock<'a>> {
+        let separator = text.chars().next().filter(|first| matches!(first, ' ' | 'T'))?;
+        let (hour, rest) = digits(&text[1..])?;
+        let (minute, rest) = digits(rest.strip_prefix(':')?).filter(|(minute, _)| minute.len() == 2)?;
+        let ends = rest.is_empty() || rest.starts_with([':', 'Z', 'z', '+', '-', ' ']);
+        ends.then_some(ShortClock { separator, hour, minute, rest })
+    }
 }
 
 /// The instant of a text, to the day, the minute or finer, in nanoseconds since the epoch.
 pub(crate) fn instant(text: &str) -> Option<i64> {
-    arrow::compute::kernels::cast_utils::string_to_timestamp_nanos(&with_seconds(text.trim())).ok()
+    arrow::compute::kernels::cast_utils::string_to_timestamp_nanos(&full_time(text.trim())).ok()
 }
 
 #[cfg(test)]
@@ -162,18 +218,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_to_the_minute_get_seconds_before_their_zone() {
+    fn short_times_are_read_in_full() {
         for (text, expected) in [
             ("2024-03-04 09:30", "2024-03-04 09:30:00"),
             ("2024-03-04T09:30Z", "2024-03-04T09:30:00Z"),
             ("2024-03-04 09:30+01:00", "2024-03-04 09:30:00+01:00"),
             ("2024-03-04 09:30 America/New_York", "2024-03-04 09:30:00 America/New_York"),
             ("2024-03-04 09:30:15", "2024-03-04 09:30:15"),
+            ("2024-3-4 9:30", "2024-03-04 09:30:00"),
+            ("2024-1-5", "2024-01-05"),
+            ("2024-12-5", "2024-12-05"),
+            ("2024-1-15T9:30:15.25Z", "2024-01-15T09:30:15.25Z"),
+            ("2024-01-05 9:30-05:00", "2024-01-05 09:30:00-05:00"),
+            ("2024-01-05", "2024-01-05"),
+            ("2024-1-5 9", "2024-1-5 9"),
+            ("2024-1-5 123:00", "2024-1-5 123:00"),
+            ("2024-1-", "2024-1-"),
+            ("2024-1-5\u{a0}9:30", "2024-1-5\u{a0}9:30"),
+            ("24-1-5 9:30", "24-1-5 9:30"),
+            ("2024-1-5x9:30", "2024-1-5x9:30"),
+            ("\u{e9}\u{e9}-1-5", "\u{e9}\u{e9}-1-5"),
             ("2024-03-04 09:3", "2024-03-04 09:3"),
             ("2024-03-04 09:300", "2024-03-04 09:300"),
             ("2024-03-04 09:3\u{e9}", "2024-03-04 09:3\u{e9}"),
         ] {
-            assert_eq!(with_seconds(text), expected);
+            assert_eq!(full_time(text), expected);
+            assert_eq!(is_short(text), text != expected, "{text}");
         }
         assert_eq!(instant("2024-03-04T09:30+01:00"), instant("2024-03-04T08:30:00Z"));
     }

@@ -235,7 +235,9 @@ impl TokenReader<'_> {
                 Token::LParen | Token::LBracket => depth += 1,
                 Token::RParen | Token::RBracket => depth = depth.saturating_sub(1),
                 Token::Comma if depth == 0 => break,
-                token if depth == 0 && words.iter().any(|word| is_word(token, word)) => break,
+                token if depth == 0 && words.iter().any(|word| is_word(token, word)) && !self.is_of_distinct(begin) => {
+                    break;
+                }
                 _ => {}
             }
             self.at += 1;
@@ -243,11 +245,30 @@ impl TokenReader<'_> {
         text(&self.tokens[begin..self.at])
     }
 
+    /// Whether the next token is the `FROM` of `IS DISTINCT FROM`.
+    fn is_of_distinct(&self, begin: usize) -> bool {
+        let before = self.tokens[begin..self.at].iter().rfind(|token| !matches!(token, Token::Whitespace(_)));
+        is_word(&self.tokens[self.at], "from") && before.is_some_and(|token| is_word(token, "distinct"))
+    }
+
+    /// What is left up to the first of some words outside of brackets, which stays next, or all of it.
+    pub(crate) fn up_to(&mut self, words: &[&str]) -> String {
+        let end = words.iter().filter_map(|word| Some(self.find(&[word])?.0)).min().unwrap_or(self.tokens.len());
+        let begin = std::mem::replace(&mut self.at, end);
+        text(&self.tokens[begin..end])
+    }
+
+    /// Whether a word is next.
+    pub(crate) fn peek_word(&mut self, word: &str) -> bool {
+        self.peek().is_some_and(|token| is_word(token, word))
+    }
+
+    /// What stands behind `WHERE`, if that is next, up to `RETURNING`.
     pub(crate) fn condition(&mut self) -> Result<Option<String>> {
         if !self.take(&["where"]) {
             return Ok(None);
         }
-        let condition = self.take_rest();
+        let condition = self.up_to(&["returning"]);
         if condition.is_empty() { fault("WHERE needs a condition") } else { Ok(Some(condition)) }
     }
 

@@ -156,16 +156,28 @@ fn fixed(text: &[u8], at: usize, count: usize) -> Option<i64> {
     Some(value)
 }
 
-/// Days since 1970-01-01 of `2024-01-31`, `2024/01/31`, `2024.01.31` or `20240131` at the beginning of the text, and its length.
+/// Days since 1970-01-01 of `2024-01-31`, `2024/01/31`, `2024.01.31`, `20240131`, `2024-1-5` or `2024/1/5` at the beginning of the text, and
+/// its length.
 fn date_prefix(text: &[u8]) -> Option<(i64, usize)> {
     let year = fixed(text, 0, 4)?;
-    match text.get(4) {
-        Some(separator @ (b'-' | b'/' | b'.')) if text.get(7) == Some(separator) => {
+    match text.get(4)? {
+        separator @ (b'-' | b'/' | b'.') if text.get(7) == Some(separator) && fixed(text, 8, 2).is_some() => {
             Some((days(year, fixed(text, 5, 2)?, fixed(text, 8, 2)?)?, 10))
         }
-        Some(_) => Some((days(year, fixed(text, 4, 2)?, fixed(text, 6, 2)?)?, 8)),
-        None => None,
+        // Not with points between: those may be versions.
+        separator @ (b'-' | b'/') => short_date(text, year, *separator),
+        _ => Some((days(year, fixed(text, 4, 2)?, fixed(text, 6, 2)?)?, 8)),
     }
+}
+
+/// The same where the month or the day has one digit.
+fn short_date(text: &[u8], year: i64, separator: u8) -> Option<(i64, usize)> {
+    let digits = |at: usize| text.iter().skip(at).take(3).take_while(|byte| byte.is_ascii_digit()).count();
+    let month = digits(5);
+    let at = 5 + month + 1;
+    let day = digits(at);
+    let is_date = (1..=2).contains(&month) && (1..=2).contains(&day) && text.get(at - 1) == Some(&separator);
+    is_date.then(|| Some((days(year, fixed(text, 5, month)?, fixed(text, at, day)?)?, at + day)))?
 }
 
 /// A date in a field of its own, in days since 1970-01-01.
@@ -532,11 +544,39 @@ mod tests {
 
     #[test]
     fn days_that_are_not_are_refused() {
-        for text in ["2023-02-29", "2023-13-01", "2023-00-10", "20230431", "2023-1-1", ""] {
+        for text in [
+            "2023-02-29",
+            "2023-13-01",
+            "2023-00-10",
+            "20230431",
+            "2023-2-29",
+            "2023-1.1",
+            "2023.1.1",
+            "2023-1-111",
+            "2023-111-1",
+            "2023-1-",
+            "",
+        ] {
             assert_eq!(date(text.as_bytes()), None, "{text}");
         }
         assert_eq!(date(b"2024-02-29"), Some(19_782));
         assert_eq!(written(b"1500-01-01T00:00:00Z"), None);
+    }
+
+    #[test]
+    fn parts_of_one_digit_are_read() {
+        assert_eq!(date(b"2024-2-29"), Some(19_782));
+        assert_eq!(date(b"2024/02/9"), Some(19_762));
+        assert_eq!(date(b"2024-12-5"), date(b"2024-12-05"));
+        for (text, full) in [
+            ("2024-1-5 9:30", "2024-01-05T09:30:00Z"),
+            ("2024/1/15 9:30:01.5", "2024-01-15T09:30:01.5Z"),
+            ("2024-11-5T16:00:00", "2024-11-05T16:00:00Z"),
+            ("2024-1-5", "2024-01-05T00:00:00Z"),
+        ] {
+            assert_eq!(written(text.as_bytes()).unwrap().0, written(full.as_bytes()).unwrap().0, "{text}");
+        }
+        assert_eq!(written(b"2024-1-5 123:00"), None);
     }
 
     #[test]

@@ -30,11 +30,13 @@ pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
         Statement::CopyFrom { table, columns, .. } => {
             needs_columns(session, guard, table, Privilege::Insert, columns.as_deref())
         }
-        Statement::Delete { table, .. } => {
+        Statement::Delete { rows, .. } => {
+            let table = &rows.table;
             reads(session, guard, table)?;
             needs(session, guard, table, Privilege::Delete)
         }
-        Statement::Update { table, set, .. } => {
+        Statement::Update { rows, set, .. } => {
+            let table = &rows.table;
             let columns: Vec<String> = set.iter().map(|(column, _)| column.clone()).collect();
             reads(session, guard, table)?;
             needs_columns(session, guard, table, Privilege::Update, Some(&columns))

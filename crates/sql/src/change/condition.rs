@@ -121,7 +121,7 @@ fn filtered(plan: &LogicalPlan) -> Option<(&TableScan, &LogicalPlan)> {
 }
 
 /// The scan below names and the date, which is computed here from the time in any case.
-fn scanned(mut plan: &LogicalPlan) -> Option<&TableScan> {
+pub(super) fn scanned(mut plan: &LogicalPlan) -> Option<&TableScan> {
     loop {
         plan = match plan {
             LogicalPlan::SubqueryAlias(alias) => &alias.input,
@@ -163,7 +163,7 @@ pub(super) fn values_over(state: &SessionState, plan: LogicalPlan) -> DataFusion
     Ok(node)
 }
 
-fn table_of(scan: &TableScan) -> DataFusionResult<(TableSpec, SchemaRef)> {
+pub(super) fn table_of(scan: &TableScan) -> DataFusionResult<(TableSpec, SchemaRef)> {
     let provider = source_as_provider(&scan.source)?;
     let Some(table) = provider.downcast_ref::<TickTable>() else {
         return Err(unsupported("anything but a table of the database"));

@@ -9,7 +9,7 @@ use arrow::util::display::FormatOptions;
 use splay_store::{DATE_COLUMN, TableSpec};
 
 use crate::error::{Error, Result};
-use crate::times::with_seconds;
+use crate::times::full_time;
 
 /// A column in the type of a table's column. Floats take the nearest value; whole numbers, times and texts stay what they are.
 ///
@@ -38,11 +38,11 @@ pub(super) fn fitted(column: &ArrayRef, to: &DataType, name: &str) -> Result<Arr
     Ok(fitted)
 }
 
-/// Texts of times to the minute with their seconds, as everywhere in statements.
+/// Texts of times in full, as everywhere in statements.
 fn in_full(column: &ArrayRef, to: &DataType) -> ArrayRef {
     match (column.as_string_opt::<i32>(), to) {
         (Some(texts), DataType::Timestamp(_, _)) => {
-            Arc::new(texts.iter().map(|text| text.map(with_seconds)).collect::<StringArray>())
+            Arc::new(texts.iter().map(|text| text.map(full_time)).collect::<StringArray>())
         }
         _ => Arc::clone(column),
     }

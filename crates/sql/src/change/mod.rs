@@ -7,12 +7,14 @@
 //! - They run only through [`Session::change`]; all other methods refuse them.
 //! - The answer is one row: the operation, the number of rows, and the number of the commit.
 
+mod changed_rows;
 mod condition;
 mod copy;
 mod copy_stream;
 pub(crate) mod create_text;
 mod drop;
 mod fit;
+mod joined;
 mod materialized;
 mod options;
 mod placeholders;

@@ -13,7 +13,6 @@ use super::{positions, table_to_change};
 use crate::access;
 use crate::error::Result;
 use crate::session::Session;
-use crate::statements::quoted;
 use crate::syntax::is_word;
 
 /// Placeholders with their types.
@@ -30,22 +29,21 @@ impl Session {
         let text = &*crate::placeholders::numbered(text)?;
         let statement = Statement::of(text)?;
         statement.as_ref().map_or(Ok(()), |statement| access::check(self, statement))?;
-        let (table, mut typed, condition) = match statement {
+        let (rows, mut typed) = match statement {
             Some(Statement::Insert { table, columns, query, .. }) => {
                 let spec = table_to_change(self.database(), &table)?.snapshot()?.spec().clone();
                 return Ok(of_values(&spec, columns.as_deref(), &query));
             }
-            Some(Statement::Update { table, set, condition }) => {
-                let spec = table_to_change(self.database(), &table)?.snapshot()?.spec().clone();
+            Some(Statement::Update { rows, set }) => {
+                let spec = table_to_change(self.database(), &rows.table)?.snapshot()?.spec().clone();
                 let of_one = |(column, value): &(String, String)| Some((lone(value)?, held(&spec, column)?));
-                (table, set.iter().filter_map(of_one).collect(), condition)
+                (rows, set.iter().filter_map(of_one).collect())
             }
-            Some(Statement::Delete { table, condition }) => (table, PlaceholderTypes::new(), condition),
+            Some(Statement::Delete { rows }) => (rows, PlaceholderTypes::new()),
             _ => return Ok(PlaceholderTypes::new()),
         };
-        if let Some(condition) = condition.filter(|condition| condition.contains('$')) {
-            let select = format!("select 1 from {} where {condition}", quoted(&table));
-            let described = self.describe_until(&select, stop)?.parameters;
+        if rows.condition.iter().chain(&rows.from).any(|text| text.contains('$')) {
+            let described = self.describe_until(&rows.select("1"), stop)?.parameters;
             typed.extend(described.into_iter().filter_map(|(name, held)| Some((name, held?))));
         }
         Ok(typed)
@@ -65,18 +63,15 @@ impl Session {
                 }
                 query
             }
-            Some(Statement::Update { table, set, condition }) => {
-                let spec = table_to_change(self.database(), &table)?.snapshot()?.spec().clone();
+            Some(Statement::Update { rows, set }) => {
+                let spec = table_to_change(self.database(), &rows.table)?.snapshot()?.spec().clone();
                 let (columns, values): (Vec<String>, Vec<String>) = set.into_iter().unzip();
                 positions(&spec, &columns)?;
                 let values: Vec<String> =
                     values.iter().enumerate().map(|(at, value)| format!("({value}) AS \"__{at}\"")).collect();
-                let condition = condition.map_or_else(String::new, |condition| format!(" WHERE {condition}"));
-                format!("SELECT {} FROM {}{condition}", values.join(", "), quoted(&table))
+                rows.select(&values.join(", "))
             }
-            Some(Statement::Delete { table, condition: Some(condition) }) => {
-                format!("SELECT 1 FROM {} WHERE {condition}", quoted(&table))
-            }
+            Some(Statement::Delete { rows }) if rows.condition.is_some() || rows.from.is_some() => rows.select("1"),
             _ => return Ok(()),
         };
         self.describe_until(&query, stop).map(drop)

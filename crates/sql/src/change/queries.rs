@@ -18,12 +18,17 @@ use splay_engine::Stop;
 use splay_functions::walk::{Walk, WalkPlan};
 use splay_store::{DATE_COLUMN, Removal, Selection, TableSpec};
 
+use super::changed_rows::ChangedRows;
 use super::condition::{MatchingRows, unsupported};
 use crate::answer::Answer;
 use crate::error::{Error, Result, fault};
 use crate::memory::AnswerMemoryPart;
 use crate::session::{Parameters, Session};
 use crate::statements::quoted;
+
+/// Why a join changes no row. PostgreSQL takes any of the matches, so that the same statement may give other rows the next time.
+const SEVERAL_MATCHES: &str =
+    "a row matches several rows of FROM, which give it different values: add conditions, or group them to one";
 
 /// Bytes that the entry of a row takes besides its columns.
 const ENTRY_BYTES: usize = 64;
@@ -42,6 +47,8 @@ pub(super) struct QueryLookup {
     places: HashMap<Box<[u8]>, u32>,
     /// Values by place.
     values: Vec<ArrayRef>,
+    /// For a join, in which a row may match several times, the same values as keys, while they are gathered.
+    variants: Option<Vec<Box<[u8]>>>,
     memory: AnswerMemoryPart,
 }
 
@@ -64,14 +71,21 @@ pub(super) fn named(spec: &TableSpec, step: &LogicalPlan) -> DataFusionResult<Op
         Expr::OuterReferenceColumn(_, column) => Some(column.name.clone()),
         _ => None,
     }));
-    let position = |name: &String| match spec.position(name) {
-        None if name.eq_ignore_ascii_case(DATE_COLUMN) => Some(spec.time_position()),
-        found => found,
-    };
-    let mut columns: Vec<usize> = names.iter().filter_map(position).collect();
-    columns.sort_unstable();
-    columns.dedup();
-    Ok(Some(QueriedColumns(columns)))
+    Ok(Some(QueriedColumns::of(spec, &names)))
+}
+
+impl QueriedColumns {
+    /// The columns of a table that have some names. Its date follows from the time.
+    pub(super) fn of(spec: &TableSpec, names: &[String]) -> QueriedColumns {
+        let position = |name: &String| match spec.position(name) {
+            None if name.eq_ignore_ascii_case(DATE_COLUMN) => Some(spec.time_position()),
+            found => found,
+        };
+        let mut columns: Vec<usize> = names.iter().filter_map(position).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        QueriedColumns(columns)
+    }
 }
 
 fn query_of(expr: &Expr) -> Option<&datafusion::logical_expr::Subquery> {
@@ -84,7 +98,7 @@ fn query_of(expr: &Expr) -> Option<&datafusion::logical_expr::Subquery> {
     }
 }
 
-fn refuse_volatile(step: &LogicalPlan) -> DataFusionResult<TreeNodeRecursion> {
+pub(super) fn refuse_volatile(step: &LogicalPlan) -> DataFusionResult<TreeNodeRecursion> {
     step.walk_expressions(|expr| match expr.is_volatile() {
         true => Err(unsupported("a function whose value changes from call to call")),
         false => Ok(TreeNodeRecursion::Continue),
@@ -96,11 +110,11 @@ pub(super) fn matching(
     session: &Session,
     spec: &TableSpec,
     named: QueriedColumns,
-    condition: &str,
+    rows: &ChangedRows,
     parameters: &Parameters,
     stop: Stop<'_>,
 ) -> Result<MatchingRows> {
-    let (found, selection) = QueryLookup::new(session, spec, named, (&[], Some(condition)), parameters, stop)?;
+    let (found, selection) = QueryLookup::new(session, spec, named, (&[], rows), parameters, stop)?;
     if found.places.is_empty() {
         return Ok(MatchingRows::None);
     }
@@ -114,33 +128,30 @@ impl QueryLookup {
         session: &Session,
         spec: &TableSpec,
         QueriedColumns(columns): QueriedColumns,
-        (values, condition): (&[String], Option<&str>),
+        (values, rows): (&[String], &ChangedRows),
         parameters: &Parameters,
         stop: Stop<'_>,
     ) -> Result<(QueryLookup, Selection)> {
         let has_time = !spec.has_hidden_time();
         let time = has_time.then_some(&spec.time).into_iter();
         let names = columns.iter().map(|position| &spec.columns[*position].name);
-        let named = time.chain(names).map(|name| quoted(name));
+        let table = rows.name();
+        let named = time.chain(names).map(|name| format!("{table}.{}", quoted(name)));
         let items = named.chain(values.iter().map(|value| format!("({value})")));
         // Names of their own: a value may be called as a column is.
         let mut items: Vec<String> = items.enumerate().map(|(at, item)| format!("{item} AS \"__{at}\"")).collect();
         if items.is_empty() {
             items.push("true".to_owned());
         }
-        let mut text = format!("SELECT {} FROM {}", items.join(", "), quoted(&spec.name));
-        if let Some(condition) = condition {
-            text = format!("{text} WHERE {condition}");
-        }
-        let answer = session.sql_until(&text, parameters.clone(), stop)?;
-        QueryLookup::of(spec, columns, values.len(), has_time, answer)
+        let answer = session.sql_until(&rows.select(&items.join(", ")), parameters.clone(), stop)?;
+        QueryLookup::of(spec, columns, (values.len(), rows.from.is_some()), has_time, answer)
     }
 
     /// What an answer gives: the time if there `has_time`, columns of the rows, and values.
     fn of(
         spec: &TableSpec,
         columns: Vec<usize>,
-        values: usize,
+        (values, is_joined): (usize, bool),
         has_time: bool,
         mut answer: Answer,
     ) -> Result<(QueryLookup, Selection)> {
@@ -154,7 +165,8 @@ impl QueryLookup {
         let converter = RowConverter::new(fields).map_err(of_arrow)?;
         let memory = answer.memory().part_for("the rows that a query found");
         let places = HashMap::new();
-        let mut found = QueryLookup { columns, types, converter, places, values: Vec::new(), memory };
+        let variants = (is_joined && values > 0).then(Vec::new);
+        let mut found = QueryLookup { columns, types, converter, places, values: Vec::new(), variants, memory };
         let (mut selection, mut pieces, mut bytes) = (Selection::default(), vec![Vec::new(); values], 0);
         let (mut first, mut last) = (i64::MAX, i64::MIN);
         let begin = usize::from(has_time);
@@ -169,7 +181,8 @@ impl QueryLookup {
                 last = last.max(arrow::compute::max(times).unwrap_or(i64::MAX));
             }
             let behind = begin + found.columns.len();
-            let new = found.add(&batch.columns()[begin..behind], batch.num_rows(), &mut bytes)?;
+            let (keys, values) = batch.columns()[begin..].split_at(behind - begin);
+            let new = found.add(keys, values, batch.num_rows(), &mut bytes)?;
             for (pieces, values) in pieces.iter_mut().zip(&batch.columns()[behind..]) {
                 let values = take(values, &new, None).map_err(of_arrow)?;
                 bytes += values.get_array_memory_size();
@@ -185,16 +198,35 @@ impl QueryLookup {
             .filter(|pieces| !pieces.is_empty())
             .map(|pieces| concat(&pieces.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>()).map_err(of_arrow));
         found.values = joined.collect::<Result<_>>()?;
+        found.variants = None;
         Ok((found, selection))
     }
 
     /// Adds rows, and gives the numbers of those that weren't there.
-    fn add(&mut self, columns: &[ArrayRef], rows: usize, bytes: &mut usize) -> Result<UInt32Array> {
+    ///
+    /// # Errors
+    /// [`Error::Execution`] for a row of a join that is there already with other values.
+    fn add(
+        &mut self,
+        columns: &[ArrayRef],
+        values: &[ArrayRef],
+        rows: usize,
+        bytes: &mut usize,
+    ) -> Result<UInt32Array> {
         let mut new = Vec::new();
         let keys = self.keys(columns, rows).map_err(of_arrow)?;
+        let variants = self.variants.as_ref().map(|_| keys_of_values(values)).transpose().map_err(of_arrow)?;
         for (row, key) in keys.iter().enumerate() {
-            if self.places.contains_key(&**key) {
+            if let Some(place) = self.places.get(&**key) {
+                let stored = self.variants.as_ref().map(|stored| &stored[*place as usize]);
+                if variants.as_ref().map(|variants| &variants[row]) != stored {
+                    return Err(Error::Execution { message: SEVERAL_MATCHES.to_owned() });
+                }
                 continue;
+            }
+            if let (Some(stored), Some(variants)) = (&mut self.variants, &variants) {
+                *bytes += variants[row].len() + size_of::<Box<[u8]>>();
+                stored.push(variants[row].clone());
             }
             let (Ok(place), Ok(row)) = (u32::try_from(self.places.len()), u32::try_from(row)) else {
                 return fault("the condition is true for more than 4,294,967,295 different rows");
@@ -204,6 +236,11 @@ impl QueryLookup {
             new.push(row);
         }
         Ok(new.into())
+    }
+
+    /// Whether no row was found.
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
     }
 
     /// Columns of rows as keys.
@@ -224,7 +261,7 @@ impl QueryLookup {
     }
 
     /// Whether there are such rows.
-    fn has(&self, rows: &RecordBatch) -> splay_store::Result<BooleanArray> {
+    pub(super) fn has(&self, rows: &RecordBatch) -> splay_store::Result<BooleanArray> {
         Ok(self.places(rows)?.into_iter().map(|place| Some(place.is_some())).collect())
     }
 
@@ -241,6 +278,13 @@ impl QueryLookup {
         let places = UInt32Array::from(places);
         Ok(self.values.iter().map(|values| take(values, &places, None)).collect::<Result<_, _>>()?)
     }
+}
+
+/// Values of rows as keys.
+fn keys_of_values(values: &[ArrayRef]) -> Result<Vec<Box<[u8]>>, arrow::error::ArrowError> {
+    let fields = values.iter().map(|column| SortField::new(column.data_type().clone())).collect();
+    let keys = RowConverter::new(fields)?.convert_columns(values)?;
+    Ok(keys.iter().map(|key| Box::from(key.as_ref())).collect())
 }
 
 fn of_arrow(error: arrow::error::ArrowError) -> Error {

@@ -1,5 +1,6 @@
 //! Executes changing statements.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
@@ -10,9 +11,11 @@ use splay_store::{
     View,
 };
 
+use super::changed_rows::ChangedRows;
 use super::condition::{self, MatchingRows, RowExpressions, Values};
 use super::drop;
 use super::fit::{fitted, fitted_rows, refuse_nulls};
+use super::joined;
 use super::materialized::{self, RefreshOutcome};
 use super::options;
 use super::queries::{self, QueryLookup};
@@ -70,13 +73,9 @@ pub(super) fn run(
             let insertion = Insertion { what: "COPY", columns: Some(&columns), query: &query, conflict: None };
             insert_rows(session, &spec, &insertion, parameters, stop, insert)
         }
-        Statement::Truncate { table } => delete(session, &table, None, "TRUNCATE", parameters, stop),
-        Statement::Delete { table, condition } => {
-            delete(session, &table, condition.as_deref(), "DELETE", parameters, stop)
-        }
-        Statement::Update { table, set, condition } => {
-            update(session, &table, &set, condition.as_deref(), parameters, stop)
-        }
+        Statement::Truncate { table } => truncate(database, &table, stop),
+        Statement::Delete { rows } => delete(session, &rows, parameters, stop),
+        Statement::Update { rows, set } => update(session, &rows, &set, parameters, stop),
         Statement::Create { table, if_absent, columns, key, effective, query, options } => {
             if if_absent && database.has_table(&table)? {
                 return Ok(ChangeOutcome { what: "CREATE TABLE", rows: 0, commit: None });
@@ -230,16 +229,21 @@ pub(crate) fn patiently<T>(stop: Stop<'_>, mut change: impl FnMut() -> splay_sto
     }
 }
 
-fn delete(
-    session: &Session,
-    table: &str,
-    condition: Option<&str>,
-    what: &'static str,
-    parameters: &Parameters,
-    stop: Stop<'_>,
-) -> Result<ChangeOutcome> {
-    let table = table_to_change(session.database(), table)?;
-    let Some(removal) = removal(session, &table, condition, parameters, stop)? else {
+fn truncate(database: &Database, table: &str, stop: Stop<'_>) -> Result<ChangeOutcome> {
+    let table = table_to_change(database, table)?;
+    let removal = Removal::of(table.snapshot()?.spec(), Selection::default())?;
+    let report = patiently(stop, || table.delete(removal.clone()))?;
+    Ok(ChangeOutcome { what: "TRUNCATE", rows: report.removed, commit: committed(&report) })
+}
+
+fn delete(session: &Session, rows: &ChangedRows, parameters: &Parameters, stop: Stop<'_>) -> Result<ChangeOutcome> {
+    let (what, table) = ("DELETE", table_to_change(session.database(), &rows.table)?);
+    let rows = &rows.of_stored(&table);
+    let removal = match &rows.from {
+        Some(_) => joined::find(session, &table, rows, &[], parameters, stop)?.map(|found| found.removal()),
+        None => removal(session, &table, rows, parameters, stop)?,
+    };
+    let Some(removal) = removal else {
         return Ok(ChangeOutcome { what, rows: 0, commit: None });
     };
     let report = patiently(stop, || table.delete(removal.clone()))?;
@@ -255,19 +259,19 @@ fn committed(report: &LoadReport) -> Option<u64> {
 fn removal(
     session: &Session,
     table: &Table,
-    condition: Option<&str>,
+    rows: &ChangedRows,
     parameters: &Parameters,
     stop: Stop<'_>,
 ) -> Result<Option<Removal>> {
-    let Some(condition) = condition else {
+    if rows.condition.is_none() {
         let snapshot = table.snapshot()?;
         return Ok(Some(Removal::of(snapshot.spec(), Selection::default())?));
-    };
-    let text = format!("SELECT * FROM {} WHERE {condition}", quoted(table.name()));
+    }
+    let text = rows.select("*");
     let found = session.planned(text, parameters.clone(), stop, |state, plan| condition::matching(state, &plan))?;
     let found = match found {
         MatchingRows::ByQuery(named) => {
-            queries::matching(session, table.snapshot()?.spec(), named, condition, parameters, stop)?
+            queries::matching(session, table.snapshot()?.spec(), named, rows, parameters, stop)?
         }
         found => found,
     };
@@ -279,13 +283,13 @@ fn removal(
 
 fn update(
     session: &Session,
-    table: &str,
+    rows: &ChangedRows,
     set: &[(String, String)],
-    condition: Option<&str>,
     parameters: &Parameters,
     stop: Stop<'_>,
 ) -> Result<ChangeOutcome> {
-    let table = table_to_change(session.database(), table)?;
+    let table = table_to_change(session.database(), &rows.table)?;
+    let rows = &rows.of_stored(&table);
     let spec = table.snapshot()?.spec().clone();
     let positions = positions(&spec, &set.iter().map(|(column, _)| column.clone()).collect::<Vec<_>>())?;
     let schema = spec.arrow();
@@ -293,15 +297,10 @@ fn update(
         (column.clone(), long_numbers::as_value(value, schema.field(*position).data_type()).into_owned())
     });
     let set = &exact.collect::<Vec<_>>()[..];
-    let values: Vec<String> =
-        set.iter().enumerate().map(|(place, (_, value))| format!("({value}) AS s{place}")).collect();
-    let text = format!("SELECT {} FROM {}", values.join(", "), quoted(table.name()));
-    let found = session.planned(text, parameters.clone(), stop, condition::values)?;
     let what = "UPDATE";
-    let Some(removal) = removal(session, &table, condition, parameters, stop)? else {
+    let Some((removal, values)) = new_values(session, &table, rows, set, parameters, stop)? else {
         return Ok(ChangeOutcome { what, rows: 0, commit: None });
     };
-    let values = NewValues::of(session, &spec, found, (set, condition), parameters, stop)?;
     let mut change = |rows: RecordBatch| {
         let changed = values.of_rows(&rows)?;
         let mut columns = rows.columns().to_vec();
@@ -321,7 +320,30 @@ fn update(
 /// What `UPDATE` sets columns to.
 enum NewValues {
     OfRows(RowExpressions),
-    ByQuery(QueryLookup),
+    ByQuery(Arc<QueryLookup>),
+}
+
+/// The rows that `UPDATE` changes, with their new values; `None` if there can be no such rows.
+fn new_values(
+    session: &Session,
+    table: &Table,
+    rows: &ChangedRows,
+    set: &[(String, String)],
+    parameters: &Parameters,
+    stop: Stop<'_>,
+) -> Result<Option<(Removal, NewValues)>> {
+    if rows.from.is_some() {
+        let values: Vec<String> = set.iter().map(|(_, value)| value.clone()).collect();
+        let found = joined::find(session, table, rows, &values, parameters, stop)?;
+        return Ok(found.map(|found| (found.removal(), NewValues::ByQuery(found.lookup))));
+    }
+    let values: Vec<String> =
+        set.iter().enumerate().map(|(place, (_, value))| format!("({value}) AS s{place}")).collect();
+    let text = rows.select_all(&values.join(", "));
+    let found = session.planned(text, parameters.clone(), stop, condition::values)?;
+    let Some(removal) = removal(session, table, rows, parameters, stop)? else { return Ok(None) };
+    let values = NewValues::of(session, table.snapshot()?.spec(), found, (set, rows), parameters, stop)?;
+    Ok(Some((removal, values)))
 }
 
 impl NewValues {
@@ -329,7 +351,7 @@ impl NewValues {
         session: &Session,
         spec: &TableSpec,
         found: Values,
-        (set, condition): (&[(String, String)], Option<&str>),
+        (set, rows): (&[(String, String)], &ChangedRows),
         parameters: &Parameters,
         stop: Stop<'_>,
     ) -> Result<NewValues> {
@@ -338,8 +360,8 @@ impl NewValues {
             Values::ByQuery(named) => named,
         };
         let values: Vec<String> = set.iter().map(|(_, value)| value.clone()).collect();
-        let (values, _) = QueryLookup::new(session, spec, named, (&values, condition), parameters, stop)?;
-        Ok(NewValues::ByQuery(values))
+        let (values, _) = QueryLookup::new(session, spec, named, (&values, rows), parameters, stop)?;
+        Ok(NewValues::ByQuery(Arc::new(values)))
     }
 
     fn of_rows(&self, rows: &RecordBatch) -> splay_store::Result<Vec<ArrayRef>> {

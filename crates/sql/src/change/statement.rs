@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use splay_store::{ColumnType, View};
 
+use super::changed_rows::ChangedRows;
 use super::copy::{Copy, copy};
 use super::drop::{self, DropStatement};
 use super::materialized::{self, Creation};
@@ -29,16 +30,14 @@ pub(crate) enum Statement {
         conflict: Option<Conflict>,
     },
     Delete {
-        table: String,
-        condition: Option<String>,
+        rows: ChangedRows,
     },
     Truncate {
         table: String,
     },
     Update {
-        table: String,
+        rows: ChangedRows,
         set: Vec<(String, String)>,
-        condition: Option<String>,
     },
     Create {
         table: String,
@@ -168,9 +167,10 @@ impl Statement {
         let statement = if words.take(&["insert", "into"]) {
             insert(&mut words)?
         } else if words.take(&["delete", "from"]) {
-            let table = words.table()?;
-            words.refuse(&["using", "returning", "as"])?;
-            Statement::Delete { table, condition: words.condition()? }
+            let mut rows = ChangedRows::of_table(&mut words, &["using", "where", "returning"])?;
+            rows.read(&mut words, "using")?;
+            words.refuse(&["returning"])?;
+            Statement::Delete { rows }
         } else if words.take(&["truncate"]) {
             words.take(&["table"]);
             Statement::Truncate { table: words.table()? }
@@ -258,32 +258,53 @@ fn conflict(words: &mut TokenReader<'_>) -> Result<Conflict> {
 }
 
 fn update(words: &mut TokenReader<'_>) -> Result<Statement> {
-    let table = words.table()?;
+    let mut rows = ChangedRows::of_table(words, &["set"])?;
     if !words.take(&["set"]) {
         return fault("UPDATE needs SET behind the table's name");
     }
     let set = assignments(words)?;
-    words.refuse(&["from", "returning"])?;
-    Ok(Statement::Update { table, set, condition: words.condition()? })
+    rows.read(words, "from")?;
+    words.refuse(&["returning"])?;
+    Ok(Statement::Update { rows, set })
 }
 
 /// Columns with their values, behind `SET`.
 fn assignments(words: &mut TokenReader<'_>) -> Result<Vec<(String, String)>> {
     let mut set = Vec::new();
     loop {
-        let column = words.name("a column")?;
-        words.expect(&Token::Eq, "= behind the column")?;
-        let value = words.until(&["where", "from", "returning"]);
-        if value.is_empty() {
+        if words.peek_bracket() {
+            set.extend(row_assignment(words)?);
+        } else {
+            let column = words.name("a column")?;
+            words.expect(&Token::Eq, "= behind the column")?;
+            let value = words.until(&["where", "from", "returning"]);
+            set.push((column, value));
+        }
+        if let Some((column, _)) = set.iter().find(|(_, value)| value.is_empty()) {
             return fault(format!("SET: {column} has no value"));
         }
-        set.push((column, value));
         if words.peek() == Some(&Token::Comma) {
             words.step();
         } else {
             return Ok(set);
         }
     }
+}
+
+/// `(column, …) = [ROW] (value, …)`.
+fn row_assignment(words: &mut TokenReader<'_>) -> Result<Vec<(String, String)>> {
+    let columns = words.names()?;
+    words.expect(&Token::Eq, "= behind the columns")?;
+    words.take(&["row"]);
+    let values = if words.peek_bracket() { words.items()? } else { Vec::new() };
+    let first = values.first().and_then(|value| value.split_ascii_whitespace().next()).unwrap_or_default();
+    if values.is_empty() || ["select", "with", "values"].iter().any(|word| first.eq_ignore_ascii_case(word)) {
+        return fault("SET (column, …) = takes as many values in brackets; write a query for each column");
+    }
+    if values.len() != columns.len() {
+        return fault(format!("SET: {} columns and {} values", columns.len(), values.len()));
+    }
+    Ok(columns.into_iter().zip(values).collect())
 }
 
 fn create(words: &mut TokenReader<'_>) -> Result<Statement> {
@@ -456,19 +477,45 @@ mod tests {
         Statement::of(text).unwrap().unwrap()
     }
 
+    fn rows(table: &str, alias: Option<&str>, from: Option<&str>, condition: Option<String>) -> ChangedRows {
+        let (alias, from) = (alias.map(str::to_owned), from.map(str::to_owned));
+        ChangedRows { table: table.to_owned(), alias, from, condition }
+    }
+
+    #[test]
+    fn joined_statements_are_taken_apart() {
+        let condition = Some("t.a = u.a".to_owned());
+        let set = vec![("x".to_owned(), "u.x is distinct from 1".to_owned()), ("y".to_owned(), "2".to_owned())];
+        assert_eq!(
+            of("update trade as t set x = u.x is distinct from 1, y = 2 from u join v on u.a = v.a, w where t.a = u.a"),
+            Statement::Update {
+                rows: rows("trade", Some("t"), Some("u join v on u.a = v.a, w"), condition.clone()),
+                set
+            }
+        );
+        assert_eq!(
+            of("delete from trade \"T\" using u where t.a = u.a"),
+            Statement::Delete { rows: rows("trade", Some("\"T\""), Some("u"), condition) }
+        );
+        let Statement::Update { set, .. } = of("update t set (a, b) = (f(1, 2), 'x'), c = 3 where a > 1") else {
+            panic!()
+        };
+        let pairs: Vec<(&str, &str)> = set.iter().map(|(column, value)| (column.as_str(), value.as_str())).collect();
+        assert_eq!(pairs, [("a", "f(1, 2)"), ("b", "'x'"), ("c", "3")]);
+    }
+
     #[test]
     fn statements_are_taken_apart() {
         let condition = Some("sym = 'a;b' AND size IN (1, 2)".to_owned());
         assert_eq!(
             of("-- why\nDELETE FROM Trade WHERE sym = 'a;b' AND size IN (1, 2);"),
-            Statement::Delete { table: "Trade".to_owned(), condition: condition.clone() }
+            Statement::Delete { rows: rows("Trade", None, None, condition.clone()) }
         );
         assert_eq!(
             of("update \"my table\" set price = round(price, 2), note='x' where sym = 'a;b' AND size IN (1, 2)"),
             Statement::Update {
-                table: "my table".to_owned(),
+                rows: rows("my table", None, None, condition),
                 set: vec![("price".to_owned(), "round(price, 2)".to_owned()), ("note".to_owned(), "'x'".to_owned())],
-                condition,
             }
         );
         assert_eq!(
@@ -585,8 +632,14 @@ mod tests {
             ("create table t (a int, constraint k primary key (a))", "CONSTRAINT"),
             ("create table t (a date) effective a", "FROM"),
             ("insert into t values (1) returning a", "RETURNING"),
-            ("delete from t using u where a = b", "USING"),
-            ("update t set a = 1 from u where a = b", "FROM"),
+            ("delete from t using", "needs a table"),
+            ("update t set a = 1 from where a = b", "needs a table"),
+            ("update t set a = 1 where a = 2 returning a", "RETURNING"),
+            ("delete from t using u returning a", "RETURNING"),
+            ("update t set (a, b) = (1)", "2 columns and 1 values"),
+            ("update t set (a, b) = (select 1, 2)", "a query for each column"),
+            ("delete from only t", "ONLY"),
+            ("delete from t where current of c", "CURRENT OF"),
             ("create table t (a int) as select 1", "leave the list out"),
             ("create or replace materialized view v as select 1", "CREATE OR is not supported"),
             ("create materialized view v", "needs AS"),

@@ -7,7 +7,7 @@ use splay_store::{Database, TableSnapshot};
 
 use super::{has_alias, is_word, solid};
 use crate::error::{Result, fault};
-use crate::times::with_seconds;
+use crate::times::full_time;
 
 /// Rewrites `AT` at a place, if it stands between a table and a commit or a time.
 ///
@@ -53,7 +53,7 @@ pub(crate) fn snapshot_of(database: &Database, name: &str) -> splay_store::Resul
             table.at_commit(number.parse().map_err(|_| refused(format!("{number:?} is no number of a commit")))?)
         }
         Some(("time", text)) => {
-            let text = with_seconds(text);
+            let text = full_time(text);
             let at = arrow::compute::kernels::cast_utils::string_to_timestamp_nanos(&text);
             table.at_commit(table.commit_at(at.map_err(|error| refused(error.to_string()))?)?)
         }

@@ -183,7 +183,7 @@ fn cast_value(value: ScalarValue, data_type: &DataType) -> Result<ScalarValue, D
     }
     match (value, data_type) {
         (ScalarValue::Utf8(Some(text)), DataType::Timestamp(_, _)) => {
-            ScalarValue::Utf8(Some(times::with_seconds(&text).into_owned())).cast_to(data_type)
+            ScalarValue::Utf8(Some(times::full_time(&text).into_owned())).cast_to(data_type)
         }
         (value, _) => value.cast_to(data_type),
     }
@@ -198,7 +198,7 @@ fn values_of(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, Da
         let mut values = list.value(0);
         for data_type in casts {
             if let (DataType::Timestamp(_, _), Some(texts)) = (data_type, values.as_string_opt::<i32>()) {
-                values = Arc::new(texts.iter().map(|text| text.map(times::with_seconds)).collect::<StringArray>());
+                values = Arc::new(texts.iter().map(|text| text.map(times::full_time)).collect::<StringArray>());
             }
             values = match as_instants(&values, data_type) {
                 Some(instants) => instants?,

@@ -642,6 +642,32 @@ fn materialized_views_do_not_show_what_their_tables_hide() {
 }
 
 #[test]
+fn joined_tables_show_a_change_what_may_be_read_of_them() {
+    let desk = Desk::new();
+    desk.run("grant select, update, delete on quote to desk");
+    let joined = "(select sym, max(price) as price from trade group by sym) t where t.sym = quote.sym";
+    let statements = [
+        format!("update quote set bid = t.price from {joined}"),
+        format!("delete from quote using {joined} and t.price > 0"),
+    ];
+    for statement in &statements {
+        assert!(said(&desk.of("ann"), statement).contains("no table"), "{statement}");
+    }
+    desk.run("grant select (time, sym) on trade to desk");
+    for statement in &statements {
+        assert!(said(&desk.of("ann"), statement).contains("price"), "{statement}");
+    }
+    // Rows that a policy hides match nothing.
+    desk.run("grant select on trade to desk");
+    desk.run("create policy own on trade to desk using (sym = 'IBM')");
+    for (statement, tag) in statements.iter().zip(["UPDATE", "DELETE"]) {
+        gives(&desk.of("ann"), statement, &format!("{tag}|0|null"));
+    }
+    desk.run("drop policy own on trade");
+    gives(&desk.owner, &statements[1].replace("using", "as q using").replace("quote.sym", "q.sym"), "DELETE|1|3");
+}
+
+#[test]
 fn changes_need_their_right() {
     let desk = Desk::new();
     desk.run("grant select on quote to desk");

@@ -154,3 +154,53 @@ fn values_with_queries_are_those_of_the_rows_as_they_were() {
         }
     }
 }
+
+/// Queries that give at most one row for each row of `t`, and the condition by which that is joined.
+const JOINS: [(&str, &str); 6] = [
+    ("select sym, count(*) as k, max(note) as why from other group by sym", "o.sym = t.sym"),
+    ("select n, count(*) as k, min(note) as why from other group by n", "o.n = t.n and t.x > 0"),
+    ("select date, count(*) as k, min(note) as why from other group by date", "o.date = t.date"),
+    ("select max(n) as k, min(note) as why from other", "t.flag"),
+    ("select max(n) as k, min(note) as why from other", "o.k > 2"),
+    ("select sym, sum(size) as k, max(note) as why from t group by sym", "o.sym = t.sym and o.k > t.size"),
+];
+
+#[test]
+fn joined_rows_change_as_a_query_joins_them() {
+    for seed in 200..206 {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        for (query, condition) in JOINS {
+            let (_folder, session) = session(&mut random);
+            let joined = format!("t left join (select *, true as hit from ({query}) q) o on {condition}");
+            let expected = format!(
+                "select t.time, t.sym, t.x, case when o.hit then o.k + 1 else t.n end as n, t.flag, \
+                 case when o.hit then o.why else t.note end as note, t.size from {joined}"
+            );
+            let expected = sorted(&session, &expected);
+            let hits = sorted(&session, &format!("select t.time from {joined} where o.hit")).len();
+            let text = format!("update t set n = o.k + 1, note = o.why from ({query}) o where {condition}");
+            assert_eq!(change(&session, &text) as usize, hits, "seed {seed}: {text}");
+            let found = sorted(&session, "select time, sym, x, n, flag, note, size from t");
+            check(&format!("seed {seed}: {text}"), &found, &expected);
+        }
+    }
+}
+
+#[test]
+fn joined_rows_go_once_however_many_they_match() {
+    let conditions =
+        ["o.sym = t.sym", "o.n > t.n", "o.note = t.note and t.x = o.x", "o.date = t.date and t.flag", "o.x = t.x"];
+    for seed in 300..306 {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        for condition in conditions {
+            let (_folder, session) = session(&mut random);
+            let exists = format!("exists (select 1 from other o where {condition})");
+            let left = sorted(&session, &format!("select * from t where not {exists}"));
+            let before = sorted(&session, "select * from t").len();
+            let removed = change(&session, &format!("delete from t using other o where {condition}"));
+            let found = if removed == before as u64 { Vec::new() } else { sorted(&session, "select * from t") };
+            check(&format!("seed {seed}: {condition}"), &found, &left);
+            assert_eq!(removed as usize, before - left.len(), "seed {seed}: {condition}");
+        }
+    }
+}
