@@ -310,8 +310,8 @@ class Database:
         effective
             Column of type date or timestamp from which on the rows of a new reference table are in effect, for as-of joins.
         on_conflict
-            How a row of a reference table is handled if the table has a row with its key: nothing is written (``"refuse"``), the new row is left
-            out (``"nothing"``), or it replaces the stored one (``"update"``).
+            How a row of a reference table is handled if the table has a row with its key: nothing is written (``"refuse"``),
+            the new row is left out (``"nothing"``), or it replaces the stored one (``"update"``).
 
         Returns
         -------
