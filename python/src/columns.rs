@@ -81,13 +81,19 @@ pub(crate) fn new_table(table: &str, frame: &Schema, table_options: &NewTableOpt
     Ok(spec)
 }
 
-/// Makes symbols of texts of which few differ in the first rows of a frame.
-pub(crate) fn find_symbols(spec: &mut TableSpec, rows: &RecordBatch, table_options: &NewTableOptions) {
+/// Makes symbols of texts of which few differ in the first rows of a frame, given its first batches.
+pub(crate) fn find_symbols(spec: &mut TableSpec, first: &[RecordBatch], table_options: &NewTableOptions) {
     let is_wished = |name: &str| table_options.types.iter().any(|(wished, _)| wished.eq_ignore_ascii_case(name));
     for column in spec.columns.iter_mut().filter(|column| column.column_type == ColumnType::Text) {
-        let Some(values) = rows.column_by_name(&column.name).filter(|_| !is_wished(&column.name)) else { continue };
-        let mut sample = TextSample::default();
-        sample.add(&values.slice(0, SAMPLE_ROWS.min(values.len())));
+        if is_wished(&column.name) {
+            continue;
+        }
+        let (mut sample, mut left) = (TextSample::default(), SAMPLE_ROWS);
+        for values in first.iter().filter_map(|rows| rows.column_by_name(&column.name)) {
+            let taken = left.min(values.len());
+            sample.add(&values.slice(0, taken));
+            left -= taken;
+        }
         if sample.is_of_symbols() {
             column.column_type = ColumnType::Symbol;
         }

@@ -6,6 +6,7 @@ use arrow::error::ArrowError;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
+use splay_import::SAMPLE_ROWS;
 use splay_store::{ColumnType, DATE_COLUMN, Database, Error, LoadOptions, LoadReport, TableSpec};
 
 use crate::columns::{self, NewTableOptions};
@@ -99,24 +100,37 @@ fn fitting_table(
         return Ok(Frame { spec, rows, kept });
     }
     // The first rows tell which texts are symbols, and whether the dates are those of the times.
-    let first = rows.find(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0));
-    let sample = match &first {
-        Some(Ok(batch)) => Some(batch.project(&kept).map_err(Error::from)?),
-        _ => None,
-    };
-    if let Some(sample) = &sample {
-        columns::find_symbols(&mut spec, sample, table_options);
-    }
+    let first = first_batches(&mut rows, SAMPLE_ROWS);
+    let samples = first.iter().flatten().map(|batch| batch.project(&kept));
+    let samples = samples.collect::<std::result::Result<Vec<_>, _>>().map_err(Error::from)?;
+    columns::find_symbols(&mut spec, &samples, table_options);
     if let Some(other) = spec.without_date().filter(|_| !own_date) {
-        let agree = match &sample {
+        let agree = match samples.first() {
             Some(sample) => Fitter::new(&other).has_its_dates(sample)?,
-            None => first.is_none(),
+            None => first.is_empty(),
         };
         if agree {
             spec = other;
         }
     }
     Ok(Frame { spec, rows: Box::new(first.into_iter().chain(rows)), kept })
+}
+
+/// The first batches with rows, until they have so many together or one can't be read, which is then the last.
+fn first_batches(rows: &mut Batches, enough: usize) -> Vec<std::result::Result<RecordBatch, ArrowError>> {
+    let (mut first, mut taken) = (Vec::new(), 0);
+    while taken < enough {
+        let Some(batch) = rows.next() else { break };
+        let Ok(read) = &batch else {
+            first.push(batch);
+            break;
+        };
+        taken += read.num_rows();
+        if read.num_rows() > 0 {
+            first.push(batch);
+        }
+    }
+    first
 }
 
 /// All rows of a frame as one batch in the types of a table, and what the table is, or shall be if there is none.

@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import polars.testing
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import splay
@@ -74,6 +75,25 @@ def test_texts_of_a_frame_are_symbols_where_few_differ(db):
     db.write("t", frame)
     assert db.table("t").schema.types == ["timestamp", "symbol", "text", "text", "text"]
     assert db.sql("select few, many, long, empty from t").to_arrow().to_pylist() == frame.drop_columns("time").to_pylist()
+
+
+@pytest.mark.parametrize("rows_of_batch", [20, 64, 12_800])
+def test_texts_of_a_frame_are_judged_by_its_rows_and_not_by_its_first_batch(db, tmp_path, rows_of_batch):
+    rows = 12_800
+    frame = pa.table(
+        {
+            "time": pa.array(range(rows), pa.timestamp("us", "UTC")),
+            "order": [f"o{row}" for row in range(rows)],
+            "venue": [f"V{row % 64}" for row in range(rows)],
+        }
+    )
+    batches = frame.to_batches(max_chunksize=rows_of_batch)
+    db.write("framed", pa.RecordBatchReader.from_batches(frame.schema, [batches[0].slice(0, 0), *batches]), symbol="")
+    pq.write_table(frame, tmp_path / "t.parquet", row_group_size=rows_of_batch)
+    db.load("loaded", tmp_path / "t.parquet", symbol="")
+    for table in ("framed", "loaded"):
+        assert db.table(table).schema.types == ["timestamp", "text", "symbol"]
+        assert db.table(table).rows == rows
 
 
 def test_duckdb_relation_streams_in_and_answers_stream_out(db):

@@ -130,7 +130,7 @@ pub(crate) fn row_groups(
     Ok(Box::new(reader.map(move |batch| Ok((batch.map_err(|e| wrong(&e))?, 0.0)))))
 }
 
-/// Samples of the columns at these places, in their order: of a Parquet file from its first row group, one in the middle and the last one.
+/// Samples of the columns at these places, in their order: of a Parquet file from its first row groups, from ones in the middle and from the last ones.
 pub(crate) fn samples(file: &InputFile, kind: DetectedFormat, places: &[usize]) -> Result<Vec<TextSample>> {
     let mut samples: Vec<TextSample> = places.iter().map(|_| TextSample::default()).collect();
     let mut take = |batches: Batches, columns: &[usize], mut rows: usize| {
@@ -150,21 +150,61 @@ pub(crate) fn samples(file: &InputFile, kind: DetectedFormat, places: &[usize]) 
         return Ok(samples);
     }
     let metadata = ArrowReaderMetadata::load(&open(file)?, Default::default()).map_err(|e| wrong(file)(&e))?;
-    let groups = metadata.metadata().num_row_groups();
-    let mut picked = vec![0, groups / 2, groups.saturating_sub(1)];
-    picked.dedup();
-    picked.retain(|group| *group < groups);
     // What is read has these columns alone.
     let columns: Vec<usize> = (0..places.len()).collect();
-    for group in &picked {
-        let rows = SAMPLE_ROWS.div_ceil(picked.len());
-        take(row_groups(file, metadata.clone(), vec![*group], places.to_vec())?, &columns, rows)?;
+    let sizes = metadata.metadata().row_groups().iter().map(|group| usize::try_from(group.num_rows()).unwrap_or(0));
+    let picked = sampled_groups(&sizes.collect::<Vec<_>>());
+    let rows = SAMPLE_ROWS.div_ceil(picked.len().max(1));
+    for groups in picked {
+        take(row_groups(file, metadata.clone(), groups, places.to_vec())?, &columns, rows)?;
     }
     Ok(samples)
+}
+
+/// The row groups that a sample is taken from, an equal share of it from each list, given their rows: neighbours at the begin, in the middle and at
+/// the end of a file, as many as have a third of the sample, or all of them if the file has no more rows than that.
+fn sampled_groups(rows: &[usize]) -> Vec<Vec<usize>> {
+    if rows.iter().sum::<usize>() <= SAMPLE_ROWS {
+        return vec![(0..rows.len()).collect()];
+    }
+    let share = SAMPLE_ROWS.div_ceil(3);
+    let mut is_picked = vec![false; rows.len()];
+    let mut pick = |groups: &mut dyn Iterator<Item = usize>| {
+        let (mut picked, mut taken) = (Vec::new(), 0);
+        for group in groups {
+            if taken >= share || std::mem::replace(&mut is_picked[group], true) {
+                break;
+            }
+            taken += rows[group];
+            picked.push(group);
+        }
+        picked.sort_unstable();
+        picked
+    };
+    let mut lists =
+        vec![pick(&mut (0..rows.len())), pick(&mut (0..rows.len()).rev()), pick(&mut (rows.len() / 2..rows.len()))];
+    lists.retain(|groups| !groups.is_empty());
+    lists
 }
 
 /// A count for the progress bar.
 #[expect(clippy::cast_precision_loss, reason = "for a progress bar")]
 fn share_of(count: i64) -> f64 {
     count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_takes_as_many_row_groups_as_it_has_rows_for() {
+        assert!(sampled_groups(&[]).concat().is_empty());
+        assert_eq!(sampled_groups(&[20; 500]), [(0..500).collect::<Vec<_>>()], "all of a file of 10,000 rows");
+        let small = sampled_groups(&[20; 5_000]);
+        assert_eq!(small, [0..167, 4_833..5_000, 2_500..2_667].map(Iterator::collect::<Vec<_>>));
+        assert_eq!(sampled_groups(&[1_000_000; 5]), [[0], [4], [2]]);
+        assert_eq!(sampled_groups(&[1_000_000]), [[0]]);
+        assert_eq!(sampled_groups(&[9_000, 3_000]), [[0], [1]], "none twice");
+    }
 }
