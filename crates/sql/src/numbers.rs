@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | A whole number that its type doesn't hold is an error ([`NumberRule`], `operator_call.rs`) | wraps |
 //! | A bound of a frame `RANGE` is where it is, also beyond the range of its key's type ([`NumberRule`]) | at the partition's end, or at zero |
+//! | A null in a list makes what isn't in the list unknown ([`NumberRule`]) | of two lists over one value it makes one, for which a null is a value |
 //! | Both zeros are one ([`NumberRule`]) | in `=` and `GROUP BY` alone |
 //! | All NaN are one, above all numbers (`one_nan.rs`) | by sign and payload |
 //!
@@ -98,6 +99,15 @@ pub(crate) fn schema_below(plan: &LogicalPlan) -> DFSchemaRef {
     }
 }
 
+/// Whether an item of a list is null.
+fn is_null(item: &Expr) -> bool {
+    match item {
+        Expr::Literal(value, _) => value.is_null(),
+        Expr::Cast(cast) => is_null(&cast.expr),
+        _ => false,
+    }
+}
+
 fn number(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(match expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right })
@@ -121,6 +131,18 @@ fn number(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let when = |when: Box<Expr>| one_zero(*when, schema).map(Box::new);
             let branches = when_then_expr.into_iter().map(|(w, then)| Ok((when(w)?, then))).collect::<Result<_>>()?;
             Expr::Case(Case { expr: Some(when(subject)?), when_then_expr: branches, else_expr })
+        }
+        // Of two lists over one value DataFusion makes one, for which a null in them is a value like others: `x NOT IN (1, NULL) AND x IN (1, 2)`,
+        // which is never true, becomes `x IN (2)`.
+        Expr::InList(InList { expr, list, negated }) if list.iter().any(is_null) => {
+            let list: Vec<Expr> = list.into_iter().filter(|item| !is_null(item)).collect();
+            let null = Expr::Literal(ScalarValue::Boolean(None), None);
+            if list.is_empty() {
+                null
+            } else {
+                let rest = number(Expr::InList(InList { expr, list, negated }), schema)?.data;
+                if negated { rest.and(null) } else { rest.or(null) }
+            }
         }
         // DataFusion looks for the bits of a value among those of a list.
         Expr::InList(InList { expr, list, negated }) if is_float(&expr, schema) && list.iter().any(may_be_zero) => {
