@@ -239,7 +239,7 @@ def test_a_database_of_version_1_is_created_without_effect_and_its_language_is_r
     with of_version_1(influxdb, ports) as client:
         client.create_database("market")
         assert client.write_points(["made,sym=A n=1i 1"], protocol="line")
-        with pytest.raises(influxdb.exceptions.InfluxDBServerError, match="SQL goes into query="):
+        with pytest.raises(influxdb.exceptions.InfluxDBServerError, match="send SQL as query="):
             client.query("select * from made")
     assert timed(ports, "sym, n", "made") == [(1, "A", 1)]
 
