@@ -300,7 +300,7 @@ def test_a_slow_subscriber_gets_what_it_asked_for(tmp_path: pathlib.Path) -> Non
         assert late == list(range(10, total)), "all of it, in order"
         seen: list[int] = []
         sequence = 1
-        with pytest.raises(errors.BusyError, match="go on behind"):
+        with pytest.raises(errors.BusyError, match="subscribe again after"):
             while True:
                 update = slow["disconnect"].next()
                 seen, sequence = seen + update.rows["size"].to_pylist(), update.sequence
