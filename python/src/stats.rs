@@ -12,8 +12,8 @@ pub(crate) struct Kept {
 }
 
 impl From<splay_store::SelectedCount> for Kept {
-    fn from(kept: splay_store::SelectedCount) -> Kept {
-        Kept { kept: kept.kept, total: kept.total }
+    fn from(count: splay_store::SelectedCount) -> Kept {
+        Kept { kept: count.selected, total: count.total }
     }
 }
 

@@ -228,7 +228,7 @@ impl PyTable {
                 row.set_item("column", column.column)?;
                 row.set_item("bytes", column.bytes)?;
                 row.set_item("plain_bytes", column.plain_bytes)?;
-                row.set_item("kept", column.kept)?;
+                row.set_item("kept", column.encoding)?;
                 rows.push(row.unbind());
             }
         }

@@ -256,7 +256,7 @@ fn value_of(text: &str) -> ScalarValue {
 }
 /// What a statement cost, in one line.
 fn stats_line(stats: &StatementStats) -> String {
-    let kept = |kept: SelectedCount| format!("{}/{}", Thousands(kept.kept), Thousands(kept.total));
+    let ratio = |count: SelectedCount| format!("{}/{}", Thousands(count.selected), Thousands(count.total));
     format!(
         "{:.3} ms ({:.3} planning, {:.3} execution) | {} rows | scanned {}, {} | kept: partitions {}, symbols {}, blocks {} | \
          peak {} in operators, {} in the process",
@@ -266,9 +266,9 @@ fn stats_line(stats: &StatementStats) -> String {
         Thousands(stats.rows_returned),
         Thousands(stats.rows_scanned),
         HumanBytes(stats.bytes_scanned),
-        kept(stats.selection.partitions),
-        kept(stats.selection.symbols),
-        kept(stats.selection.blocks),
+        ratio(stats.selection.partitions),
+        ratio(stats.selection.symbols),
+        ratio(stats.selection.blocks),
         HumanBytes(stats.peak_memory_bytes),
         HumanBytes(process_bytes("VmHWM:").unwrap_or(0)),
     )

@@ -184,9 +184,9 @@ impl Metrics {
         self.tick_plans_refused.inc_by(stats.tick_plans_refused);
         self.rows_scanned.inc_by(stats.rows_scanned);
         self.bytes_scanned.inc_by(stats.bytes_scanned);
-        let SelectedCount { kept, total } = stats.selection.blocks;
-        self.blocks.get_or_create(&[("outcome", "read")]).inc_by(kept);
-        self.blocks.get_or_create(&[("outcome", "skipped")]).inc_by(total.saturating_sub(kept));
+        let SelectedCount { selected, total } = stats.selection.blocks;
+        self.blocks.get_or_create(&[("outcome", "read")]).inc_by(selected);
+        self.blocks.get_or_create(&[("outcome", "skipped")]).inc_by(total.saturating_sub(selected));
     }
 
     pub(crate) fn append(

@@ -434,7 +434,7 @@ impl StatementState {
             rows_scanned = stats.rows_scanned,
             bytes_scanned = stats.bytes_scanned,
             peak_memory_bytes = stats.peak_memory_bytes,
-            blocks = stats.selection.blocks.kept,
+            blocks = stats.selection.blocks.selected,
             blocks_total = stats.selection.blocks.total,
             run_by = stats.run_by.as_str(),
             no_tick_plan_because_of = reason.unwrap_or_default(),

@@ -343,7 +343,7 @@ impl Answer {
 
 fn add_selection(to: &mut SelectionStats, from: &SelectionStats) {
     let add = |to: &mut splay_store::SelectedCount, from: splay_store::SelectedCount| {
-        to.kept += from.kept;
+        to.selected += from.selected;
         to.total += from.total;
     };
     add(&mut to.partitions, from.partitions);
@@ -357,7 +357,7 @@ fn add_read(read: &ReadStats, stats: &mut StatementStats) {
     stats.bytes_scanned += read.bytes;
     for scan in &read.scans {
         add_selection(&mut stats.selection, scan);
-        stats.rows_scanned += scan.rows.kept;
+        stats.rows_scanned += scan.rows.selected;
     }
 }
 

@@ -96,4 +96,4 @@ pub use nested_text::nested_as_text;
 pub use session::{Description, LeafRows, Parameters, Session, SessionSettings};
 pub use slices::{Leaf, RunLeaves, SliceSettings};
 pub use splay_engine::{Progress, Stop};
-pub use splay_store::HeldSnapshots;
+pub use splay_store::TransactionSnapshots;

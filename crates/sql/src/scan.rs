@@ -84,7 +84,7 @@ pub(crate) struct TickScanExec {
 impl TickScanExec {
     /// Rows that may match.
     pub(crate) fn rows(&self) -> u64 {
-        self.stats.rows.kept
+        self.stats.rows.selected
     }
 
     /// Rows that were read so far.
@@ -316,7 +316,7 @@ impl TickScanExec {
             .collect::<Result<Vec<_>>>()?;
         // A limit takes the first rows of the table, not those of whichever stream is quickest.
         let streams_max = if settings.limit.is_some() { 1 } else { settings.streams };
-        let mut streams = split(settings.pieces, settings.stats.rows.kept, streams_max);
+        let mut streams = split(settings.pieces, settings.stats.rows.selected, streams_max);
         let mut orders = orderings(&settings.snapshot, &schema, &streams, settings.one_symbol);
         if settings.is_private {
             // How many streams there are and which order they keep would tell, in a plan, of rows that aren't shown.
@@ -397,12 +397,12 @@ impl TickScanExec {
 }
 
 fn note_stats(metrics: &ExecutionPlanMetricsSet, stats: &SelectionStats) {
-    for (name, kept) in [("partitions", stats.partitions), ("symbols", stats.symbols), ("blocks", stats.blocks)] {
-        let count = |name: String, value: u64| {
+    for (name, count) in [("partitions", stats.partitions), ("symbols", stats.symbols), ("blocks", stats.blocks)] {
+        let add = |name: String, value: u64| {
             MetricBuilder::new(metrics).global_counter(name).add(usize::try_from(value).unwrap_or(usize::MAX));
         };
-        count(format!("{name}_kept"), kept.kept);
-        count(format!("{name}_total"), kept.total);
+        add(format!("{name}_kept"), count.selected);
+        add(format!("{name}_total"), count.total);
     }
 }
 
@@ -527,7 +527,7 @@ fn row_numbers(snapshot: &TableSnapshot) -> Result<RowNumbers> {
 impl DisplayAs for TickScanExec {
     fn fmt_as(&self, _format: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
         let stats = &self.stats;
-        let kept = |kept: splay_store::SelectedCount| format!("{}/{}", kept.kept, kept.total);
+        let ratio = |count: splay_store::SelectedCount| format!("{}/{}", count.selected, count.total);
         write!(
             f,
             "TickScanExec: table={}, columns=[{}], ",
@@ -537,11 +537,11 @@ impl DisplayAs for TickScanExec {
         if self.is_private() {
             return write!(f, "rows that policies show");
         }
-        write!(f, "partitions={}, ", kept(stats.partitions))?;
+        write!(f, "partitions={}, ", ratio(stats.partitions))?;
         if stats.symbols.total > 0 {
-            write!(f, "symbols={}, ", kept(stats.symbols))?;
+            write!(f, "symbols={}, ", ratio(stats.symbols))?;
         }
-        write!(f, "blocks={}, rows={}", kept(stats.blocks), kept(stats.rows))?;
+        write!(f, "blocks={}, rows={}", ratio(stats.blocks), ratio(stats.rows))?;
         if !self.plan.filters.is_empty() {
             let filters: Vec<String> = self.plan.filters.iter().map(|filter| filter.expr.to_string()).collect();
             write!(f, ", filters=[{}]", filters.join(", "))?;
@@ -638,7 +638,7 @@ impl ExecutionPlan for TickScanExec {
         args: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
         let rows = match args.partition() {
-            None => self.stats.rows.kept,
+            None => self.stats.rows.selected,
             Some(stream) => self.streams[stream].iter().map(|piece| piece.rows.end - piece.rows.start).sum(),
         };
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);

@@ -19,7 +19,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::execution::memory_pool::MemoryPool;
 use splay_engine::{ReadStats, Stop};
-use splay_store::{Database, HeldSnapshots, View};
+use splay_store::{Database, TransactionSnapshots, View};
 
 use self::explain::{with_metrics, with_rows, with_tick_plan};
 pub(crate) use self::planning::{learn_columns, logical_plan};
@@ -184,7 +184,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Store`](crate::Error::Store) if the tables can't be listed, [`Error::Internal`] if it can't be set up.
-    pub fn holding(&self, held: &Arc<HeldSnapshots>, begins: bool) -> Result<Session> {
+    pub fn holding(&self, held: &Arc<TransactionSnapshots>, begins: bool) -> Result<Session> {
         if begins {
             held.hold_all(&self.database)?;
         }

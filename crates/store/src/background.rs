@@ -27,10 +27,10 @@ pub fn enter() {
 /// So many rows of a longer work are done.
 #[inline]
 pub fn did(rows: usize) {
-    let left = LEFT.get();
-    if left != FOREGROUND {
-        if left > rows {
-            LEFT.set(left - rows);
+    let budget = LEFT.get();
+    if budget != FOREGROUND {
+        if budget > rows {
+            LEFT.set(budget - rows);
         } else {
             LEFT.set(ROWS);
             std::thread::yield_now();

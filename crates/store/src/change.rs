@@ -334,23 +334,24 @@ fn outlived<'a>(
     let last = by_date.keys().next_back().copied();
     let newest = by_date.range(..=ahead).next_back().map(|(date, _)| *date).or(last).unwrap_or(0);
     let first = days.map_or(i32::MIN, |days| newest.saturating_sub(i32::try_from(days).unwrap_or(i32::MAX)));
-    let (mut left, mut first_kept) = (by_date.values().sum::<u64>(), newest);
+    let (mut bytes_retained, mut first_retained) = (by_date.values().sum::<u64>(), newest);
     for (date, of_date) in &by_date {
         // The newest date stays in any case.
-        if *date >= newest || (period.last(*date) > first || days.is_none()) && bytes.is_none_or(|bytes| left <= bytes)
+        if *date >= newest
+            || (period.last(*date) > first || days.is_none()) && bytes.is_none_or(|bytes| bytes_retained <= bytes)
         {
-            first_kept = *date;
+            first_retained = *date;
             break;
         }
-        left -= of_date;
+        bytes_retained -= of_date;
     }
     let (mut paths, mut report) = (Vec::new(), ExpireReport::default());
-    for entry in files.filter(|entry| entry.date < first_kept) {
+    for entry in files.filter(|entry| entry.date < first_retained) {
         paths.push(entry.path.clone());
         report.rows += entry.rows;
         report.bytes += size(entry);
     }
-    report.dates = by_date.into_keys().take_while(|date| *date < first_kept).collect();
+    report.dates = by_date.into_keys().take_while(|date| *date < first_retained).collect();
     (paths, report)
 }
 

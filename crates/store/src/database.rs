@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use crate::access::ReadAccess;
 use crate::encryption::Keys;
 use crate::error::{Error, Result};
-use crate::held::HeldSnapshots;
 use crate::live::{CapturedRows, FollowedRows, LiveRows};
 use crate::load::{Load, LoadOptions, follow_each_other};
 use crate::manifest::{self, FileEntry, Head, HeadFile, Source, TableState, Tier, WriteDownPosition};
@@ -23,6 +22,7 @@ use crate::segment::Segment;
 use crate::settings::{self, Settings};
 use crate::slice::PinnedCommits;
 use crate::storage::{self, LocalStorage, LockMode, ReadWatch, Storage};
+use crate::transaction_snapshots::TransactionSnapshots;
 
 use crate::views::ReadViews;
 
@@ -36,7 +36,7 @@ pub struct Database {
     /// At which commits tables are read, if not at the last ones.
     pub(crate) pinned: Option<Arc<PinnedCommits>>,
     /// How tables are read, if not as they are now.
-    pub(crate) held: Option<Arc<HeldSnapshots>>,
+    pub(crate) snapshots: Option<Arc<TransactionSnapshots>>,
 }
 
 #[derive(Debug)]
@@ -81,7 +81,7 @@ struct TableCache {
 #[derive(Debug, Default)]
 struct Damage {
     /// What the last look at it said.
-    found: Option<String>,
+    message: Option<String>,
     /// The error of every look until capture ends; see [`Table::withhold`].
     withheld: Option<Error>,
 }
@@ -257,7 +257,7 @@ impl Database {
             views: Mutex::default(),
             access: Mutex::default(),
         };
-        Ok(Database { shared: Arc::new(shared), pinned: None, held: None })
+        Ok(Database { shared: Arc::new(shared), pinned: None, snapshots: None })
     }
 
     /// Its settings.
@@ -333,12 +333,12 @@ impl Database {
     pub fn damaged(&self) -> Vec<(String, String)> {
         let tables = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |cache: &Arc<TableCache>| {
-            let found = cache.damage().found.clone()?;
-            Some((cache.name().unwrap_or_else(|| cache.folder.to_string()), found))
+            let damaged_tables = cache.damage().message.clone()?;
+            Some((cache.name().unwrap_or_else(|| cache.folder.to_string()), damaged_tables))
         };
-        let mut found: Vec<(String, String)> = tables.values().filter_map(of).collect();
-        found.sort();
-        found
+        let mut damaged_tables: Vec<(String, String)> = tables.values().filter_map(of).collect();
+        damaged_tables.sort();
+        damaged_tables
     }
 
     /// A table, matched without regard to case. It may be damaged, which its snapshots tell.
@@ -524,8 +524,8 @@ impl Table {
         if let Some(pinned) = &self.database.pinned {
             return pinned.snapshot(self, None);
         }
-        match &self.database.held {
-            Some(held) => held.snapshot(self),
+        match &self.database.snapshots {
+            Some(snapshots) => snapshots.snapshot(self),
             None => self.newest(),
         }
     }
@@ -567,9 +567,9 @@ impl Table {
             return Err(error.repeated());
         }
         let stored = self.read_manifest();
-        let found = stored.as_ref().err().filter(|error| error.is_damage()).map(Error::to_string);
-        if found.is_some() || stored.is_ok() {
-            self.cache.damage().found = found;
+        let message = stored.as_ref().err().filter(|error| error.is_damage()).map(Error::to_string);
+        if message.is_some() || stored.is_ok() {
+            self.cache.damage().message = message;
         }
         stored
     }
@@ -666,7 +666,7 @@ impl Table {
     /// `None` no longer. For a table that was damaged when rows of it should have come back to memory: without them it isn't whole.
     pub fn withhold(&self, error: Option<Error>) {
         let mut damage = self.cache.damage();
-        damage.found = error.as_ref().map(Error::to_string);
+        damage.message = error.as_ref().map(Error::to_string);
         damage.withheld = error;
     }
 

@@ -93,13 +93,13 @@ impl Dates {
     }
 
     fn span_of(&mut self, instant: i64) -> ClockSpan {
-        let found = |spans: &[ClockSpan]| spans.get(spans.partition_point(|span| span.end <= instant)).copied();
-        if let Some(span) = found(&self.spans).filter(|span| span.contains(instant)) {
+        let lookup = |spans: &[ClockSpan]| spans.get(spans.partition_point(|span| span.end <= instant)).copied();
+        if let Some(span) = lookup(&self.spans).filter(|span| span.contains(instant)) {
             return span;
         }
         self.spans = spans(self.zone, instant.div_euclid(NS_OF_SPANS));
         // The end of the last one can't be an instant.
-        found(&self.spans).unwrap_or(ClockSpan { start: instant, end: instant, offset: offset(self.zone, instant) })
+        lookup(&self.spans).unwrap_or(ClockSpan { start: instant, end: instant, offset: offset(self.zone, instant) })
     }
 }
 

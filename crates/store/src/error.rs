@@ -191,14 +191,14 @@ pub enum Error {
     },
 
     /// A write-down claims fewer captured rows than the manifest records. Nothing was written.
-    #[error("table {table:?} has captured rows up to {has:?}, but the write-down ends at {said:?}")]
+    #[error("table {table:?} has captured rows up to {recorded:?}, but the write-down ends at {incoming:?}")]
     FellBack {
         /// The table.
         table: String,
         /// What its manifest says.
-        has: WriteDownPosition,
+        recorded: WriteDownPosition,
         /// What the write-down would say.
-        said: WriteDownPosition,
+        incoming: WriteDownPosition,
     },
 
     /// A server holds rows of the table that are in no file yet. Send the change to that server.

@@ -64,7 +64,7 @@ fn rewritten<T: ArrowPrimitiveType>(
 ) -> Option<ArrayRef> {
     let array = array.as_primitive::<T>();
     // The loop has no early exit within a stretch, so that one instruction compares several values.
-    let has_one = |values: &[T::Native]| values.iter().fold(false, |found, value| found | is_other(*value));
+    let has_one = |values: &[T::Native]| values.iter().fold(false, |any, value| any | is_other(*value));
     if !array.values().chunks(LOOK_ROWS).any(has_one) {
         return None;
     }
@@ -85,12 +85,12 @@ mod tests {
     #[test]
     fn zeros_lose_their_sign_and_nans_become_one() {
         let payload = f64::from_bits(0x7ff0_0000_0000_0001);
-        let given = [Some(-0.0), None, Some(-1.0), Some(-f64::NAN), Some(0.0), Some(payload), Some(f64::NEG_INFINITY)];
-        let values: ArrayRef = Arc::new(Float64Array::from(given.to_vec()));
+        let floats = [Some(-0.0), None, Some(-1.0), Some(-f64::NAN), Some(0.0), Some(payload), Some(f64::NEG_INFINITY)];
+        let values: ArrayRef = Arc::new(Float64Array::from(floats.to_vec()));
         let (nan, less, least) = (f64::NAN.to_bits(), (-1.0f64).to_bits(), f64::NEG_INFINITY.to_bits());
-        let found = canonical(&values).unwrap();
-        assert_eq!(bits(&found), [Some(0), None, Some(less), Some(nan), Some(0), Some(nan), Some(least)]);
-        assert!(canonical(&found).is_none(), "nothing is copied where all are in form");
+        let result = canonical(&values).unwrap();
+        assert_eq!(bits(&result), [Some(0), None, Some(less), Some(nan), Some(0), Some(nan), Some(least)]);
+        assert!(canonical(&result).is_none(), "nothing is copied where all are in form");
         let stored = one_nan(&values).unwrap();
         assert_eq!(bits(&stored), [Some(1 << 63), None, Some(less), Some(nan), Some(0), Some(nan), Some(least)]);
         assert!(one_nan(&stored).is_none());
@@ -99,10 +99,10 @@ mod tests {
     #[test]
     fn other_types_have_one_form() {
         let narrow: ArrayRef = Arc::new(Float32Array::from(vec![1.0, -0.0, -f32::NAN]));
-        let found = canonical(&narrow).unwrap();
-        let found: Vec<u32> =
-            found.as_primitive::<Float32Type>().values().iter().map(|value| value.to_bits()).collect();
-        assert_eq!(found, [1.0f32.to_bits(), 0, f32::NAN.to_bits()]);
+        let result = canonical(&narrow).unwrap();
+        let result: Vec<u32> =
+            result.as_primitive::<Float32Type>().values().iter().map(|value| value.to_bits()).collect();
+        assert_eq!(result, [1.0f32.to_bits(), 0, f32::NAN.to_bits()]);
         let whole: ArrayRef = Arc::new(Int64Array::from(vec![0]));
         assert!(canonical(&whole).is_none() && one_nan(&whole).is_none());
     }

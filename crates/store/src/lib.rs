@@ -38,7 +38,7 @@
 //! let snapshot = database.table("trade")?.snapshot()?;
 //! let selection = Selection { symbols: Some(vec!["IBM".to_owned()]), ..Selection::default() };
 //! let (pieces, stats) = snapshot.select(&selection)?;
-//! assert_eq!(stats.rows.kept, 2);
+//! assert_eq!(stats.rows.selected, 2);
 //! let ibm = pieces[0].segment.read(snapshot.spec(), &[0, 2], pieces[0].rows.clone())?;
 //! assert_eq!(ibm.num_rows(), 2);
 //! # Ok(())
@@ -61,7 +61,6 @@ mod floats;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod given_dates;
-mod held;
 mod index;
 mod little_endian;
 mod live;
@@ -82,6 +81,7 @@ mod select;
 mod settings;
 mod slice;
 pub mod storage;
+mod transaction_snapshots;
 mod undo;
 mod view_rows;
 mod views;
@@ -103,7 +103,6 @@ pub use delta::{Publish, PublishReport};
 pub use encryption::EncryptionSettings;
 pub use error::{Error, Result};
 pub use floats::{canonical, in_form, one_nan};
-pub use held::HeldSnapshots;
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
 pub use live::{CapturedRows, FollowedRows, LiveRows, chain, follows};
 pub use load::{Load, LoadOptions, LoadReport, OnConflict, Removal, Replace, ResolveConflicts};
@@ -121,5 +120,6 @@ pub use segment::{ColumnReader, ColumnStorage, FileFormat, RowList, Segment, Seg
 pub use select::{BlocksRead, Bounds, ColumnBounds, SegmentRows, SelectedCount, Selection, SelectionStats, blocks_of};
 pub use settings::{ObjectSettings, Settings, TierSettings};
 pub use slice::{CommitPin, PinnedCommits, Slice, SymbolRange};
+pub use transaction_snapshots::TransactionSnapshots;
 pub use view_rows::{ViewPart, ViewPartitions};
 pub use views::View;

@@ -66,7 +66,7 @@ pub fn chain(
     name: impl FnOnce() -> String,
 ) -> Result<Vec<Arc<Segment>>> {
     let mut chained = lower.to_vec();
-    let mut taken: Vec<RecordBatch> = Vec::new();
+    let mut late_batches: Vec<RecordBatch> = Vec::new();
     // From the newest: what is taken out of one segment begins behind the late row still, so the row goes on to the next.
     for place in (0..lower.len()).rev() {
         let late = late_rows(spec, &lower[place], &upper)?;
@@ -76,20 +76,20 @@ pub fn chain(
         let all: Vec<usize> = (0..spec.columns.len()).collect();
         let mut ends = Vec::with_capacity(late.len());
         for (run, rows) in late {
-            taken.push(lower[place].read(spec, &all, rows.clone())?);
+            late_batches.push(lower[place].read(spec, &all, rows.clone())?);
             ends.push((run, rows.start));
         }
         chained[place] = Arc::new(lower[place].cut(&ends)?);
     }
     chained.retain(|segment| segment.rows() > 0);
-    if taken.is_empty() {
+    if late_batches.is_empty() {
         chained.push(upper);
         return Ok(chained);
     }
     // Among rows of equal symbol and time, those of older segments come first.
-    taken.reverse();
-    taken.push(upper.read_all(spec, &(0..spec.columns.len()).collect::<Vec<_>>())?);
-    let merged = Segment::in_memory(spec, upper.entry().date, name(), &taken)?;
+    late_batches.reverse();
+    late_batches.push(upper.read_all(spec, &(0..spec.columns.len()).collect::<Vec<_>>())?);
+    let merged = Segment::in_memory(spec, upper.entry().date, name(), &late_batches)?;
     chained.extend(merged.map(Arc::new));
     Ok(chained)
 }

@@ -110,7 +110,7 @@ impl Database {
     /// Folders of tables, dropped ones as well.
     fn table_folders(&self) -> Result<Vec<TableFolder>> {
         let storage = self.storage().as_ref();
-        let mut found = Vec::new();
+        let mut folders = Vec::new();
         for StorageEntry { name: folder, is_dir } in storage.list("")? {
             if !is_dir || !may_be_table(&folder) {
                 continue;
@@ -119,10 +119,10 @@ impl Database {
             if storage.list(&manifest)?.iter().any(|file| file.name == "HEAD" || file.name == "CREATED") {
                 // A table whose HEAD can't be read is damaged, and is reported as such.
                 let head = HeadFile::read(storage, &folder).map(|file| file.head);
-                found.push(TableFolder { folder, head });
+                folders.push(TableFolder { folder, head });
             }
         }
-        Ok(found)
+        Ok(folders)
     }
 
     /// Where the table of a name is, matched without regard to case.
@@ -143,11 +143,11 @@ impl Database {
         let folders = self.table_folders()?;
         let mut same = folders.iter().filter(|table| !table.is_dropped() && table.is_called(name));
         // Perhaps one that is damaged was called otherwise.
-        let found = same.clone().find(|table| table.head.is_ok()).or_else(|| same.next());
-        if found.is_none_or(|table| table.head.is_err()) {
+        let chosen = same.clone().find(|table| table.head.is_ok()).or_else(|| same.next());
+        if chosen.is_none_or(|table| table.head.is_err()) {
             refuse_unread(&folders)?;
         }
-        Ok(found.map(TableFolder::place))
+        Ok(chosen.map(TableFolder::place))
     }
 
     /// Refuses a link in the place of a table's folder.
@@ -207,16 +207,18 @@ impl Database {
     /// Those of reading the manifest of a table that was dropped under this name, and [`Error::Io`]. Others that are damaged aren't looked
     /// at.
     pub fn former(&self, name: &str) -> Result<Option<WriteDownPosition>> {
-        let mut found: Option<WriteDownPosition> = None;
+        let mut position: Option<WriteDownPosition> = None;
         let folders = self.table_folders()?;
         refuse_unread(&folders)?;
         for table in folders.iter().filter(|table| table.has_former_names()) {
             match manifest::refresh(self.storage().as_ref(), &table.folder, None) {
-                Ok((_, state)) => found = found.into_iter().chain(state.former(name)).reduce(WriteDownPosition::max),
+                Ok((_, state)) => {
+                    position = position.into_iter().chain(state.former(name)).reduce(WriteDownPosition::max)
+                }
                 Err(error) if !error.is_damage() || table.is_dropped() && table.is_called(name) => return Err(error),
                 Err(_) => {}
             }
         }
-        Ok(found)
+        Ok(position)
     }
 }

@@ -172,8 +172,8 @@ impl FromStr for Period {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Period, String> {
-        let found = Period::ALL.into_iter().find(|period| text.eq_ignore_ascii_case(&period.to_string()));
-        found.ok_or_else(|| format!("{text:?} is no period of partitions: day, month, year or all"))
+        let named = Period::ALL.into_iter().find(|period| text.eq_ignore_ascii_case(&period.to_string()));
+        named.ok_or_else(|| format!("{text:?} is no period of partitions: day, month, year or all"))
     }
 }
 

@@ -33,9 +33,9 @@ impl Table {
         let name = &state.spec.name;
         let views = database.views()?;
         refuse_read("table", &views, name, reads, |them| format!("drop {them}, and create {them} again over {to:?}"))?;
-        let taken = |reason| Err(Error::Name { what: "table", name: to.to_owned(), reason });
+        let conflict = |reason| Err(Error::Name { what: "table", name: to.to_owned(), reason });
         if database.place_of(to)?.is_some_and(|place| place.folder != writer.folder() || *name == to) {
-            return taken("a table has this name");
+            return conflict("a table has this name");
         }
         refuse_view_names("table", to, &views)?;
         let mut change = Change::new(Operation::Schema);

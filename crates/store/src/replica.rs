@@ -119,11 +119,11 @@ impl Database {
         let mut heads = Vec::new();
         for place in self.places()? {
             let previous = before.get(&place.folder);
-            let found = match HeadFile::read(self.storage().as_ref(), &place.folder) {
+            let current = match HeadFile::read(self.storage().as_ref(), &place.folder) {
                 Ok(file) if previous.is_some_and(|head| head.head() == file.head) => Ok(previous.cloned()),
                 _ => self.table_head(&place).map(Some),
             };
-            match found {
+            match current {
                 Ok(head) => heads.extend(head),
                 Err(error) if error.is_damage() || error.is_not_found() => {}
                 Err(error) => return Err(error),

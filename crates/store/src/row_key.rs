@@ -253,14 +253,14 @@ mod tests {
     }
 
     /// For each row the number of the first that is the same; its own for one without a key.
-    fn firsts(key: &str, given: &[Row]) -> Vec<usize> {
+    fn firsts(key: &str, input: &[Row]) -> Vec<usize> {
         let digests = RowDigests::new(&spec(), &key.parse().unwrap()).unwrap();
-        let found = digests.of(&rows(given).project(digests.columns()).unwrap()).unwrap();
+        let row_digests = digests.of(&rows(input).project(digests.columns()).unwrap()).unwrap();
         let first = |(at, digest): (usize, &Option<RowDigest>)| match digest {
             None => at,
-            Some(_) => found.iter().position(|other| other == digest).unwrap(),
+            Some(_) => row_digests.iter().position(|other| other == digest).unwrap(),
         };
-        found.iter().enumerate().map(first).collect()
+        row_digests.iter().enumerate().map(first).collect()
     }
 
     const ROW: Row = (5, Some("A"), Some(1.5), [1.0, 2.0], Some(7));
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn rows_are_the_same_if_all_columns_are_equal() {
         let (time, sym, price, bids, seq) = ROW;
-        let given = [
+        let input = [
             ROW,
             (time + 1, sym, price, bids, seq),
             (time, None, price, bids, seq),
@@ -276,7 +276,7 @@ mod tests {
             (time, sym, price, [1.0, 2.5], seq),
             (time, sym, price, bids, None),
         ];
-        let twice: Vec<Row> = given.iter().chain(&given).copied().collect();
+        let twice: Vec<Row> = input.iter().chain(&input).copied().collect();
         assert_eq!(firsts("exact", &twice), [0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5]);
     }
 
@@ -285,16 +285,16 @@ mod tests {
         let (time, sym, _, bids, seq) = ROW;
         let other = f64::from_bits(f64::NAN.to_bits() | 1);
         let of = |price: f64, bid: f64| (time, sym, Some(price), [bid, bids[1]], seq);
-        let given = [of(f64::NAN, 0.0), of(-other, -0.0), of(0.0, -f64::NAN), of(-0.0, other), of(0.0, 0.0)];
-        assert_eq!(firsts("exact", &given), [0, 0, 2, 2, 4]);
-        assert_eq!(firsts("price", &given), [0, 0, 2, 2, 2]);
+        let input = [of(f64::NAN, 0.0), of(-other, -0.0), of(0.0, -f64::NAN), of(-0.0, other), of(0.0, 0.0)];
+        assert_eq!(firsts("exact", &input), [0, 0, 2, 2, 4]);
+        assert_eq!(firsts("price", &input), [0, 0, 2, 2, 2]);
     }
 
     #[test]
     fn a_key_is_compared_within_a_date_and_a_symbol_and_a_null_in_it_makes_none() {
         let (_, _, price, bids, _) = ROW;
         let of = |time, sym, seq| (time, sym, price, bids, seq);
-        let given = [
+        let input = [
             of(1, Some("A"), Some(7)),
             of(2, Some("A"), Some(7)),
             of(DAY, Some("A"), Some(7)),
@@ -303,9 +303,9 @@ mod tests {
             of(1, Some("A"), None),
             of(1, Some("A"), None),
         ];
-        assert_eq!(firsts("seq", &given), [0, 0, 2, 3, 3, 5, 6]);
-        assert_eq!(firsts("seq, TIME", &given), [0, 1, 2, 3, 4, 5, 6]);
-        assert_eq!(firsts("sym,time", &given), [0, 1, 2, 3, 4, 0, 0]);
+        assert_eq!(firsts("seq", &input), [0, 0, 2, 3, 3, 5, 6]);
+        assert_eq!(firsts("seq, TIME", &input), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(firsts("sym,time", &input), [0, 1, 2, 3, 4, 0, 0]);
     }
 
     #[test]

@@ -105,7 +105,7 @@ pub struct SelectionStats {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SelectedCount {
     /// How many were kept.
-    pub kept: u64,
+    pub selected: u64,
     /// How many there are.
     pub total: u64,
 }
@@ -132,12 +132,12 @@ impl TableSnapshot {
                 self.select_symbols(selection, partition, &mut pieces, &mut stats)?;
             }
             stats.partitions.total += 1;
-            stats.partitions.kept += u64::from(pieces.len() > kept_before);
+            stats.partitions.selected += u64::from(pieces.len() > kept_before);
         }
-        stats.rows.kept = pieces.iter().map(|piece| piece.rows.end - piece.rows.start).sum();
+        stats.rows.selected = pieces.iter().map(|piece| piece.rows.end - piece.rows.start).sum();
         let mut read = BlocksRead::default();
         pieces.iter().for_each(|piece| read.mark(&piece.segment, &piece.rows));
-        stats.blocks.kept = read.count();
+        stats.blocks.selected = read.count();
         Ok((pieces, stats))
     }
 
@@ -156,7 +156,7 @@ impl TableSnapshot {
             let narrowing = SegmentNarrowing::new(self.spec(), segment, selection)?;
             let runs = narrowing.runs()?;
             stats.symbols.total += segment.index()?.symbols()? as u64;
-            stats.symbols.kept += runs.len() as u64;
+            stats.symbols.selected += runs.len() as u64;
             narrowing.rows(runs.into_iter().map(|run| run.1))
         } else {
             segment.ranges()?
@@ -188,7 +188,7 @@ impl TableSnapshot {
                 runs.push((segment.index()?.symbol(run)?, number, rows));
             }
         }
-        stats.symbols.kept += runs.len() as u64;
+        stats.symbols.selected += runs.len() as u64;
         runs.sort_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)));
         for (_, number, rows) in runs {
             let (segment, narrowing) = &narrowings[number];

@@ -160,12 +160,12 @@ struct OtherSources<'a> {
     /// Whether some of it is live.
     is_live: bool,
     /// The remaining partitions, the earliest last.
-    left: Vec<(i64, &'a TableSnapshot, &'a Partition)>,
+    remaining: Vec<(i64, &'a TableSnapshot, &'a Partition)>,
 }
 
 impl<'a> OtherSources<'a> {
     fn of(partitions: &ViewPartitions<'a>, view: &View) -> Result<OtherSources<'a>> {
-        let mut others = OtherSources { hasher: blake3::Hasher::new(), is_live: false, left: Vec::new() };
+        let mut others = OtherSources { hasher: blake3::Hasher::new(), is_live: false, remaining: Vec::new() };
         others.hasher.update(&[QUERY_VERSION]);
         add_text(&mut others.hasher, &view.query);
         view.columns.iter().for_each(|column| add_text(&mut others.hasher, column));
@@ -175,12 +175,12 @@ impl<'a> OtherSources<'a> {
             let starts = starts(table.spec(), table.partitions().iter().map(|partition| partition.date))?;
             for (partition, (_, start)) in table.partitions().iter().zip(starts) {
                 match start.filter(|_| *only_before) {
-                    Some(start) => others.left.push((start, *table, partition)),
+                    Some(start) => others.remaining.push((start, *table, partition)),
                     None => others.add(table, partition),
                 }
             }
         }
-        others.left.sort_by_key(|(start, _, partition)| std::cmp::Reverse((*start, partition.date)));
+        others.remaining.sort_by_key(|(start, _, partition)| std::cmp::Reverse((*start, partition.date)));
         Ok(others)
     }
 
@@ -192,7 +192,7 @@ impl<'a> OtherSources<'a> {
 
     /// What a part follows from that ends at an instant. Called for parts in order.
     fn before(&mut self, end: i64) -> blake3::Hasher {
-        while let Some((_, table, partition)) = self.left.pop_if(|(start, _, _)| *start <= end) {
+        while let Some((_, table, partition)) = self.remaining.pop_if(|(start, _, _)| *start <= end) {
             self.add(table, partition);
         }
         self.hasher.clone()
@@ -315,13 +315,13 @@ fn rows_of(spec: &TableSpec, parts: &[ViewPart]) -> Removal {
     selection.time.min = times.iter().map(|times| *times.start()).min().unwrap_or(i64::MAX);
     selection.time.max = times.iter().map(|times| *times.end()).max().unwrap_or(i64::MIN);
     Removal::matching(selection, vec![spec.time_position()], move |rows| {
-        let found = rows.column(0).as_primitive::<TimestampNanosecondType>();
+        let row_times = rows.column(0).as_primitive::<TimestampNanosecondType>();
         // Parts are in order.
         let of_parts = |time: i64| {
             let behind = times.partition_point(|times| *times.end() < time);
             times.get(behind).is_some_and(|times| times.contains(&time))
         };
-        Ok(found.values().iter().map(|time| Some(of_parts(*time))).collect::<BooleanArray>())
+        Ok(row_times.values().iter().map(|time| Some(of_parts(*time))).collect::<BooleanArray>())
     })
 }
 

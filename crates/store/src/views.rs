@@ -91,14 +91,14 @@ fn digest(views: &[View]) -> Result<String> {
 
 impl Views {
     pub(crate) fn parse(bytes: &[u8], path: &std::path::Path) -> Result<Vec<View>> {
-        let told = |found: String| Error::corrupt(path, 0, "the list of the views", found);
-        let list: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| told(error.to_string()))?;
+        let corrupt = |found: String| Error::corrupt(path, 0, "the list of the views", found);
+        let list: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| corrupt(error.to_string()))?;
         let version = list["version"].as_u64().unwrap_or(0);
         if version > u64::from(VERSION) {
             let found = u32::try_from(version).unwrap_or(u32::MAX);
             return Err(Error::FormatVersion { path: path.to_path_buf(), found, supported: VERSION });
         }
-        let file: Views = serde_json::from_value(list).map_err(|error| told(error.to_string()))?;
+        let file: Views = serde_json::from_value(list).map_err(|error| corrupt(error.to_string()))?;
         let found = digest(&file.views)?;
         if found != file.blake3 {
             return Err(Error::corrupt(path, 0, format!("views of BLAKE3 {}", file.blake3), found));
@@ -164,18 +164,18 @@ impl Database {
     /// [`Database::views`]. The views are then as they were, unless syncing or renaming the file failed.
     pub fn create_view(&self, view: View, replaces: bool) -> Result<()> {
         validate_name("view", &view.name)?;
-        let taken = |reason| Err(Error::Name { what: "view", name: view.name.clone(), reason });
+        let conflict = |reason| Err(Error::Name { what: "view", name: view.name.clone(), reason });
         if let Some(rows) = view.rows_table() {
             validate_name("view", &rows)?;
         }
         self.change_views(|views| {
             if self.has_table(&view.name)? {
-                return taken("a table has this name");
+                return conflict("a table has this name");
             }
             match views.iter_mut().find(|other| other.name.eq_ignore_ascii_case(&view.name)) {
-                Some(_) if !replaces => return taken("a view has this name"),
+                Some(_) if !replaces => return conflict("a view has this name"),
                 Some(other) if other.materialized.is_some() => {
-                    return taken("a materialized view has this name: drop it first");
+                    return conflict("a materialized view has this name: drop it first");
                 }
                 Some(other) => *other = view.clone(),
                 None => {
@@ -191,11 +191,11 @@ impl Database {
 
     /// Refuses a view if the table that keeps its rows can't have its name, or the view has that of such a table.
     fn refuse_names_of_rows(&self, views: &[View], view: &View) -> Result<()> {
-        let taken = |reason| Err(Error::Name { what: "view", name: view.name.clone(), reason });
+        let conflict = |reason| Err(Error::Name { what: "view", name: view.name.clone(), reason });
         if let Some(rows) = view.rows_table()
             && (self.has_table(&rows)? || views.iter().any(|other| other.name.eq_ignore_ascii_case(&rows)))
         {
-            return taken("the table of its rows would have a name that is taken: this name and .rows");
+            return conflict("the table of its rows would have a name that is taken: this name and .rows");
         }
         refuse_rows_name("view", &view.name, views)
     }

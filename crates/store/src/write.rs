@@ -460,15 +460,15 @@ pub(crate) fn now() -> i64 {
 
 /// Refuses a table that has no HEAD but was committed. Only what a first load left when it was interrupted may be swept.
 fn refuse_lost_head(storage: &dyn Storage, table: &str) -> Result<()> {
-    let mut found = manifest::was_created(storage, table)?;
+    let mut was_created = manifest::was_created(storage, table)?;
     // Tables of older releases have no such mark. Files of a later commit than the first show it too.
     for folder in storage.list(table)?.into_iter().filter(|entry| entry.is_dir) {
         let first = if folder.name == manifest::FOLDER { "000001." } else { "00000001." };
         let entries = storage.list(&format!("{table}/{}", folder.name))?;
         let is_later = |name: &str| name.starts_with(|c: char| c.is_ascii_digit()) && !name.starts_with(first);
-        found |= entries.iter().any(|entry| !entry.is_dir && is_later(&entry.name));
+        was_created |= entries.iter().any(|entry| !entry.is_dir && is_later(&entry.name));
     }
-    if found { Err(manifest::lost_head(storage, table)) } else { Ok(()) }
+    if was_created { Err(manifest::lost_head(storage, table)) } else { Ok(()) }
 }
 
 impl Drop for Writer {

@@ -35,9 +35,9 @@ impl Database {
         let Some(state) = writer.table() else {
             return Err(Error::NoSuchTable { table: table.to_owned(), existing: self.tables()? });
         };
-        let has = state.captured;
-        if captured.sequence < has.sequence || captured.cut < has.cut {
-            return Err(Error::FellBack { table: table.to_owned(), has, said: captured });
+        let recorded = state.captured;
+        if captured.sequence < recorded.sequence || captured.cut < recorded.cut {
+            return Err(Error::FellBack { table: table.to_owned(), recorded, incoming: captured });
         }
         let spec = state.spec.clone();
         let mut change = Change::new(Operation::Capture);

@@ -97,12 +97,12 @@ fn column_line(column: &ColumnAdvice) -> Vec<String> {
     let mut line = vec![column.column.clone(), column.column_type.clone(), figure(column.now)];
     line.extend(column.tiers.iter().map(|tier| figure(tier.bytes)));
     line.extend(column.tiers.iter().map(|tier| tier.gb_per_second.map(figure).unwrap_or_default()));
-    let parquet = match small.kept.strip_prefix(fast.kept.as_str()) {
-        Some("") => fast.kept.clone(),
-        Some(more) => format!("{} (small:{})", fast.kept, more.trim_start_matches(',')),
-        None => format!("fast: {}; small: {}", fast.kept, small.kept),
+    let parquet = match small.encoding.strip_prefix(fast.encoding.as_str()) {
+        Some("") => fast.encoding.clone(),
+        Some(more) => format!("{} (small:{})", fast.encoding, more.trim_start_matches(',')),
+        None => format!("fast: {}; small: {}", fast.encoding, small.encoding),
     };
-    line.push(format!("{parquet}; dense: {}", dense.kept));
+    line.push(format!("{parquet}; dense: {}", dense.encoding));
     line
 }
 
@@ -178,7 +178,7 @@ fn csv(advice: &Advice) -> Result<()> {
         cells.push((name, numbers(&|column| column.tiers[at].gb_per_second, &|_| None)));
     }
     for (at, name) in [(1, "fast_kept"), (2, "small_kept"), (3, "dense_kept")] {
-        cells.push((name, texts(&|column| column.tiers[at].kept.clone(), &nothing)));
+        cells.push((name, texts(&|column| column.tiers[at].encoding.clone(), &nothing)));
     }
     cells.push(("reason", texts(&|column| column.reason.clone(), &nothing)));
     let batch = RecordBatch::try_from_iter_with_nullable(cells.into_iter().map(|(name, cells)| (name, cells, true)))?;

@@ -175,7 +175,7 @@ fn keys(snapshot: &TableSnapshot) -> BTreeMap<&str, usize> {
 fn storage(snapshot: &TableSnapshot) -> Result<Vec<Vec<String>>> {
     let spec = snapshot.spec();
     let position = |column: &str| spec.columns.iter().position(|other| other.name == column);
-    let mut found: BTreeMap<(Tier, Option<usize>), (u64, Option<u64>, BTreeSet<String>)> = BTreeMap::new();
+    let mut columns: BTreeMap<(Tier, Option<usize>), (u64, Option<u64>, BTreeSet<String>)> = BTreeMap::new();
     for segment in snapshot.partitions().iter().flat_map(|partition| partition.segments.iter()) {
         // Rows in memory are in no tier.
         if segment.entry().index_bytes == 0 {
@@ -183,22 +183,22 @@ fn storage(snapshot: &TableSnapshot) -> Result<Vec<Vec<String>>> {
         }
         for column in segment.storage(spec)? {
             let key = (segment.entry().tier, position(&column.column));
-            let (bytes, plain, kept) = found.entry(key).or_insert((0, Some(0), BTreeSet::new()));
+            let (bytes, plain, encodings) = columns.entry(key).or_insert((0, Some(0), BTreeSet::new()));
             *bytes += column.bytes;
             *plain = plain.zip(column.plain_bytes).map(|(plain, more)| plain + more);
-            kept.insert(column.kept);
+            encodings.insert(column.encoding);
         }
     }
     let line =
-        |((tier, column), (bytes, plain, kept)): ((Tier, Option<usize>), (u64, Option<u64>, BTreeSet<String>))| {
+        |((tier, column), (bytes, plain, encodings)): ((Tier, Option<usize>), (u64, Option<u64>, BTreeSet<String>))| {
             let name = column.map_or("", |column| spec.columns[column].name.as_str());
             let factor = plain
                 .filter(|_| bytes > 0)
                 .map_or(String::new(), |plain| format!("{:.2}", plain as f64 / bytes as f64));
-            let kept = kept.into_iter().collect::<Vec<_>>().join("; ");
-            vec![tier.name().to_owned(), name.to_owned(), HumanBytes(bytes).to_string(), factor, kept]
+            let encodings = encodings.into_iter().collect::<Vec<_>>().join("; ");
+            vec![tier.name().to_owned(), name.to_owned(), HumanBytes(bytes).to_string(), factor, encodings]
         };
-    Ok(found.into_iter().map(line).collect())
+    Ok(columns.into_iter().map(line).collect())
 }
 
 pub fn recipes(arguments: &RecipesArguments) -> Result<()> {

@@ -101,7 +101,7 @@ fn columns(snapshot: &TableSnapshot) -> Outcome<Vec<Value>> {
                     "rows": segment.rows(),
                     "bytes": column.bytes,
                     "plain_bytes": column.plain_bytes,
-                    "encoding": column.kept,
+                    "encoding": column.encoding,
                 }));
             }
         }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use splay_sql::{HeldSnapshots, Session};
+use splay_sql::{Session, TransactionSnapshots};
 
 use crate::http::on_thread;
 use crate::problem::Outcome;
@@ -15,7 +15,7 @@ use crate::problem::Outcome;
 /// The snapshots of a transaction, and the session that reads them.
 #[derive(Debug, Default)]
 pub(super) struct TransactionReads {
-    held: Arc<HeldSnapshots>,
+    held: Arc<TransactionSnapshots>,
     /// A session of the newest tables, and that over the snapshots.
     sessions: Option<(Session, Session)>,
 }

@@ -82,16 +82,16 @@ pub(super) fn with_metrics(mut answer: Answer, description: &str) -> Result<Answ
     answer.read_with_checks();
     answer.batches()?;
     let stats = answer.stats();
-    let kept = |kept: SelectedCount| format!("{}/{}", kept.kept, kept.total);
+    let ratio = |count: SelectedCount| format!("{}/{}", count.selected, count.total);
     let SelectionStats { partitions, symbols, blocks, rows } = stats.selection;
     let metrics = format!(
         "output_rows={}, partitions={}, symbols={}, blocks={}, rows={}, rows_scanned={}, bytes_scanned={}, \
          peak_memory_bytes={}, planning={:?}, execution={:?}",
         stats.rows_returned,
-        kept(partitions),
-        kept(symbols),
-        kept(blocks),
-        kept(rows),
+        ratio(partitions),
+        ratio(symbols),
+        ratio(blocks),
+        ratio(rows),
         stats.rows_scanned,
         stats.bytes_scanned,
         stats.peak_memory_bytes,

@@ -191,8 +191,8 @@ fn ranges_that_exclude_each_other_read_nothing() {
         assert_eq!(both.compare(&text), Ok(true), "{text}");
         let mut answer = both.tick.sql(&text, splay_sql::Parameters::None).unwrap();
         answer.batches().unwrap();
-        let kept = answer.stats().selection.rows.kept;
-        assert_eq!(kept, u64::try_from(rows).unwrap(), "{condition}");
+        let selected = answer.stats().selection.rows.selected;
+        assert_eq!(selected, u64::try_from(rows).unwrap(), "{condition}");
     }
 }
 

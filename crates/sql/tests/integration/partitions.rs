@@ -234,7 +234,7 @@ fn dates_bound_the_times_that_are_read() {
             assert!(answer.is_tick_plan(), "{statement}");
             answer.batches().unwrap();
             let rows = answer.stats().selection.rows;
-            assert!(rows.kept * 20 < rows.total, "{statement} by {period}: {rows:?}");
+            assert!(rows.selected * 20 < rows.total, "{statement} by {period}: {rows:?}");
         }
     }
 }

@@ -232,7 +232,7 @@ fn costs_are_reported() {
     assert_eq!(stats.rows_returned, 1);
     assert!(stats.rows_scanned > 0 && stats.rows_scanned < 20_000, "{stats:?}");
     assert_eq!(stats.selection.rows.total, 200_000);
-    assert!(stats.selection.symbols.kept < stats.selection.symbols.total);
+    assert!(stats.selection.symbols.selected < stats.selection.symbols.total);
 }
 
 #[test]
@@ -377,8 +377,8 @@ fn no_more_blocks_are_counted_than_there_are() {
         let mut answer = session.sql(text, Parameters::None).unwrap();
         answer.batches().unwrap();
         let stats = answer.stats().selection;
-        assert!(stats.blocks.kept > 0 && stats.blocks.kept <= stats.blocks.total, "{text}: {stats:?}");
-        assert!(stats.partitions.kept <= stats.partitions.total, "{text}: {stats:?}");
+        assert!(stats.blocks.selected > 0 && stats.blocks.selected <= stats.blocks.total, "{text}: {stats:?}");
+        assert!(stats.partitions.selected <= stats.partitions.total, "{text}: {stats:?}");
     }
 }
 

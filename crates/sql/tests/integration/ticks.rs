@@ -586,7 +586,7 @@ fn rows_of_symbols_that_do_not_pass_are_not_read() {
             assert!(answer.is_tick_plan());
             answer.batches().unwrap();
             let (scanned, stats) = (answer.stats().rows_scanned, answer.stats().selection);
-            assert!(stats.rows.kept > 100 && stats.rows.kept < 3_000, "{condition}: {scanned} rows, {stats:?}");
+            assert!(stats.rows.selected > 100 && stats.rows.selected < 3_000, "{condition}: {scanned} rows, {stats:?}");
         }
     }
 }

@@ -210,12 +210,12 @@ impl Access {
             self.grants.retain(|other| !other.is_of_same(grant));
             return Ok(());
         }
-        let taken = |column: &String| grant.columns.iter().any(|taken| is_same(taken, column));
+        let revoked = |column: &String| grant.columns.iter().any(|revoked| is_same(revoked, column));
         self.grants.retain_mut(|other| {
             if !other.is_beside(grant) {
                 return true;
             }
-            other.columns.retain(|column| !taken(column));
+            other.columns.retain(|column| !revoked(column));
             // A grant without columns would apply to the whole table.
             !other.columns.is_empty()
         });

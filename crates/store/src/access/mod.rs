@@ -187,9 +187,12 @@ impl Access {
     pub fn user_of_token(&self, token: &str, now: i64) -> Option<(&Role, &AccessToken)> {
         let digest = blake3::hash(token.as_bytes());
         let is_it = |stored: &AccessToken| blake3::Hash::from_hex(&stored.blake3).is_ok_and(|stored| stored == digest);
-        let found = self.tokens.iter().fold(None, |found, stored| if is_it(stored) { Some(stored) } else { found })?;
-        let role = self.role(&found.user)?;
-        (found.expires.is_none_or(|at| now < at) && role.may_log_in(now)).then_some((role, found))
+        let token_entry = self
+            .tokens
+            .iter()
+            .fold(None, |token_entry, stored| if is_it(stored) { Some(stored) } else { token_entry })?;
+        let role = self.role(&token_entry.user)?;
+        (token_entry.expires.is_none_or(|at| now < at) && role.may_log_in(now)).then_some((role, token_entry))
     }
 
     /// The user with this password, at a time. Takes as long for a name that nobody has.

@@ -108,18 +108,18 @@ impl Access {
     /// The quotas of a user: the widest of those of its roles. None for a superuser.
     #[must_use]
     pub fn quotas_of(&self, user: &str) -> BTreeMap<Quota, RoleLimit> {
-        let mut found: BTreeMap<Quota, RoleLimit> = BTreeMap::new();
+        let mut quotas: BTreeMap<Quota, RoleLimit> = BTreeMap::new();
         if self.role(user).is_none_or(|role| role.superuser) {
-            return found;
+            return quotas;
         }
         for role in closure(self, user).iter().filter_map(|name| self.role(name)) {
             for (quota, value) in &role.quotas {
-                let is_wider = found.get(quota).is_none_or(|widest| widest.value < *value);
+                let is_wider = quotas.get(quota).is_none_or(|widest| widest.value < *value);
                 if is_wider {
-                    found.insert(*quota, RoleLimit { value: *value, role: role.name.clone() });
+                    quotas.insert(*quota, RoleLimit { value: *value, role: role.name.clone() });
                 }
             }
         }
-        found
+        quotas
     }
 }

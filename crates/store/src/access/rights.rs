@@ -198,13 +198,13 @@ impl Rights {
 
 /// A role and all that it has, in small letters, with `public`.
 pub(super) fn closure(access: &Access, name: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::from([PUBLIC.to_owned()]);
+    let mut roles = BTreeSet::from([PUBLIC.to_owned()]);
     let mut waiting = vec![name.to_lowercase()];
     while let Some(name) = waiting.pop() {
-        if let Some(role) = access.role(&name).filter(|_| !found.contains(&name)) {
+        if let Some(role) = access.role(&name).filter(|_| !roles.contains(&name)) {
             waiting.extend(role.member_of.iter().map(|of| of.to_lowercase()));
         }
-        found.insert(name);
+        roles.insert(name);
     }
-    found
+    roles
 }

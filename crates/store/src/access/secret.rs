@@ -65,8 +65,8 @@ impl Password {
             return false;
         };
         let stored_hash = blake3::Hash::from_hex(&self.hash);
-        let found = hash(password, &salt, self.memory_kib, self.passes);
-        matches!((stored_hash, found), (Ok(stored_hash), Some(found)) if stored_hash == found)
+        let computed_hash = hash(password, &salt, self.memory_kib, self.passes);
+        matches!((stored_hash, computed_hash), (Ok(stored_hash), Some(computed_hash)) if stored_hash == computed_hash)
     }
 
     /// Something that differs once the password or its hash does, for a cache of passwords that were right.

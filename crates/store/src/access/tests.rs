@@ -31,7 +31,7 @@ fn rights(access: &Access, user: &str) -> Rights {
     Rights::of(access, user).unwrap()
 }
 
-fn told<T: std::fmt::Debug>(result: Result<T>) -> String {
+fn error_text<T: std::fmt::Debug>(result: Result<T>) -> String {
     result.unwrap_err().to_string()
 }
 
@@ -103,8 +103,8 @@ fn policies_hide_rows_from_all_whom_none_names() {
     for user in ["admin", "bob"] {
         assert_eq!(rights(&access, user).rows("trade"), RowCondition::All);
     }
-    assert!(told(access.drop_role("desk")).contains("policy a of table trade"));
-    assert!(told(access.create_policy(policy("A", &["desk"], "true", false))).contains("already exists"));
+    assert!(error_text(access.drop_role("desk")).contains("policy a of table trade"));
+    assert!(error_text(access.create_policy(policy("A", &["desk"], "true", false))).contains("already exists"));
     assert!(access.drop_policy("A", "TRADE") && !access.drop_policy("a", "trade"));
 }
 
@@ -137,27 +137,27 @@ fn who_a_policy_asks_for_is_part_of_the_rights() {
 fn roles_that_cant_be_are_refused() {
     let mut access = access();
     for name in ["public", "PG_anything", "pg_read_all_data"] {
-        assert!(told(access.create_role(name, RoleChange::default())).contains("is reserved"), "{name}");
+        assert!(error_text(access.create_role(name, RoleChange::default())).contains("is reserved"), "{name}");
     }
-    assert!(told(access.create_role("ANN", RoleChange::default())).contains("already exists"));
-    assert!(told(access.create_role("a b", RoleChange::default())).contains("only A-Z"));
+    assert!(error_text(access.create_role("ANN", RoleChange::default())).contains("already exists"));
+    assert!(error_text(access.create_role("a b", RoleChange::default())).contains("only A-Z"));
     access.grant_role("desk", "research").unwrap();
-    assert!(told(access.grant_role("research", "desk")).contains("is a member of"));
-    assert!(told(access.grant_role("nobody", "desk")).contains("does not exist"));
-    assert!(told(access.clone().drop_role("admin")).contains("superuser"));
+    assert!(error_text(access.grant_role("research", "desk")).contains("is a member of"));
+    assert!(error_text(access.grant_role("nobody", "desk")).contains("does not exist"));
+    assert!(error_text(access.clone().drop_role("admin")).contains("superuser"));
     let ended = RoleChange { valid_until: Some(Some(i64::MAX)), ..RoleChange::default() };
-    assert!(told(access.alter_role("admin", ended)).contains("without an end"));
+    assert!(error_text(access.alter_role("admin", ended)).contains("without an end"));
     // Nor the only user: without one the database would be open to everybody.
     let mut alone = Access::default();
     alone
         .create_role("admin", RoleChange { login: Some(true), superuser: Some(true), ..RoleChange::default() })
         .unwrap();
-    assert!(told(alone.clone().drop_role("admin")).contains("the last one stays"));
+    assert!(error_text(alone.clone().drop_role("admin")).contains("the last one stays"));
     let no_login = RoleChange { login: Some(false), ..RoleChange::default() };
-    assert!(told(alone.alter_role("admin", no_login)).contains("the last one stays"));
+    assert!(error_text(alone.alter_role("admin", no_login)).contains("the last one stays"));
     let mut empty = Access::default();
     let user = RoleChange { login: Some(true), ..RoleChange::default() };
-    assert!(told(empty.create_role("ann", user)).contains("the first user"));
+    assert!(error_text(empty.create_role("ann", user)).contains("the first user"));
 }
 
 #[test]
@@ -169,8 +169,8 @@ fn secrets_are_right_or_wrong() {
     assert!(access.user_of_token(&secret.blake3, 1).is_none(), "the digest is no token");
     let other = access.rotate_token("FEED", None).unwrap();
     assert!(access.user_of_token(&secret.token, 1).is_none() && access.user_of_token(&other.token, 1).is_some());
-    assert!(told(access.create_token("feed", "bob", None)).contains("already exists"));
-    assert!(told(access.create_token("other", "desk", None)).contains("does not exist"));
+    assert!(error_text(access.create_token("feed", "bob", None)).contains("already exists"));
+    assert!(error_text(access.create_token("other", "desk", None)).contains("does not exist"));
 
     let password = Password::with("open sesame", &[7; 16], 8, 1).unwrap();
     let change = RoleChange { password: Some(Some(password)), valid_until: Some(Some(50)), ..RoleChange::default() };

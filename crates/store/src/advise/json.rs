@@ -33,7 +33,7 @@ fn column(column: &ColumnAdvice) -> Value {
     let mut value = json!({"column": column.column, "type": column.column_type, "now": column.now});
     for (tier, figures) in TIERS.iter().zip(&column.tiers) {
         value[tier.name()] =
-            json!({"bytes": figures.bytes, "kept": figures.kept, "gb_per_second": figures.gb_per_second});
+            json!({"bytes": figures.bytes, "kept": figures.encoding, "gb_per_second": figures.gb_per_second});
     }
     value["reason"] = Value::from(column.reason.as_str());
     value

@@ -131,7 +131,7 @@ impl Totals {
             }
             for storage in encoded.storage_of(&spec.columns)? {
                 if let Some(position) = spec.position(&storage.column) {
-                    total.columns[position].encodings.insert(storage.kept);
+                    total.columns[position].encodings.insert(storage.encoding);
                 }
             }
         }
@@ -212,7 +212,7 @@ impl Totals {
         let ReadCost { bytes, seconds, .. } = column.read;
         ColumnInTier {
             bytes: self.per_row(column.bytes),
-            kept: column.encodings.iter().cloned().collect::<Vec<_>>().join("; "),
+            encoding: column.encodings.iter().cloned().collect::<Vec<_>>().join("; "),
             gb_per_second: (seconds > 0.0).then(|| bytes / seconds / 1e9),
         }
     }
@@ -326,12 +326,12 @@ fn times_of(spec: &TableSpec, encoded: &Segment, cache: &mut Vec<u8>) -> Result<
     }
     let is_timed = encoded.entry().rows >= TIMED_ROWS_MIN as u64;
     // The first pass checks checksums, which each file pays once.
-    let mut found = Vec::with_capacity(columns.len());
+    let mut timings = Vec::with_capacity(columns.len());
     for (column, step) in &columns {
-        found.push((pass(column, *step)?, is_timed.then_some(Duration::MAX)));
+        timings.push((pass(column, *step)?, is_timed.then_some(Duration::MAX)));
     }
     if !is_timed {
-        return Ok(found);
+        return Ok(timings);
     }
     cache.resize(CACHE_BYTES, 1);
     let begin = Instant::now();
@@ -341,13 +341,13 @@ fn times_of(spec: &TableSpec, encoded: &Segment, cache: &mut Vec<u8>) -> Result<
         }
         cache.fill(u8::try_from(number).unwrap_or_default());
         black_box(&cache);
-        for ((column, step), (_, best)) in columns.iter().zip(&mut found) {
+        for ((column, step), (_, best)) in columns.iter().zip(&mut timings) {
             let start = Instant::now();
             pass(column, *step)?;
             *best = best.map(|best| best.min(start.elapsed()));
         }
     }
-    Ok(found)
+    Ok(timings)
 }
 
 /// Reads all rows, and gives the bytes of their values.

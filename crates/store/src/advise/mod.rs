@@ -56,8 +56,8 @@ impl FromStr for Goal {
 
     fn from_str(text: &str) -> Result<Goal, String> {
         let goals = [Goal::Size, Goal::Speed, Goal::Balanced];
-        let found = goals.into_iter().find(|goal| goal.name().eq_ignore_ascii_case(text.trim()));
-        found.ok_or_else(|| format!("{text:?} is not a goal; there are size, speed, balanced"))
+        let named = goals.into_iter().find(|goal| goal.name().eq_ignore_ascii_case(text.trim()));
+        named.ok_or_else(|| format!("{text:?} is not a goal; there are size, speed, balanced"))
     }
 }
 
@@ -153,7 +153,7 @@ pub struct ColumnInTier {
     /// Bytes a row.
     pub bytes: f64,
     /// How it is kept: type in the file, encodings, codec.
-    pub kept: String,
+    pub encoding: String,
     /// Bytes of values, in units of 10^9, that one core reads in a second from memory; `None` if too few rows were sampled to tell.
     pub gb_per_second: Option<f64>,
 }

@@ -211,10 +211,10 @@ impl TierFigures<'_> {
     fn age_beyond(&self, room: u64) -> Option<u32> {
         let (spec, newest) = (self.snapshot.spec(), newest(self.snapshot));
         let of_row = self.mapped.bytes as f64 / self.snapshot.rows().max(1) as f64;
-        let mut taken = 0.0;
+        let mut bytes = 0.0;
         for partition in self.snapshot.partitions().iter().rev() {
-            taken += partition.rows() as f64 * of_row;
-            if taken > room as f64 {
+            bytes += partition.rows() as f64 * of_row;
+            if bytes > room as f64 {
                 return Some(newest.saturating_sub(spec.partition.last(partition.date)).max(0).unsigned_abs());
             }
         }

@@ -13,10 +13,10 @@ const COSTS_LITTLE: f64 = 1.2;
 /// A sentence on what determines a column's size. `odd` is one of its floats that can't be stored as a whole number.
 pub(super) fn of(column_type: &ColumnType, tiers: &[ColumnInTier; 4], odd: Option<f64>) -> String {
     let [mapped, fast, small, dense] = tiers;
-    let mut words: Vec<String> = values(column_type, &fast.kept, odd).into_iter().collect();
+    let mut words: Vec<String> = values(column_type, &fast.encoding, odd).into_iter().collect();
     // The smaller tier has one more to choose from.
-    let found = encoding(&fast.kept).or_else(|| encoding(&small.kept));
-    words.push(found.unwrap_or("no encoding makes it smaller").to_owned());
+    let encoding_text = encoding(&fast.encoding).or_else(|| encoding(&small.encoding));
+    words.push(encoding_text.unwrap_or("no encoding makes it smaller").to_owned());
     if mapped.bytes > 0.0 {
         words.push(format!("fast takes {} % of mapped", percent(fast.bytes / mapped.bytes)));
     }
@@ -73,11 +73,11 @@ fn encoding(encoding_text: &str) -> Option<&'static str> {
 
 /// What zstd does in the small tier.
 fn compression(fast: &ColumnInTier, small: &ColumnInTier) -> String {
-    let left = if fast.bytes > 0.0 { small.bytes / fast.bytes } else { 1.0 };
-    if left > SAVES_LITTLE {
+    let ratio = if fast.bytes > 0.0 { small.bytes / fast.bytes } else { 1.0 };
+    if ratio > SAVES_LITTLE {
         return "zstd saves little".to_owned();
     }
-    let saves = format!("small saves another {:.0} %", 100.0 * (1.0 - left));
+    let saves = format!("small saves another {:.0} %", 100.0 * (1.0 - ratio));
     match (fast.gb_per_second, small.gb_per_second) {
         (Some(quick), Some(slow)) if slow > 0.0 && quick / slow >= COSTS_LITTLE => {
             format!("{saves}, and is read {:.1} times slower", quick / slow)

@@ -38,7 +38,7 @@ pub(super) fn places(rows: &[u64], most: usize) -> Vec<SampledSegment> {
             rows.iter().enumerate().map(|(segment, rows)| SampledSegment { segment, weight: *rows as f64 }).collect();
         return spread(&all);
     }
-    let mut found: Vec<SampledSegment> = Vec::with_capacity(most);
+    let mut samples: Vec<SampledSegment> = Vec::with_capacity(most);
     let (mut segment, mut end) = (0, rows[0]);
     for point in 0..most as u64 {
         // The middle of each of `most` equal parts.
@@ -48,12 +48,12 @@ pub(super) fn places(rows: &[u64], most: usize) -> Vec<SampledSegment> {
             end += rows[segment];
         }
         let weight = total as f64 / most as f64;
-        match found.last_mut() {
+        match samples.last_mut() {
             Some(last) if last.segment == segment => last.weight += weight,
-            _ => found.push(SampledSegment { segment, weight }),
+            _ => samples.push(SampledSegment { segment, weight }),
         }
     }
-    spread(&found)
+    spread(&samples)
 }
 
 /// Reorders places by the reversed bits of their numbers, so that any beginning is spread evenly: the middle, the quarters, the eighths.
@@ -90,13 +90,13 @@ pub(super) fn read(segment: &Segment, spec: &TableSpec, rows_max: usize) -> Resu
     let probe = segment.read(spec, &all, 0..rows.min(PROBE_ROWS))?;
     let of_row = (bytes(&probe) / probe.num_rows().max(1)).max(1);
     let most = rows_max.min(BYTES_MAX / of_row).max(1);
-    let (mut read, mut taken) = (Vec::new(), 0);
+    let (mut read, mut bytes_read) = (Vec::new(), 0);
     for run in runs(rows, most) {
         let batch = segment.read(spec, &all, run)?;
-        taken += bytes(&batch);
+        bytes_read += bytes(&batch);
         read.push(batch);
         // Rows that are wider than the first ones.
-        if taken > BYTES_MAX {
+        if bytes_read > BYTES_MAX {
             break;
         }
     }

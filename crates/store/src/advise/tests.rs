@@ -7,15 +7,15 @@ use super::sample::{RUN_ROWS, SampledSegment, places, runs};
 use super::{ColumnInTier, Goal};
 use crate::schema::ColumnType;
 
-fn segments(found: &[SampledSegment]) -> Vec<usize> {
-    found.iter().map(|place| place.segment).collect()
+fn segments(samples: &[SampledSegment]) -> Vec<usize> {
+    samples.iter().map(|place| place.segment).collect()
 }
 
 #[test]
 fn few_segments_are_all_sampled_the_spread_ones_first() {
-    let found = places(&[10, 20, 30, 40, 50], 8);
-    assert_eq!(segments(&found), [0, 4, 2, 1, 3]);
-    assert!(found.iter().all(|place| place.weight == [10.0, 20.0, 30.0, 40.0, 50.0][place.segment]));
+    let samples = places(&[10, 20, 30, 40, 50], 8);
+    assert_eq!(segments(&samples), [0, 4, 2, 1, 3]);
+    assert!(samples.iter().all(|place| place.weight == [10.0, 20.0, 30.0, 40.0, 50.0][place.segment]));
     assert!(places(&[], 8).is_empty());
     assert_eq!(segments(&places(&[7], 0)), [0]);
 }
@@ -24,8 +24,8 @@ fn few_segments_are_all_sampled_the_spread_ones_first() {
 fn of_many_segments_those_of_many_rows_stand_for_the_others() {
     let mut rows = vec![1; 100];
     rows[30] = 1_000_000;
-    let found = places(&rows, 8);
-    assert_eq!(found, [SampledSegment { segment: 30, weight: 1_000_099.0 }]);
+    let samples = places(&rows, 8);
+    assert_eq!(samples, [SampledSegment { segment: 30, weight: 1_000_099.0 }]);
     let equal = places(&[100; 64], 4);
     let mut chosen = segments(&equal);
     chosen.sort_unstable();
@@ -48,22 +48,22 @@ fn runs_reach_from_the_first_row_to_the_last() {
 proptest! {
     #[test]
     fn runs_are_apart_in_order_and_no_more_than_asked_for(rows in 0_u64..1_000_000, most in 1_usize..100_000) {
-        let found = runs(rows, most);
-        let total: u64 = found.iter().map(|run| run.end - run.start).sum();
+        let ranges = runs(rows, most);
+        let total: u64 = ranges.iter().map(|run| run.end - run.start).sum();
         prop_assert!(total <= most as u64 && (total > 0 || rows == 0));
-        prop_assert!(found.windows(2).all(|pair| pair[0].end <= pair[1].start));
-        prop_assert!(found.last().is_none_or(|last| last.end <= rows));
+        prop_assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start));
+        prop_assert!(ranges.last().is_none_or(|last| last.end <= rows));
     }
 
     #[test]
     fn sampled_segments_stand_for_all_rows(rows in proptest::collection::vec(1_u64..1_000, 1..200), most in 1_usize..20) {
-        let found = places(&rows, most);
+        let samples = places(&rows, most);
         let total: f64 = rows.iter().map(|rows| *rows as f64).sum();
-        prop_assert!((found.iter().map(|place| place.weight).sum::<f64>() - total).abs() < 1e-6 * total);
-        let mut chosen = segments(&found);
+        prop_assert!((samples.iter().map(|place| place.weight).sum::<f64>() - total).abs() < 1e-6 * total);
+        let mut chosen = segments(&samples);
         chosen.sort_unstable();
         chosen.dedup();
-        prop_assert!(chosen.len() == found.len() && found.len() <= most.max(1));
+        prop_assert!(chosen.len() == samples.len() && samples.len() <= most.max(1));
     }
 }
 
@@ -79,7 +79,7 @@ fn goals_have_names() {
 fn reasons_name_what_the_file_says() {
     let tier = |bytes: f64, encoding: &str, speed: f64| ColumnInTier {
         bytes,
-        kept: encoding.to_owned(),
+        encoding: encoding.to_owned(),
         gb_per_second: Some(speed),
     };
     let of = |encoding: &str, small: f64, odd| {

@@ -52,11 +52,11 @@ impl Queue {
         let bytes = waiting.event.bytes();
         let mut state = self.state();
         while !state.is_closed && state.bytes + bytes > BYTES_MAX {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return Err((RecordFailure::Busy, waiting.done));
             }
-            state = self.has_room.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.has_room.wait_timeout(state, remaining).unwrap_or_else(PoisonError::into_inner).0;
         }
         if state.is_closed {
             return Err((RecordFailure::Closed, waiting.done));

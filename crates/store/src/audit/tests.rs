@@ -59,9 +59,9 @@ fn check(storage: &FaultStorage, key: Option<&AuditKey>) -> Verification {
     verify(storage, key, None).unwrap()
 }
 
-fn told(storage: &FaultStorage, key: Option<&AuditKey>) -> String {
-    let found = check(storage, key);
-    found.problems.iter().map(|problem| format!("{}: {}\n", problem.file, problem.what)).collect()
+fn problem_text(storage: &FaultStorage, key: Option<&AuditKey>) -> String {
+    let verification = check(storage, key);
+    verification.problems.iter().map(|problem| format!("{}: {}\n", problem.file, problem.what)).collect()
 }
 
 fn files_of(storage: &FaultStorage) -> Vec<String> {
@@ -83,14 +83,17 @@ fn a_whole_log_is_sound_and_goes_on() {
         let storage = log(key.clone());
         let files = files_of(&storage).len();
         assert!(files > 3, "{files} files");
-        let found = check(&storage, key.as_ref());
-        assert!(found.is_sound(), "{found:?}");
-        assert_eq!((found.first, found.files, found.records), (1, files as u64, 20 + files as u64));
-        assert_eq!(found.head, found.last.as_ref().map(|last| last.n));
+        let verification = check(&storage, key.as_ref());
+        assert!(verification.is_sound(), "{verification:?}");
+        assert_eq!(
+            (verification.first, verification.files, verification.records),
+            (1, files as u64, 20 + files as u64)
+        );
+        assert_eq!(verification.head, verification.last.as_ref().map(|last| last.n));
         // The same chain goes on.
         write(&mut open(&storage, small(), key.clone()).unwrap(), 20..22);
-        let later = verify(&storage, key.as_ref(), found.last.as_ref()).unwrap();
-        assert!(later.is_sound() && later.records >= found.records + 2, "{later:?}");
+        let later = verify(&storage, key.as_ref(), verification.last.as_ref()).unwrap();
+        assert!(later.is_sound() && later.records >= verification.records + 2, "{later:?}");
     }
 }
 
@@ -128,8 +131,8 @@ proptest! {
         let mut at = at.index(lengths.iter().sum());
         let file = lengths.iter().position(|length| { let here = at < *length; if !here { at -= length; } here }).unwrap();
         storage.damage(&files[file], |bytes| bytes[at] ^= change).unwrap();
-        let found = check(&storage, key.as_ref());
-        prop_assert!(found.problem_count > 0, "byte {at} of {}", files[file]);
+        let verification = check(&storage, key.as_ref());
+        prop_assert!(verification.problem_count > 0, "byte {at} of {}", files[file]);
         // It goes on, and what was wrong stays so.
         write(&mut open(&storage, small(), key.clone()).unwrap(), 0..1);
         prop_assert!(check(&storage, key.as_ref()).problem_count > 0);
@@ -216,8 +219,8 @@ proptest! {
         prop_assert!(chain.last() >= durable);
         write(&mut chain, 0..3);
         drop(chain);
-        let found = check(&storage, key.as_ref());
-        prop_assert!(found.is_sound(), "{found:?}");
+        let verification = check(&storage, key.as_ref());
+        prop_assert!(verification.is_sound(), "{verification:?}");
     }
 }
 
@@ -231,46 +234,46 @@ fn what_was_changed_is_named() {
     set_lines(&storage, &files[1], &lines);
     let number = |line: &[u8]| serde_json::from_slice::<serde_json::Value>(line).unwrap()["n"].as_u64().unwrap();
     let changed = number(&first) + 1;
-    assert_eq!(told(&storage, None), format!("{}: record {changed} was changed\n", files[1]));
+    assert_eq!(problem_text(&storage, None), format!("{}: record {changed} was changed\n", files[1]));
 
     let storage = log(None);
     storage.remove(&files[1]).unwrap();
     let next = number(&lines_of(&storage, &files[2])[0]);
     let missing = format!("{}: records {} to {} are missing\n", files[2], number(&first), next - 1);
-    assert_eq!(told(&storage, None), missing);
+    assert_eq!(problem_text(&storage, None), missing);
 
     let storage = log(None);
     storage.remove(&files[0]).unwrap();
     let missing = "are missing, and no record says that they were removed because of their age";
-    assert!(told(&storage, None).contains(missing), "{}", told(&storage, None));
+    assert!(problem_text(&storage, None).contains(missing), "{}", problem_text(&storage, None));
 
     let storage = log(None);
     let last = files.last().unwrap();
     let mut lines = lines_of(&storage, last);
     lines.pop();
     set_lines(&storage, last, &lines);
-    assert!(told(&storage, None).contains("the end was cut off"), "{}", told(&storage, None));
+    assert!(problem_text(&storage, None).contains("the end was cut off"), "{}", problem_text(&storage, None));
 
     let storage = log(None);
     for file in &files {
         storage.remove(file).unwrap();
     }
-    assert!(told(&storage, None).contains("the end was cut off"));
+    assert!(problem_text(&storage, None).contains("the end was cut off"));
     storage.remove(head::FILE).unwrap();
     assert!(check(&storage, None).is_sound(), "nothing is left that could tell");
     let expected: ExpectedRecord = "3:00112233445566778899aabbccddeeff".parse().unwrap();
-    let found = verify(&storage, None, Some(&expected)).unwrap();
-    assert_eq!(found.problems[0].what, "record 3, which was asked for, isn't there");
+    let verification = verify(&storage, None, Some(&expected)).unwrap();
+    assert_eq!(verification.problems[0].what, "record 3, which was asked for, isn't there");
 
     let storage = log(None);
     storage.remove(head::FILE).unwrap();
     let mut lines = lines_of(&storage, last);
     lines.pop();
     set_lines(&storage, last, &lines);
-    assert!(told(&storage, None).contains("head.json: it is missing"));
+    assert!(problem_text(&storage, None).contains("head.json: it is missing"));
     // A start makes another head, and its record says so for good.
     write(&mut open(&storage, small(), None).unwrap(), 0..1);
-    assert!(told(&storage, None).contains("says what a start has found: head.json was missing"));
+    assert!(problem_text(&storage, None).contains("says what a start has found: head.json was missing"));
 }
 
 /// Whoever may write all files and knows no key makes the chain anew; with a key nobody can.
@@ -279,9 +282,17 @@ fn a_chain_with_a_key_is_made_by_its_key_alone() {
     let (key, other) = (key(), AuditKey::of("another key of more than thirty-two bytes").unwrap());
     let forged = log(None);
     assert!(check(&forged, None).is_sound());
-    assert!(told(&forged, Some(&key)).contains("sealed without the key"), "{}", told(&forged, Some(&key)));
+    assert!(
+        problem_text(&forged, Some(&key)).contains("sealed without the key"),
+        "{}",
+        problem_text(&forged, Some(&key))
+    );
     let forged = log(Some(other.clone()));
-    assert!(told(&forged, Some(&key)).contains("sealed with another key"), "{}", told(&forged, Some(&key)));
+    assert!(
+        problem_text(&forged, Some(&key)).contains("sealed with another key"),
+        "{}",
+        problem_text(&forged, Some(&key))
+    );
 
     let storage = log(Some(key.clone()));
     let unchecked = check(&storage, None);
@@ -298,9 +309,9 @@ fn a_chain_with_a_key_is_made_by_its_key_alone() {
         serde_json::from_slice::<serde_json::Value>(&first).unwrap()["file"]["chain"].as_str().unwrap().to_owned()
     };
     head::LogHead::write(&storage, (&chain_name, &position), Some(&other), NOW).unwrap();
-    assert!(told(&storage, Some(&key)).contains("head.json: it is sealed with another key"));
+    assert!(problem_text(&storage, Some(&key)).contains("head.json: it is sealed with another key"));
     head::LogHead::write(&storage, (&chain_name, &position), None, NOW).unwrap();
-    assert!(told(&storage, Some(&key)).contains("head.json: it is sealed without the key"));
+    assert!(problem_text(&storage, Some(&key)).contains("head.json: it is sealed without the key"));
     // The key's owner could; and the digest of a record is none of a head.
     head::LogHead::write(&storage, (&chain_name, &position), Some(&key), NOW).unwrap();
     assert!(check(&storage, Some(&key)).is_sound());
@@ -322,11 +333,11 @@ fn a_start_does_not_seal_what_others_have_cut_off() {
             set_lines(&storage, last, &lines);
             let cut = chain::LinkedLine::of(lines.last().unwrap().strip_suffix(b"\n").unwrap()).unwrap();
             let position = chain::ChainPosition { n: cut.link.n.saturating_sub(before), digest: cut.sealed.digest };
-            let head::FoundHead::Some(found, _) = head::LogHead::read(&storage).unwrap() else { panic!("no head") };
-            head::LogHead::write(&storage, (&found.chain, &position), forged.as_ref(), NOW).unwrap();
+            let head::FoundHead::Some(log_head, _) = head::LogHead::read(&storage).unwrap() else { panic!("no head") };
+            head::LogHead::write(&storage, (&log_head.chain, &position), forged.as_ref(), NOW).unwrap();
             write(&mut open(&storage, small(), Some(key.clone())).unwrap(), 0..2);
-            let told = told(&storage, Some(&key));
-            assert!(told.contains("head.json was sealed in another way"), "{told}");
+            let problem_text = problem_text(&storage, Some(&key));
+            assert!(problem_text.contains("head.json was sealed in another way"), "{problem_text}");
         }
     }
 }
@@ -336,12 +347,14 @@ fn a_key_that_comes_later_begins_another_file_of_the_chain() {
     let storage = log(None);
     let before = check(&storage, None);
     write(&mut open(&storage, small(), Some(key())).unwrap(), 20..21);
-    let found = check(&storage, Some(&key()));
-    assert!(found.is_sound(), "{found:?}");
-    assert_eq!(found.records - found.keyed, before.records);
+    let verification = check(&storage, Some(&key()));
+    assert!(verification.is_sound(), "{verification:?}");
+    assert_eq!(verification.records - verification.keyed, before.records);
     // From then on nothing is taken that was made without.
     write(&mut open(&storage, small(), None).unwrap(), 21..22);
-    assert!(told(&storage, Some(&key())).contains("sealed without the key, behind one that was sealed with it"));
+    assert!(
+        problem_text(&storage, Some(&key())).contains("sealed without the key, behind one that was sealed with it")
+    );
 }
 
 #[test]
@@ -354,8 +367,8 @@ fn a_torn_record_is_cut_off_and_told_of() {
         let torn = check(&storage, key.as_ref());
         assert_eq!((torn.problem_count, torn.torn_bytes), (0, 21), "a write may be under way");
         drop(open(&storage, small(), key.clone()).unwrap());
-        let found = verify(&storage, key.as_ref(), Some(&sound)).unwrap();
-        assert!(found.is_sound() && found.torn_bytes == 0, "{found:?}");
+        let verification = verify(&storage, key.as_ref(), Some(&sound)).unwrap();
+        assert!(verification.is_sound() && verification.torn_bytes == 0, "{verification:?}");
         let mut seen = Vec::new();
         let recovered = AuditFilter { kind: Some("recovered".to_owned()), ..AuditFilter::default() };
         read::<crate::Error>(&storage, &recovered, &mut |_, record| {
@@ -380,8 +393,8 @@ fn damage_stays_where_it_is_and_the_log_goes_on() {
     assert!(check(&storage, None).problem_count > 0);
     // Put right, it is a whole one but for the numbers that nobody has.
     storage.damage(&last, |bytes| bytes.clone_from(&before)).unwrap();
-    let found = told(&storage, None);
-    assert!(found.contains("missing") || found.contains("doesn't follow"), "{found}");
+    let problems = problem_text(&storage, None);
+    assert!(problems.contains("missing") || problems.contains("doesn't follow"), "{problems}");
 }
 
 #[test]
@@ -398,8 +411,11 @@ fn old_files_are_removed_and_a_record_says_so() {
     }
     // A file of a day, and those of the two days before; the one of the third, whose last records may be younger than two days.
     assert_eq!(counts.into_values().collect::<Vec<_>>(), [1, 2, 3, 3, 3, 3]);
-    let found = check(&storage, None);
-    assert!(found.is_sound() && found.removed_through == Some(found.first - 1), "{found:?}");
+    let verification = check(&storage, None);
+    assert!(
+        verification.is_sound() && verification.removed_through == Some(verification.first - 1),
+        "{verification:?}"
+    );
     // Without the record it was somebody else.
     let first = files_of(&storage).remove(0);
     storage.remove(&first).unwrap();
@@ -469,8 +485,8 @@ fn records_of_many_threads_are_one_chain() {
         }
     });
     log.close();
-    let found = check(&storage, None);
-    assert!(found.is_sound() && found.records == 401, "{found:?}");
+    let verification = check(&storage, None);
+    assert!(verification.is_sound() && verification.records == 401, "{verification:?}");
 }
 
 #[test]
@@ -489,8 +505,8 @@ fn a_full_disk_loses_records_and_says_how_many() {
     recorded(&log, 2).unwrap();
     assert_eq!(log.status().error, None);
     log.close();
-    let found = check(&storage, None);
-    assert!(found.is_sound(), "{found:?}");
+    let verification = check(&storage, None);
+    assert!(verification.is_sound(), "{verification:?}");
     let mut about = Vec::new();
     let lost = AuditFilter { kind: Some("lost".to_owned()), ..AuditFilter::default() };
     read::<crate::Error>(&storage, &lost, &mut |_, record| {
@@ -530,8 +546,8 @@ fn texts_are_bounded() {
     log.record(event, Some(Box::new(move |done| sender.send(done).unwrap())));
     receiver.recv().unwrap().unwrap();
     log.close();
-    let found = check(&storage, None);
-    assert!(found.is_sound() && log.status().file_bytes < 200 << 10, "{found:?}");
+    let verification = check(&storage, None);
+    assert!(verification.is_sound() && log.status().file_bytes < 200 << 10, "{verification:?}");
 }
 
 #[test]

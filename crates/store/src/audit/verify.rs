@@ -106,7 +106,7 @@ struct Check<'a> {
     key: Option<&'a AuditKey>,
     expected: Option<&'a ExpectedRecord>,
     head: Option<LogHead>,
-    found: Verification,
+    verification: Verification,
     /// The last record that was read.
     position: Option<ChainPosition>,
     opening: Option<FileOpening>,
@@ -127,7 +127,7 @@ impl<'a> Check<'a> {
             key,
             expected,
             head: None,
-            found: Verification::default(),
+            verification: Verification::default(),
             position: None,
             opening: None,
             before_first: None,
@@ -141,10 +141,10 @@ impl<'a> Check<'a> {
     }
 
     fn problem(&mut self, what: impl Into<String>) {
-        self.found.problem_count += 1;
-        if self.found.problems.len() < PROBLEMS_MAX {
+        self.verification.problem_count += 1;
+        if self.verification.problems.len() < PROBLEMS_MAX {
             let (file, line, what) = (self.path.clone(), self.line, what.into());
-            self.found.problems.push(AuditProblem { file, line, what });
+            self.verification.problems.push(AuditProblem { file, line, what });
         }
     }
 
@@ -163,7 +163,7 @@ impl<'a> Check<'a> {
                     _ if !Seal::of_head(key).is_sound(&sealed) => self.problem("it was changed"),
                     _ => {}
                 }
-                self.found.head = Some(head.n);
+                self.verification.head = Some(head.n);
                 // The head of a log that has no record yet.
                 self.has_head = head.n == 0;
                 self.head = Some(head);
@@ -173,7 +173,7 @@ impl<'a> Check<'a> {
 
     fn file(&mut self, storage: &dyn Storage, number: u64, is_last: bool) -> Result<()> {
         (self.path, self.line, self.opening) = (files::name(number), 0, None);
-        self.found.files += 1;
+        self.verification.files += 1;
         let mut lines = LogLines::of(storage, self.path.clone())?;
         while let Some(line) = lines.next()? {
             self.line += 1;
@@ -187,7 +187,7 @@ impl<'a> Check<'a> {
 
     fn line_of(&mut self, line: &LogLine, number: u64, is_last: bool) {
         if !line.is_whole && is_last {
-            self.found.torn_bytes = line.end - line.offset;
+            self.verification.torn_bytes = line.end - line.offset;
             return;
         }
         let Some(linked) = LinkedLine::of(&line.bytes).filter(|_| line.is_whole) else {
@@ -232,12 +232,12 @@ impl<'a> Check<'a> {
     }
 
     fn check_seal(&mut self, linked: &LinkedLine) {
-        self.found.records += 1;
+        self.verification.records += 1;
         let id = self.opening.as_ref().and_then(|opening| opening.key.as_deref());
         let key = self.key.filter(|key| id == Some(key.id()));
-        self.found.keyed += u64::from(id.is_some());
+        self.verification.keyed += u64::from(id.is_some());
         if id.is_some() && key.is_none() {
-            self.found.unchecked += 1;
+            self.verification.unchecked += 1;
         } else if !Seal::of_records(key).is_sound(&linked.sealed) {
             self.problem(format!("record {} was changed", linked.link.n));
         }
@@ -246,7 +246,7 @@ impl<'a> Check<'a> {
     fn check_place(&mut self, linked: &LinkedLine) {
         let (n, before) = (linked.link.n, &linked.link.before);
         let Some(position) = &self.position else {
-            self.found.first = n;
+            self.verification.first = n;
             let is_first = self.opening.as_ref().is_some_and(|opening| opening.is_first);
             match is_first {
                 true if n == 1 && before == NONE_BEFORE => {}
@@ -309,20 +309,20 @@ impl<'a> Check<'a> {
         if let Some(n) = self.expected.map(|expected| expected.n).filter(|_| !self.has_expected) {
             self.problem(format!("record {n}, which was asked for, isn't there"));
         }
-        if self.key.is_some() && !self.was_keyed && self.found.records > 0 {
+        if self.key.is_some() && !self.was_keyed && self.verification.records > 0 {
             self.problem("no file is sealed with this key");
         }
-        let found = |position: ChainPosition| ExpectedRecord { n: position.n, digest: position.digest };
-        self.found.last = self.position.take().map(found);
-        self.found
+        let record = |position: ChainPosition| ExpectedRecord { n: position.n, digest: position.digest };
+        self.verification.last = self.position.take().map(record);
+        self.verification
     }
 
     /// Whether the records before the first one were removed because of their age.
     fn check_first(&mut self) {
         let Some(before) = self.before_first.take() else { return };
-        let through = self.found.first.saturating_sub(1);
+        let through = self.verification.first.saturating_sub(1);
         if self.removed.iter().any(|removed| removed.through == through && removed.digest == before) {
-            self.found.removed_through = Some(through);
+            self.verification.removed_through = Some(through);
         } else {
             self.problem(format!(
                 "records 1 to {through} are missing, and no record says that they were removed because of their age"

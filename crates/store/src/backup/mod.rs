@@ -77,16 +77,16 @@ impl Backup {
             return Ok(None);
         }
         let (path, bytes) = (at.display_path(LIST), at.read(LIST)?);
-        let told = |found: String| Error::corrupt(&path, 0, "the list of a backup's files", found);
-        let list: serde_json::Value = serde_json::from_slice(&bytes).map_err(|error| told(error.to_string()))?;
+        let corrupt = |found: String| Error::corrupt(&path, 0, "the list of a backup's files", found);
+        let list: serde_json::Value = serde_json::from_slice(&bytes).map_err(|error| corrupt(error.to_string()))?;
         let version = list["version"].as_u64().unwrap_or(0);
         if version > u64::from(VERSION) {
             let found = u32::try_from(version).unwrap_or(u32::MAX);
             return Err(Error::FormatVersion { path, found, supported: VERSION });
         }
-        let backup: Backup = serde_json::from_value(list).map_err(|error| told(error.to_string()))?;
+        let backup: Backup = serde_json::from_value(list).map_err(|error| corrupt(error.to_string()))?;
         match backup.files.iter().find(|file| !is_path_within(&file.path)) {
-            Some(file) => Err(told(format!("the path {:?}", file.path))),
+            Some(file) => Err(corrupt(format!("the path {:?}", file.path))),
             None => Ok(Some(backup)),
         }
     }

@@ -120,13 +120,18 @@ impl BackupWriter {
         let is_linked = self.links && self.link_source(source, path)?;
         let mut copy = if is_linked { None } else { Some(self.create(path)?) };
         // Read all the same: a damaged file is no backup.
-        let (found, blake3) = read_through(source, path, &mut |part| match &mut copy {
+        let (bytes_read, blake3) = read_through(source, path, &mut |part| match &mut copy {
             Some(copy) => copy.write(part),
             None => Ok(()),
         })?;
-        if found != bytes {
+        if bytes_read != bytes {
             let path = source.display_path(path);
-            return Err(Error::corrupt(path, found.min(bytes), format!("{bytes} bytes"), format!("{found} bytes")));
+            return Err(Error::corrupt(
+                path,
+                bytes_read.min(bytes),
+                format!("{bytes} bytes"),
+                format!("{bytes_read} bytes"),
+            ));
         }
         match &mut copy {
             Some(copy) => copy.sync()?,

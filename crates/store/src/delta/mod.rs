@@ -163,7 +163,7 @@ fn difference(
         actions.push(Action { meta_data: Some(metadata), ..Action::default() });
     }
     let is_there = |entry: &FileEntry| log.files.get(&entry.path).is_some_and(|add| add.is_of(entry));
-    let gone: Vec<&Add> = log.files.values().filter(|add| !target.files.contains_key(add.path.as_str())).collect();
+    let obsolete: Vec<&Add> = log.files.values().filter(|add| !target.files.contains_key(add.path.as_str())).collect();
     let new: Vec<&FileEntry> = target.files.values().copied().filter(|entry| !is_there(entry)).collect();
     for entry in target.files.values().copied().filter(|entry| !same_types || !is_there(entry)) {
         if let Some(refusal) = types::refusal(spec, &writer.segment(entry))? {
@@ -171,8 +171,8 @@ fn difference(
         }
     }
     let at = now();
-    let changed = (new.len(), gone.len());
-    actions.extend(gone.into_iter().map(|add| Action { remove: Some(Remove::of(add, at)), ..Action::default() }));
+    let changed = (new.len(), obsolete.len());
+    actions.extend(obsolete.into_iter().map(|add| Action { remove: Some(Remove::of(add, at)), ..Action::default() }));
     for entry in new {
         let path = format!("{}/{}", writer.folder(), entry.path);
         let modified = writer.storage().identity(&path)?.modified_ns;

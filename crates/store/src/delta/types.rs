@@ -176,7 +176,7 @@ fn mismatch(spec: &TableSpec, segment: &Segment) -> Result<Option<Mismatch>> {
     if has_rare_encoding(footer) {
         return Ok(Some(Mismatch::Form("it has an encoding that some engines don't read".to_owned())));
     }
-    let found = footer.file_metadata().schema_descr();
+    let parquet_schema = footer.file_metadata().schema_descr();
     let publish = spec.publish.unwrap_or(Publish::Delta);
     let of_table = spec.arrow();
     let stored =
@@ -185,7 +185,7 @@ fn mismatch(spec: &TableSpec, segment: &Segment) -> Result<Option<Mismatch>> {
     let expected = ArrowSchemaConverter::new().convert(&expected)?;
     let expected = expected.root_schema().get_fields();
     for (column, expected) in columns(spec).iter().zip(expected) {
-        let fields = found.root_schema().get_fields();
+        let fields = parquet_schema.root_schema().get_fields();
         let is_former = |name: &str| {
             let is_name = |other_name: &String| other_name.eq_ignore_ascii_case(name);
             is_name(&column.name) || column.formerly.iter().any(is_name)

@@ -157,9 +157,9 @@ impl<W: Write> Write for SealingWrite<W> {
         if self.block.len() == BLOCK_BYTES && !bytes.is_empty() {
             self.put(false)?;
         }
-        let taken = bytes.len().min(BLOCK_BYTES - self.block.len());
-        self.block.extend_from_slice(&bytes[..taken]);
-        Ok(taken)
+        let length = bytes.len().min(BLOCK_BYTES - self.block.len());
+        self.block.extend_from_slice(&bytes[..length]);
+        Ok(length)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

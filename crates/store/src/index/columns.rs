@@ -131,8 +131,8 @@ impl Columns {
 
     /// Number of the column of that name, in whatever case.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
-        let found = self.sorted.partition_point(|number| folded(&self.columns[*number].name).lt(folded(name)));
-        self.sorted.get(found).copied().filter(|number| self.columns[*number].name.eq_ignore_ascii_case(name))
+        let place = self.sorted.partition_point(|number| folded(&self.columns[*number].name).lt(folded(name)));
+        self.sorted.get(place).copied().filter(|number| self.columns[*number].name.eq_ignore_ascii_case(name))
     }
 
     /// How many there are.

@@ -23,9 +23,9 @@ pub(super) struct IndexFile {
 
 impl IndexFile {
     pub(super) fn open(bytes: Buffer, digest: &str, rows: u64, path: PathBuf) -> Result<IndexFile> {
-        let (found, sections) = format::parse(&bytes, digest, &path)?;
-        if found != rows {
-            return Err(Error::corrupt(path, 16, format!("{rows} rows"), format!("{found} rows")));
+        let (row_count, sections) = format::parse(&bytes, digest, &path)?;
+        if row_count != rows {
+            return Err(Error::corrupt(path, 16, format!("{rows} rows"), format!("{row_count} rows")));
         }
         Ok(IndexFile { path, bytes, rows, sections })
     }
@@ -90,8 +90,8 @@ impl IndexFile {
     }
 
     fn section(&self, kind: SectionKind, column: u32) -> Result<Buffer> {
-        let found = self.sections.iter().find(|section| section.kind == kind && section.column == column);
-        let section = found.ok_or_else(|| self.bad(format!("a section of {kind:?}"), "none"))?;
+        let entry = self.sections.iter().find(|section| section.kind == kind && section.column == column);
+        let section = entry.ok_or_else(|| self.bad(format!("a section of {kind:?}"), "none"))?;
         self.content(section)
     }
 

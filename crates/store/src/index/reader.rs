@@ -187,7 +187,7 @@ impl SegmentIndex {
                         tracing::warn!(%error, "summaries in an index are unusable; blocks are read instead");
                         ColumnSummaries::of(*kind, &[])
                     }
-                    found => found?,
+                    result => result?,
                 }
             }
             Content::Rows(rows, _) => match rows.column_by_name(name).and_then(summarise) {
@@ -210,7 +210,7 @@ impl SegmentIndex {
                     tracing::warn!(%error, "column names in an index are unusable; blocks are read instead of summaries");
                     Columns::none()
                 }
-                found => found?,
+                result => result?,
             },
             Content::Rows(rows, _) => Columns::of(rows),
         };

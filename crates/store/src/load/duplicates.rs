@@ -86,12 +86,12 @@ impl Load {
         self.runs += 1;
         let (mut stay, mut dropped) = (0, 0);
         {
-            let (schema, held) = (&self.schema, &incoming.batches);
+            let (schema, batches) = (&self.schema, &incoming.batches);
             let mut sources: Vec<Source<'_>> = Vec::new();
             for run in &runs {
                 sources.push(Box::new(run.clone().read(Arc::clone(&storage))));
             }
-            sources.push(Box::new(order.chunks(chunk_rows).map(move |chunk| gather(schema, held, &chunk))));
+            sources.push(Box::new(order.chunks(chunk_rows).map(move |chunk| gather(schema, batches, &chunk))));
             merge::merge(&spec, sources, chunk_rows, &mut |rows| {
                 let is_new = BooleanArray::from(search.new_rows(&rows.project(&columns)?)?);
                 let new = filter_record_batch(&rows, &is_new)?;

@@ -515,15 +515,15 @@ impl Load {
 pub(crate) fn conform(spec: &TableSpec, schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
     let mut columns = Vec::with_capacity(schema.fields().len());
     for field in &schema.fields()[..spec.shown_columns().len()] {
-        let found = batch.schema_ref().fields().iter().position(|f| f.name().eq_ignore_ascii_case(field.name()));
-        let Some(found) = found else {
+        let position = batch.schema_ref().fields().iter().position(|f| f.name().eq_ignore_ascii_case(field.name()));
+        let Some(position) = position else {
             if !field.is_nullable() {
                 return Err(spec.error(format!("the batch lacks the column {:?}", field.name())));
             }
             columns.push(arrow::array::new_null_array(field.data_type(), batch.num_rows()));
             continue;
         };
-        let column = batch.column(found);
+        let column = batch.column(position);
         if column.data_type() != field.data_type() {
             return Err(spec.error(format!(
                 "column {:?} is {}, the batch has {}",

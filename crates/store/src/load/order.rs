@@ -72,9 +72,9 @@ impl Order {
         let mut start = rows.start;
         while start < rows.end {
             let one = BatchRange::row(batch, start);
-            let taken = u32::try_from(rows.end - start).unwrap_or(u32::MAX);
-            self.push(BatchRange { rows: taken, ..one });
-            start += taken as usize;
+            let count = u32::try_from(rows.end - start).unwrap_or(u32::MAX);
+            self.push(BatchRange { rows: count, ..one });
+            start += count as usize;
         }
     }
 
@@ -117,9 +117,9 @@ impl Order {
             let mut skipped = 0;
             while skipped < length {
                 let part = open.get_or_insert(OrderPart { first, skipped, rows: 0 });
-                let taken = (length - skipped).min(rows_max - part.rows);
-                part.rows += taken;
-                skipped += taken;
+                let count = (length - skipped).min(rows_max - part.rows);
+                part.rows += count;
+                skipped += count;
                 if part.rows == rows_max {
                     parts.extend(open.take());
                 }
@@ -134,8 +134,8 @@ impl Order {
         let mut order = Order::default();
         let mut skipped = part.skipped;
         for stretch in &self.stretches[part.first..] {
-            let (left, start) = (part.rows - order.rows, stretch.start + skipped);
-            let rows = stretch.rows.min(u32::try_from(skipped + left).unwrap_or(u32::MAX));
+            let (remaining, start) = (part.rows - order.rows, stretch.start + skipped);
+            let rows = stretch.rows.min(u32::try_from(skipped + remaining).unwrap_or(u32::MAX));
             order.push_range(stretch.batch(), start..stretch.start + rows as usize);
             skipped = 0;
             if order.rows == part.rows {

@@ -97,8 +97,8 @@ impl Load {
         for run in &incoming.runs {
             sources.push(Box::new(run.clone().read(Arc::clone(&storage))));
         }
-        let (schema, held) = (&self.schema, &batches);
-        sources.push(Box::new(order.chunks(chunk_rows).map(move |chunk| gather(schema, held, &chunk))));
+        let (schema, memory_batches) = (&self.schema, &batches);
+        sources.push(Box::new(order.chunks(chunk_rows).map(move |chunk| gather(schema, memory_batches, &chunk))));
         let writer = &self.writer;
         let tier = self.tier_of(date, &existing);
         let mut added = Vec::new();

@@ -72,7 +72,7 @@ impl KeySet {
             let key = bytes((number, row));
             let same = |other: &(usize, usize)| bytes(*other) == key;
             match self.first.entry(hasher.hash_one(key), same, |other| hasher.hash_one(bytes(*other))) {
-                Entry::Occupied(found) => before.push(Some(*found.get())),
+                Entry::Occupied(entry) => before.push(Some(*entry.get())),
                 Entry::Vacant(free) => {
                     free.insert((number, row));
                     before.push(None);
@@ -217,17 +217,17 @@ impl Load {
                 (OnConflict::Replace, _) => place[first] = Some(row),
             }
         }
-        let fresh = taken(new, place.into_iter().flatten())?;
+        let fresh = take_rows(new, place.into_iter().flatten())?;
         let meeting = || met.iter().enumerate().filter_map(|(at, row)| row.map(|row| (at, row)));
         let Some(resolve) = resolve else {
             let stays = met.iter().map(|row| Some(row.is_none())).collect();
-            return Ok(MergeOutcome { stays, come: vec![taken(new, meeting().map(|(_, row)| row))?, fresh] });
+            return Ok(MergeOutcome { stays, come: vec![take_rows(new, meeting().map(|(_, row)| row))?, fresh] });
         };
         if meeting().next().is_none() {
             return Ok(MergeOutcome { stays: unchanged(), come: vec![fresh] });
         }
-        let old = taken(stored, meeting().map(|(at, _)| at))?;
-        let (changes, rows) = resolve(&old, &taken(new, meeting().map(|(_, row)| row))?)?;
+        let old = take_rows(stored, meeting().map(|(at, _)| at))?;
+        let (changes, rows) = resolve(&old, &take_rows(new, meeting().map(|(_, row)| row))?)?;
         let rows = conform(&self.spec, &self.schema, &rows)?;
         let changes = if changes.null_count() > 0 { prep_null_mask_filter(&changes) } else { changes };
         let mut stays = vec![true; stored.num_rows()];
@@ -287,10 +287,10 @@ fn by_key(spec: &TableSpec, rows: RecordBatch) -> Result<RecordBatch> {
     let keys = keys.converter.convert_columns(&columns)?;
     let mut order: Vec<usize> = (0..rows.num_rows()).collect();
     order.sort_by(|one, other| keys.row(*one).cmp(&keys.row(*other)));
-    taken(&rows, order.into_iter())
+    take_rows(&rows, order.into_iter())
 }
 
-fn taken(rows: &RecordBatch, at: impl Iterator<Item = usize>) -> Result<RecordBatch> {
+fn take_rows(rows: &RecordBatch, at: impl Iterator<Item = usize>) -> Result<RecordBatch> {
     let at: UInt32Array = at.map(|row| u32::try_from(row).unwrap_or(u32::MAX)).collect();
     Ok(take_record_batch(rows, &at)?)
 }

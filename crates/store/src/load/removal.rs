@@ -127,13 +127,13 @@ impl Removal {
             let times = column(&spec, rows, &spec.time)?.as_primitive::<TimestampNanosecondType>();
             let mut dates = spec.dates()?;
             let mut of_dates: HashMap<i32, Option<BooleanArray>> = HashMap::new();
-            let found = times.values().iter().enumerate().map(|(row, time)| {
+            let matches_row = times.values().iter().enumerate().map(|(row, time)| {
                 let date = dates.of(*time);
                 let Some(symbols) = replaced.get(&date) else { return Some(false) };
                 let of_date = of_dates.entry(date).or_insert_with(|| codes.map(|codes| of_symbols(codes, symbols)));
                 Some(of_date.as_ref().is_none_or(|of_date| of_date.value(row)))
             });
-            Ok(found.collect())
+            Ok(matches_row.collect())
         };
         Ok(Removal { selection, columns, matches: Some(Arc::new(matches)) })
     }
@@ -178,10 +178,10 @@ impl Removal {
         let mut count = 0;
         for batch in piece.segment.batches(spec, read, piece.rows.clone(), CHUNK_ROWS)? {
             let batch = batch?;
-            let found = matches(&batch.project(&places)?)?;
-            let matched = found.true_count();
+            let mask = matches(&batch.project(&places)?)?;
+            let matched = mask.true_count();
             if let (Some(sink), true) = (&mut sink, matched > 0) {
-                sink(filter_record_batch(&batch, &certain(&found))?)?;
+                sink(filter_record_batch(&batch, &certain(&mask))?)?;
             }
             count += matched as u64;
         }
@@ -199,15 +199,15 @@ impl Removal {
         Box::new(source.map(move |batch| {
             let batch = batch?;
             let Some(matches) = &matches else { return Ok(batch.slice(0, 0)) };
-            let found = matches(&batch.project(&columns)?)?;
-            Ok(filter_record_batch(&batch, &not(&certain(&found))?)?)
+            let mask = matches(&batch.project(&columns)?)?;
+            Ok(filter_record_batch(&batch, &not(&certain(&mask))?)?)
         }))
     }
 }
 
 /// Null as no.
-fn certain(found: &BooleanArray) -> BooleanArray {
-    if found.null_count() == 0 { found.clone() } else { prep_null_mask_filter(found) }
+fn certain(mask: &BooleanArray) -> BooleanArray {
+    if mask.null_count() == 0 { mask.clone() } else { prep_null_mask_filter(mask) }
 }
 
 /// Rows that match, by date and by path of their segment.
@@ -253,8 +253,8 @@ pub(super) fn add_symbols(spec: &TableSpec, rows: &RecordBatch, replaced: &mut R
 }
 
 fn column<'a>(spec: &TableSpec, rows: &'a RecordBatch, name: &str) -> Result<&'a Arc<dyn Array>> {
-    let found = rows.schema_ref().fields().iter().position(|field| field.name().eq_ignore_ascii_case(name));
-    found.map(|place| rows.column(place)).ok_or_else(|| Error::NoSuchColumn {
+    let position = rows.schema_ref().fields().iter().position(|field| field.name().eq_ignore_ascii_case(name));
+    position.map(|place| rows.column(place)).ok_or_else(|| Error::NoSuchColumn {
         table: spec.name.clone(),
         column: name.to_owned(),
         existing: rows.schema_ref().fields().iter().map(|field| field.name().clone()).collect(),

@@ -135,22 +135,22 @@ impl Keys {
             scratch.iter().for_each(|(_, row)| order.push(*row));
             return;
         }
-        let mut left = stretches.to_vec();
+        let mut remaining = stretches.to_vec();
         let mut next: BinaryHeap<Reverse<(i64, usize)>> =
-            left.iter().enumerate().map(|(place, stretch)| Reverse((self.first_time(stretch), place))).collect();
+            remaining.iter().enumerate().map(|(place, stretch)| Reverse((self.first_time(stretch), place))).collect();
         while let Some(Reverse((_, place))) = next.pop() {
             let Some(Reverse(other)) = next.peek() else {
-                order.push(left[place]);
+                order.push(remaining[place]);
                 return;
             };
-            let start = self.starts[left[place].batch()];
-            let rows = left[place].range();
+            let start = self.starts[remaining[place].batch()];
+            let rows = remaining[place].range();
             let times = &self.times[start + rows.start..start + rows.end];
-            let (taken, others) = left[place].split(times.partition_point(|time| (*time, place) < *other));
-            order.push(taken);
-            left[place] = others;
-            if !others.range().is_empty() {
-                next.push(Reverse((self.first_time(&others), place)));
+            let (head, rest) = remaining[place].split(times.partition_point(|time| (*time, place) < *other));
+            order.push(head);
+            remaining[place] = rest;
+            if !rest.range().is_empty() {
+                next.push(Reverse((self.first_time(&rest), place)));
             }
         }
     }

@@ -26,7 +26,8 @@ pub(crate) struct History {
     commits: BTreeMap<u64, CommitNote>,
     retired: BTreeMap<String, RetiredFile>,
     /// By date: the last commit that removed files which are gone.
-    gone: BTreeMap<i32, u64>,
+    #[serde(rename = "gone")]
+    last_erasure: BTreeMap<i32, u64>,
     /// Schemas, with the commit that set each one.
     specs: BTreeMap<u64, TableSpec>,
     /// The newest partition that went by the table's retention.
@@ -86,15 +87,15 @@ impl History {
                 let retired = RetiredFile { removed: commit.epoch, at: commit.at, entry };
                 self.retired.insert(retired.entry.path.clone(), retired);
             } else {
-                self.gone.insert(entry.date, commit.epoch);
+                self.last_erasure.insert(entry.date, commit.epoch);
             }
         }
         for path in &commit.forget {
             let Some(retired) = self.retired.remove(path) else {
                 return Err(format!("the end of {path}, which wasn't kept"));
             };
-            let gone = self.gone.entry(retired.entry.date).or_default();
-            *gone = (*gone).max(retired.removed);
+            let erased_at = self.last_erasure.entry(retired.entry.date).or_default();
+            *erased_at = (*erased_at).max(retired.removed);
         }
         if let Some(spec) = &commit.spec {
             self.specs.insert(commit.epoch, spec.clone());
@@ -183,14 +184,14 @@ impl History {
     }
 
     /// The last commit of a date whose removed files are gone; 0 if there is none.
-    pub(crate) fn gone(&self, date: i32) -> u64 {
-        self.gone.get(&date).copied().unwrap_or(0)
+    pub(crate) fn last_erasure(&self, date: i32) -> u64 {
+        self.last_erasure.get(&date).copied().unwrap_or(0)
     }
 
     /// The last commit that made files of any date go.
     pub(crate) fn readable_from(&self) -> u64 {
         let first_spec = self.specs.keys().next().copied().unwrap_or(u64::MAX);
-        self.gone.values().copied().max().unwrap_or(0).max(first_spec)
+        self.last_erasure.values().copied().max().unwrap_or(0).max(first_spec)
     }
 
     /// The schema as it was at a commit.

@@ -53,17 +53,17 @@ impl TableState {
             former = (self.epoch != 0 && self.spec.name != spec.name).then(|| self.spec.name.clone());
             self.spec = spec.clone();
         }
-        let mut gone = Vec::with_capacity(commit.remove.len());
+        let mut removed_files = Vec::with_capacity(commit.remove.len());
         for removed in &commit.remove {
             let Some(entry) = self.files.remove(removed) else {
                 return Err(inconsistent(format!("the removal of {removed}, which isn't there")));
             };
-            gone.push(entry);
+            removed_files.push(entry);
         }
         if let Some(history) = commit.history.take() {
             self.history = history;
         } else {
-            self.history.note(&commit, gone, self.dropped).map_err(inconsistent)?;
+            self.history.note(&commit, removed_files, self.dropped).map_err(inconsistent)?;
         }
         if let Some(name) = former {
             self.history.note_name(name, self.captured);
@@ -173,7 +173,7 @@ impl TableState {
 
     /// The files of a date as they were after a commit, in their order; `None` if some of them are gone.
     pub(crate) fn files_at(&self, date: i32, epoch: u64) -> Result<Option<Vec<FileEntry>>> {
-        if self.history.gone(date) > epoch {
+        if self.history.last_erasure(date) > epoch {
             return Ok(None);
         }
         let retired = self.history.retired().values().filter(|retired| retired.removed > epoch);

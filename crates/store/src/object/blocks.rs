@@ -14,7 +14,7 @@ type BlockKey = (Arc<str>, usize);
 /// The least recently used blocks go first.
 #[derive(Debug)]
 pub(crate) struct BlockCache {
-    held: Mutex<BlockLru>,
+    lru: Mutex<BlockLru>,
     bytes_max: usize,
 }
 
@@ -26,7 +26,7 @@ struct BlockLru {
 
 impl BlockCache {
     pub(crate) fn new(bytes_max: usize) -> BlockCache {
-        BlockCache { held: Mutex::new(BlockLru { blocks: LruCache::unbounded(), bytes: 0 }), bytes_max }
+        BlockCache { lru: Mutex::new(BlockLru { blocks: LruCache::unbounded(), bytes: 0 }), bytes_max }
     }
 
     pub(crate) fn bytes_max(&self) -> usize {
@@ -35,19 +35,19 @@ impl BlockCache {
 
     /// Bytes that it takes now.
     pub(crate) fn bytes(&self) -> usize {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).bytes
+        self.lru.lock().unwrap_or_else(PoisonError::into_inner).bytes
     }
 
     /// The first of some blocks that is here; using it is another matter.
-    pub(crate) fn first_held(&self, object: &Arc<str>, mut blocks: std::ops::Range<usize>) -> Option<usize> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        blocks.find(|block| held.blocks.contains(&(Arc::clone(object), *block)))
+    pub(crate) fn first_cached(&self, object: &Arc<str>, mut blocks: std::ops::Range<usize>) -> Option<usize> {
+        let lru = self.lru.lock().unwrap_or_else(PoisonError::into_inner);
+        blocks.find(|block| lru.blocks.contains(&(Arc::clone(object), *block)))
     }
 
     /// Blocks, as far as they are here.
     pub(crate) fn get(&self, object: &Arc<str>, blocks: std::ops::Range<usize>) -> Vec<Option<Bytes>> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        blocks.map(|block| held.blocks.get(&(Arc::clone(object), block)).cloned()).collect()
+        let mut lru = self.lru.lock().unwrap_or_else(PoisonError::into_inner);
+        blocks.map(|block| lru.blocks.get(&(Arc::clone(object), block)).cloned()).collect()
     }
 
     /// Keeps a copy of a block, which holds nothing else in memory.
@@ -57,14 +57,14 @@ impl BlockCache {
             return;
         }
         let copy = Bytes::copy_from_slice(bytes);
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.bytes += size;
-        if let Some(before) = held.blocks.put((Arc::clone(object), block), copy) {
-            held.bytes -= before.len() + ENTRY_BYTES;
+        let mut lru = self.lru.lock().unwrap_or_else(PoisonError::into_inner);
+        lru.bytes += size;
+        if let Some(before) = lru.blocks.put((Arc::clone(object), block), copy) {
+            lru.bytes -= before.len() + ENTRY_BYTES;
         }
-        while held.bytes > self.bytes_max {
-            let Some((_, gone)) = held.blocks.pop_lru() else { break };
-            held.bytes -= gone.len() + ENTRY_BYTES;
+        while lru.bytes > self.bytes_max {
+            let Some((_, evicted)) = lru.blocks.pop_lru() else { break };
+            lru.bytes -= evicted.len() + ENTRY_BYTES;
         }
     }
 }
@@ -82,9 +82,9 @@ mod tests {
             cache.put(&one, block, &[u8::try_from(block).unwrap(); 1000]);
             assert!(cache.bytes() <= cache.bytes_max());
         }
-        let found = cache.get(&one, 0..15);
-        assert_eq!(found.iter().position(Option::is_some), Some(5));
-        assert!(found[5..].iter().zip(5..).all(|(block, number)| block.as_ref().unwrap()[0] == number));
+        let blocks = cache.get(&one, 0..15);
+        assert_eq!(blocks.iter().position(Option::is_some), Some(5));
+        assert!(blocks[5..].iter().zip(5..).all(|(block, number)| block.as_ref().unwrap()[0] == number));
         assert!(cache.get(&other, 5..6)[0].is_none());
         cache.put(&one, 14, &[9; 1000]);
         assert_eq!(cache.bytes(), cache.bytes_max(), "a block counts once");

@@ -140,9 +140,9 @@ impl FaultStore {
     /// Carries a call out, with the fault that it is to have.
     fn call<T>(&self, act: impl FnOnce(&mut FaultyStoreState) -> ObjectResult<T>) -> ObjectResult<(T, Option<Fault>)> {
         let mut state = self.state();
-        let gone = || ObjectError::new(ObjectFault::Lasting, "the process has ended");
+        let process_ended = || ObjectError::new(ObjectFault::Lasting, "the process has ended");
         if state.dead {
-            return Err(gone());
+            return Err(process_ended());
         }
         let number = state.calls;
         state.calls += 1;
@@ -157,8 +157,8 @@ impl FaultStore {
         let passing = |reason: &str| ObjectError::new(ObjectFault::Passing, reason);
         match fault {
             Some(Fault::Refused) => Err(passing("503 slow down")),
-            Some(Fault::KilledBefore) => Err(gone()),
-            Some(Fault::KilledAfter) => act(&mut state).and_then(|_| Err(gone())),
+            Some(Fault::KilledBefore) => Err(process_ended()),
+            Some(Fault::KilledAfter) => act(&mut state).and_then(|_| Err(process_ended())),
             Some(Fault::AnswerLost) => act(&mut state).and_then(|_| Err(passing("connection reset"))),
             fault => Ok((act(&mut state)?, fault)),
         }
@@ -215,7 +215,7 @@ impl ObjectStore for FaultStore {
             let of = state.objects.iter().filter(|(key, _)| key.starts_with(prefix));
             Ok(of.map(|(key, bytes)| ObjectEntry { key: key.clone(), bytes: bytes.len() as u64 }).collect())
         };
-        self.call(list).map(|(found, _)| found)
+        self.call(list).map(|(entries, _)| entries)
     }
 
     fn delete(&self, key: &str) -> ObjectResult<()> {

@@ -66,15 +66,15 @@ impl FolderStore {
         self.storage.sync_dir(parent(key))
     }
 
-    fn list_below(&self, folder: &str, found: &mut Vec<ObjectEntry>) -> Result<(), Error> {
+    fn list_below(&self, folder: &str, entries: &mut Vec<ObjectEntry>) -> Result<(), Error> {
         for entry in self.storage.list(folder)? {
             let key = join(folder, &entry.name);
             if entry.is_dir {
-                self.list_below(&key, found)?;
+                self.list_below(&key, entries)?;
                 continue;
             }
             match self.storage.identity(&key) {
-                Ok(file) => found.push(ObjectEntry { key, bytes: file.length }),
+                Ok(file) => entries.push(ObjectEntry { key, bytes: file.length }),
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(error),
             }
@@ -98,9 +98,9 @@ impl ObjectStore for FolderStore {
     }
 
     fn list(&self, prefix: &str) -> ObjectResult<Vec<ObjectEntry>> {
-        let mut found = Vec::new();
-        self.list_below(prefix.trim_end_matches('/'), &mut found).map_err(failed)?;
-        Ok(found)
+        let mut entries = Vec::new();
+        self.list_below(prefix.trim_end_matches('/'), &mut entries).map_err(failed)?;
+        Ok(entries)
     }
 
     fn delete(&self, key: &str) -> ObjectResult<()> {

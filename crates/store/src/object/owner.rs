@@ -97,12 +97,12 @@ impl ObjectTier {
 
     fn mark(&self) -> Result<Option<OwnerMark>> {
         let Some(length) = self.length(MARK)? else { return Ok(None) };
-        let told = |found: String| Error::corrupt(self.shown(MARK), 0, "the mark of a database", found);
+        let corrupt = |found: String| Error::corrupt(self.shown(MARK), 0, "the mark of a database", found);
         if length > MARK_BYTES_MAX {
-            return Err(told(format!("{length} bytes")));
+            return Err(corrupt(format!("{length} bytes")));
         }
         let bytes = self.read(MARK, 0..length)?;
-        serde_json::from_slice(&bytes).map(Some).map_err(|error| told(error.to_string()))
+        serde_json::from_slice(&bytes).map(Some).map_err(|error| corrupt(error.to_string()))
     }
 
     fn own(&self, storage: &dyn Storage) -> Result<Option<OwnerFile>> {

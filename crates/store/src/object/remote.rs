@@ -76,8 +76,8 @@ impl RemoteFile {
 
     fn stretch(&self, at: usize) -> &FileRange {
         let stretch_list = self.stretches.get().map_or(&[][..], Vec::as_slice);
-        let found = stretch_list[..stretch_list.partition_point(|stretch| stretch.bytes.start <= at)].last();
-        found.unwrap_or(&self.end)
+        let last = stretch_list[..stretch_list.partition_point(|stretch| stretch.bytes.start <= at)].last();
+        last.unwrap_or(&self.end)
     }
 
     /// Whether a range, which lies within the file, is here.
@@ -92,15 +92,15 @@ impl RemoteFile {
             return Ok(Bytes::new());
         }
         let blocks = range.start / CRC_BLOCK_BYTES..(range.end - 1) / CRC_BLOCK_BYTES + 1;
-        let mut found = self.tier.cache.get(&self.key, blocks.clone());
-        if let Some(parts) = all_of(&found) {
+        let mut cached = self.tier.cache.get(&self.key, blocks.clone());
+        if let Some(parts) = all_of(&cached) {
             return Ok(self.joined(&range, blocks.start, &parts));
         }
         let stretch = self.stretch(range.start);
         let mut requests = stretch.requests.lock().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have read them meanwhile.
-        found = self.tier.cache.get(&self.key, blocks.clone());
-        if let Some(first) = found.iter().position(Option::is_none) {
+        cached = self.tier.cache.get(&self.key, blocks.clone());
+        if let Some(first) = cached.iter().position(Option::is_none) {
             let widened_range = self.widened(blocks.start + first..blocks.end, stretch, *requests);
             *requests += 1;
             let bytes = self.fetch(widened_range.clone(), check)?;
@@ -112,10 +112,10 @@ impl RemoteFile {
             }
             for block in blocks.start + first..blocks.end {
                 let start = block * CRC_BLOCK_BYTES - widened_range.start;
-                found[block - blocks.start] = Some(bytes.slice(start..(start + CRC_BLOCK_BYTES).min(bytes.len())));
+                cached[block - blocks.start] = Some(bytes.slice(start..(start + CRC_BLOCK_BYTES).min(bytes.len())));
             }
         }
-        Ok(self.joined(&range, blocks.start, &all_of(&found).unwrap_or_default()))
+        Ok(self.joined(&range, blocks.start, &all_of(&cached).unwrap_or_default()))
     }
 
     /// The bytes to ask for, where blocks are missing.
@@ -127,8 +127,8 @@ impl RemoteFile {
         let stretch_end = stretch.bytes.end.next_multiple_of(CRC_BLOCK_BYTES);
         end = end.max(stretch_end.min(start.saturating_add(most)));
         // What is here already is where it ends.
-        let held = self.tier.cache.first_held(&self.key, missing.end..end / CRC_BLOCK_BYTES);
-        end = held.map_or(end, |block| block * CRC_BLOCK_BYTES);
+        let next_cached = self.tier.cache.first_cached(&self.key, missing.end..end / CRC_BLOCK_BYTES);
+        end = next_cached.map_or(end, |block| block * CRC_BLOCK_BYTES);
         if std::ptr::eq(stretch, &self.end) {
             // A file is opened from its end on backwards.
             start = start.min(stretch.bytes.start / CRC_BLOCK_BYTES * CRC_BLOCK_BYTES);
@@ -170,8 +170,8 @@ impl RemoteFile {
 }
 
 /// The blocks, if none is missing.
-fn all_of(found: &[Option<Bytes>]) -> Option<Vec<Bytes>> {
-    found.iter().cloned().collect()
+fn all_of(blocks: &[Option<Bytes>]) -> Option<Vec<Bytes>> {
+    blocks.iter().cloned().collect()
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ impl Writer {
         // Later readers see this commit or a later one, none of which names the files, so the lock can be released.
         let nobody_reads = self.storage().try_lock(READERS_LOCK, LockMode::Exclusive)?.is_some();
         let named: HashSet<&str> = self.state().into_iter().flat_map(|state| state.object_keys()).collect();
-        let (mut gone, mut checked) = (0, false);
+        let (mut deleted, mut checked) = (0, false);
         for entry in tier.list(&format!("{}/", self.folder()))? {
             let was_committed = epoch_of(&entry.key).is_some_and(|epoch| epoch < self.next_epoch());
             if named.contains(entry.key.as_str()) || was_committed && !nobody_reads {
@@ -77,9 +77,9 @@ impl Writer {
                 tier.check_owner(self.storage().as_ref())?;
             }
             tier.delete(&entry.key)?;
-            gone += 1;
+            deleted += 1;
         }
-        Ok(gone)
+        Ok(deleted)
     }
 }
 

@@ -328,9 +328,10 @@ impl Opener<'_> {
             let layout = cursor.layout(field.data_type(), rows)?;
             let dictionary = if matches!(field.data_type(), DataType::Dictionary(_, _)) {
                 // Dictionaries are numbered in the order of their fields.
-                let found = dictionaries.iter().find(|(id, _)| *id == ids).map(|(_, texts)| Arc::clone(texts));
+                let dictionary_texts =
+                    dictionaries.iter().find(|(id, _)| *id == ids).map(|(_, texts)| Arc::clone(texts));
                 ids += 1;
-                Some(found.unwrap_or_else(|| new_empty_array(&DataType::Utf8)))
+                Some(dictionary_texts.unwrap_or_else(|| new_empty_array(&DataType::Utf8)))
             } else {
                 None
             };

@@ -82,10 +82,10 @@ fn read(tier: Tier, bytes: &[u8], keys: &Keys) -> Result<Vec<ArrayRef>> {
     types.iter().enumerate().map(column).collect()
 }
 
-fn assert_named(found: Result<Vec<ArrayRef>>, sound: &[ArrayRef], what: &str) -> bool {
-    match found {
-        Ok(found) => {
-            assert_eq!(found, sound, "{what}");
+fn assert_named(result: Result<Vec<ArrayRef>>, sound: &[ArrayRef], what: &str) -> bool {
+    match result {
+        Ok(result) => {
+            assert_eq!(result, sound, "{what}");
             false
         }
         Err(Error::Corrupt { .. } | Error::Encrypted { .. } | Error::FormatVersion { .. }) => true,

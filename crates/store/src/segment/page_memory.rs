@@ -68,8 +68,8 @@ pub(super) fn rows_of(
 /// The values of a page that was decoded for the same type.
 fn get(key: PageKey, target_type: &DataType) -> Option<ArrayRef> {
     RECENT.with_borrow(|recent| {
-        let found = recent.pages.iter().find(|(other, data_type, _)| *other == key && data_type == target_type);
-        found.map(|(_, _, values)| ArrayRef::clone(values))
+        let entry = recent.pages.iter().find(|(other, data_type, _)| *other == key && data_type == target_type);
+        entry.map(|(_, _, values)| ArrayRef::clone(values))
     })
 }
 
@@ -106,9 +106,9 @@ mod tests {
             put(page(number), &DataType::Int32, &values(number));
         }
         for number in 0..PAGES_MAX + 5 {
-            let found = get(page(number), &DataType::Int32);
-            assert_eq!(found.is_some(), number >= 5, "{number}");
-            assert!(found.is_none_or(|found| *found == *values(number)));
+            let page_values = get(page(number), &DataType::Int32);
+            assert_eq!(page_values.is_some(), number >= 5, "{number}");
+            assert!(page_values.is_none_or(|page_values| *page_values == *values(number)));
         }
         assert!(get(page(PAGES_MAX), &DataType::Int64).is_none());
         assert!(get(PageKey { position: 4, ..page(PAGES_MAX) }, &DataType::Int32).is_none());

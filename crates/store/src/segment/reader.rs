@@ -71,7 +71,7 @@ pub struct ColumnStorage {
     /// Bytes of its values in memory, where all have one width.
     pub plain_bytes: Option<u64>,
     /// How it is kept: type in the file, encodings, codec.
-    pub kept: String,
+    pub encoding: String,
 }
 
 /// What was opened of a segment.
@@ -269,7 +269,7 @@ impl Segment {
         let batch_rows = batch_rows.max(1);
         let source = match opened {
             OpenSegment::Arrow(file) => Source::Arrow { file, next: rows.start },
-            OpenSegment::Memory(held) => Source::Memory { held, next: rows.start },
+            OpenSegment::Memory(batch) => Source::Memory { batch, next: rows.start },
             OpenSegment::Dense(file) => Source::Dense { file, next: rows.start },
             OpenSegment::Parquet(_) if rows.is_empty() || positions.iter().all(Option::is_none) => {
                 Source::Nothing { next: rows.start }
@@ -372,8 +372,8 @@ impl Segment {
             let position = column.position_in(file.schema())?;
             let (bytes, dictionary_bytes, description) = match file {
                 OpenSegment::Arrow(file) => (file.column_bytes(position), 0, "as in memory".to_owned()),
-                OpenSegment::Memory(held) => {
-                    (held.column(position).get_array_memory_size() as u64, 0, "in memory".to_owned())
+                OpenSegment::Memory(batch) => {
+                    (batch.column(position).get_array_memory_size() as u64, 0, "in memory".to_owned())
                 }
                 OpenSegment::Parquet(file) => file.column_storage(position),
                 OpenSegment::Dense(file) => file.column_storage(position),
@@ -389,7 +389,7 @@ impl Segment {
                 other => other.primitive_width().map(|width| width as u64),
             };
             let (column, plain_bytes) = (column.name.clone(), width.map(|width| width * rows));
-            Some(ColumnStorage { column, bytes, dictionary_bytes, plain_bytes, kept: description })
+            Some(ColumnStorage { column, bytes, dictionary_bytes, plain_bytes, encoding: description })
         };
         Ok(columns.iter().filter_map(of).collect())
     }
@@ -527,7 +527,7 @@ impl Segment {
         storage: &dyn Storage,
         bytes: &dyn Fn() -> Result<MappedBytes>,
     ) -> Result<(SegmentIndex, ScalarBuffer<u32>, Option<MappedBytes>)> {
-        let found = self.open_index(storage).and_then(|(index, mapped)| {
+        let result = self.open_index(storage).and_then(|(index, mapped)| {
             // The sections that aren't verified here are summaries, which a statement can do without.
             index.verify_directory()?;
             let checksums = index.checksums()?;
@@ -536,14 +536,14 @@ impl Segment {
                 None => Ok((index, checksums, Some(mapped))),
             }
         });
-        match found {
+        match result {
             Err(error) if error.is_not_found() || error.is_damage() => {
                 tracing::warn!(%error, "index is unusable; made anew in memory");
                 let index = self.rebuild_index(storage, &bytes()?)?;
                 let checksums = index.checksums()?;
                 Ok((index, checksums, None))
             }
-            found => found,
+            result => result,
         }
     }
 
@@ -631,7 +631,7 @@ impl OpenSegment {
             OpenSegment::Arrow(file) => file.schema(),
             OpenSegment::Parquet(file) => file.schema(),
             OpenSegment::Dense(file) => file.schema(),
-            OpenSegment::Memory(held) => held.schema_ref(),
+            OpenSegment::Memory(batch) => batch.schema_ref(),
         }
     }
 
@@ -652,7 +652,7 @@ impl OpenSegment {
             (OpenSegment::Arrow(file), Some(position)) => ColumnReader::of_arrow(file, position, data_type, rows),
             (OpenSegment::Parquet(file), Some(position)) => ColumnReader::of_pages(file, position, data_type, rows),
             (OpenSegment::Dense(file), Some(position)) => ColumnReader::of_pages(file, position, data_type, rows),
-            (OpenSegment::Memory(held), Some(position)) => ColumnReader::of_memory(held.column(position), data_type),
+            (OpenSegment::Memory(batch), Some(position)) => ColumnReader::of_memory(batch.column(position), data_type),
         }
     }
 }
@@ -677,7 +677,7 @@ enum Source<'a> {
         next: usize,
     },
     Memory {
-        held: &'a RecordBatch,
+        batch: &'a RecordBatch,
         next: usize,
     },
     Parquet {
@@ -741,14 +741,14 @@ impl Iterator for SegmentBatches<'_> {
                 let file = *file;
                 Some(self.fit(|column, data_type| file.decode(column, rows.clone(), data_type), rows.len()))
             }
-            Source::Memory { held, next } => {
+            Source::Memory { batch: memory_batch, next } => {
                 let rows = *next..(next.saturating_add(self.batch_rows)).min(self.end);
                 if rows.is_empty() {
                     return None;
                 }
                 *next = rows.end;
-                let held = *held;
-                Some(self.fit(|column, _| Ok(held.column(column).slice(rows.start, rows.len())), rows.len()))
+                let memory_batch = *memory_batch;
+                Some(self.fit(|column, _| Ok(memory_batch.column(column).slice(rows.start, rows.len())), rows.len()))
             }
             Source::Nothing { next } => {
                 let rows = *next..(next.saturating_add(self.batch_rows)).min(self.end);
@@ -768,9 +768,9 @@ impl Iterator for SegmentBatches<'_> {
                     None => None,
                     Some(Some(Ok(batch))) if batch.num_rows() == rows.len() => Some(batch),
                     Some(Some(Err(error))) => return Some(Err(error)),
-                    Some(found) => {
-                        let found = found.and_then(Result::ok).map_or(0, |batch| batch.num_rows());
-                        return Some(Err(file.short(rows.len(), found)));
+                    Some(batch_result) => {
+                        let batch_result = batch_result.and_then(Result::ok).map_or(0, |batch| batch.num_rows());
+                        return Some(Err(file.short(rows.len(), batch_result)));
                     }
                 };
                 let (file, others) = (*file, others.clone());

@@ -66,22 +66,22 @@ impl RowList {
 type RowStretch = (Range<usize>, Option<(u32, u32)>);
 
 fn stretches(rows: &UInt32Array) -> Vec<RowStretch> {
-    let mut looked = StretchSearch { found: Vec::new(), start: 0, last: None, between: None };
+    let mut search = StretchSearch { stretches: Vec::new(), start: 0, last: None, between: None };
     match rows.nulls().filter(|nulls| nulls.null_count() > 0) {
-        None => looked.look(rows.values(), 0),
+        None => search.look(rows.values(), 0),
         Some(nulls) => {
             for (start, end) in nulls.valid_slices() {
-                looked.look(&rows.values()[start..end], start);
+                search.look(&rows.values()[start..end], start);
             }
         }
     }
-    looked.found.push((looked.start..rows.len(), looked.between));
-    looked.found
+    search.stretches.push((search.start..rows.len(), search.between));
+    search.stretches
 }
 
 /// What was seen so far.
 struct StretchSearch {
-    found: Vec<RowStretch>,
+    stretches: Vec<RowStretch>,
     /// Where the stretch that goes on begins, its last row, its least and its greatest.
     start: usize,
     last: Option<u32>,
@@ -107,8 +107,8 @@ impl StretchSearch {
 
     fn row(&mut self, row: u32, place: usize) {
         let is_far = self.last.is_some_and(|last| row.abs_diff(last) > NEIGHBOUR_ROWS);
-        if is_far && self.found.len() + 1 < NEIGHBOURHOODS_MAX {
-            self.found.push((self.start..place, self.between.take()));
+        if is_far && self.stretches.len() + 1 < NEIGHBOURHOODS_MAX {
+            self.stretches.push((self.start..place, self.between.take()));
             self.start = place;
         }
         self.last = Some(row);
@@ -129,14 +129,14 @@ mod tests {
 
     /// Finds the stretches row by row.
     fn one_by_one(rows: &UInt32Array) -> Vec<RowStretch> {
-        let mut looked = StretchSearch { found: Vec::new(), start: 0, last: None, between: None };
+        let mut search = StretchSearch { stretches: Vec::new(), start: 0, last: None, between: None };
         for (place, row) in rows.iter().enumerate() {
             if let Some(row) = row {
-                looked.row(row, place);
+                search.row(row, place);
             }
         }
-        looked.found.push((looked.start..rows.len(), looked.between));
-        looked.found
+        search.stretches.push((search.start..rows.len(), search.between));
+        search.stretches
     }
 
     #[test]
@@ -149,9 +149,9 @@ mod tests {
         assert_eq!(stretches(&UInt32Array::from(Vec::<u32>::new())), [(0..0, None)]);
         let many: UInt32Array =
             (0..2 * u32::try_from(NEIGHBOURHOODS_MAX).unwrap()).map(|row| Some(row * far)).collect();
-        let found = stretches(&many);
-        assert_eq!(found.len(), NEIGHBOURHOODS_MAX);
-        assert_eq!(found.iter().map(|(places, _)| places.len()).sum::<usize>(), many.len());
+        let ranges = stretches(&many);
+        assert_eq!(ranges.len(), NEIGHBOURHOODS_MAX);
+        assert_eq!(ranges.iter().map(|(places, _)| places.len()).sum::<usize>(), many.len());
     }
 
     #[test]

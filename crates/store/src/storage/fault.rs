@@ -216,19 +216,19 @@ impl FaultStorage {
     #[must_use]
     pub fn paths(&self) -> Vec<String> {
         let state = self.state();
-        let mut found = Vec::new();
+        let mut files = Vec::new();
         let mut open = vec![String::new()];
         while let Some(folder) = open.pop() {
             for (name, entry) in state.dirs.get(&folder).map(|dir| &dir.live).into_iter().flatten() {
                 let path = join(&folder, name);
                 match entry {
-                    Some(_) => found.push(path),
+                    Some(_) => files.push(path),
                     None => open.push(path),
                 }
             }
         }
-        found.sort();
-        found
+        files.sort();
+        files
     }
 
     /// Changes a file's bytes below the store, as a failing disk would.
@@ -247,15 +247,15 @@ impl FaultStorage {
 
 /// The folders that can still be found by name: one whose own name was lost is gone with all it holds.
 fn reachable(mut dirs: BTreeMap<String, DirImage>) -> BTreeMap<String, DirImage> {
-    let mut found = BTreeMap::new();
+    let mut kept_dirs = BTreeMap::new();
     let mut open = vec![String::new()];
     while let Some(path) = open.pop() {
         if let Some(dir) = dirs.remove(&path) {
             open.extend(dir.live.iter().filter(|(_, entry)| entry.is_none()).map(|(name, _)| join(&path, name)));
-            found.insert(path, dir);
+            kept_dirs.insert(path, dir);
         }
     }
-    found
+    kept_dirs
 }
 
 /// What can be left of unsynced writes: any length from the durable to the live one, old or new bytes in each sector.

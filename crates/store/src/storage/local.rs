@@ -117,11 +117,11 @@ impl Storage for LocalStorage {
     fn open_append(&self, path: &str, length: u64) -> Result<Box<dyn StorageFile>> {
         let path = self.at(path);
         let file = OpenOptions::new().append(true).open(&path).map_err(Error::io("open", &path))?;
-        let found = file.metadata().map_err(Error::io("open", &path))?.len();
-        if found < length {
-            return Err(Error::corrupt(path, found, format!("{length} bytes"), format!("{found} bytes")));
+        let file_length = file.metadata().map_err(Error::io("open", &path))?.len();
+        if file_length < length {
+            return Err(Error::corrupt(path, file_length, format!("{length} bytes"), format!("{file_length} bytes")));
         }
-        if found > length {
+        if file_length > length {
             file.set_len(length).map_err(Error::io("truncate", &path))?;
         }
         Ok(Box::new(LocalFile { file, path }))
@@ -287,17 +287,17 @@ impl Storage for LocalStorage {
 #[allow(clippy::unnecessary_cast, reason = "the numbers are narrower on some systems")]
 fn disk_space(folder: &Path) -> std::io::Result<DiskSpace> {
     let folder = CString::new(folder.as_os_str().as_bytes())?;
-    let mut found = MaybeUninit::<libc::statvfs>::uninit();
+    let mut statistics = MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: the path ends with a zero byte, and the call fills the structure that it is given, which lives until it returns.
-    let failed = unsafe { libc::statvfs(folder.as_ptr(), found.as_mut_ptr()) } != 0;
+    let failed = unsafe { libc::statvfs(folder.as_ptr(), statistics.as_mut_ptr()) } != 0;
     if failed {
         return Err(std::io::Error::last_os_error());
     }
     // SAFETY: the call has succeeded, so it has filled the structure.
-    let found = unsafe { found.assume_init() };
-    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize as u64);
+    let statistics = unsafe { statistics.assume_init() };
+    let bytes = |blocks: u64| blocks.saturating_mul(statistics.f_frsize as u64);
     // What is kept for the superuser isn't counted.
-    Ok(DiskSpace { free_bytes: bytes(found.f_bavail as u64), total_bytes: bytes(found.f_blocks as u64) })
+    Ok(DiskSpace { free_bytes: bytes(statistics.f_bavail as u64), total_bytes: bytes(statistics.f_blocks as u64) })
 }
 
 /// Allocates this many bytes of the disk for a file.
@@ -316,11 +316,11 @@ fn allocate(file: &File, bytes: u64) -> std::io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 fn allocate(mut file: &File, bytes: u64) -> std::io::Result<()> {
     let block = [0; 1 << 16];
-    let mut left = bytes;
-    while left > 0 {
-        let part = usize::try_from(left).unwrap_or(block.len()).min(block.len());
+    let mut remaining = bytes;
+    while remaining > 0 {
+        let part = usize::try_from(remaining).unwrap_or(block.len()).min(block.len());
         file.write_all(&block[..part])?;
-        left -= part as u64;
+        remaining -= part as u64;
     }
     Ok(())
 }

@@ -125,8 +125,8 @@ impl WatchedMapping {
             book.paths.insert(number, path.to_path_buf());
             Some(number)
         });
-        let found = number.and_then(|number| Some((number, slot(number)?)));
-        let Some((number, slot)) = found else {
+        let slot_entry = number.and_then(|number| Some((number, slot(number)?)));
+        let Some((number, slot)) = slot_entry else {
             return Err(Error::io("map", path)(std::io::ErrorKind::OutOfMemory.into()));
         };
         slot.set(start, end);
@@ -224,7 +224,7 @@ impl ReadWatch {
 
     #[cold]
     fn look(&self) -> Result<()> {
-        let found = with_book(|book| {
+        let failure = with_book(|book| {
             let now = book.paths.iter().filter_map(|(number, path)| {
                 let slot = slot(*number)?;
                 let offset = slot.failed.load(Ordering::SeqCst).checked_sub(1)?;
@@ -235,7 +235,7 @@ impl ReadWatch {
             all.find(|(path, at, _)| *at > self.since && path.starts_with(&self.folder))
                 .map(|(path, _, offset)| (path.clone(), offset))
         });
-        found.map_or(Ok(()), |(path, offset)| Err(unreadable(&path, offset)))
+        failure.map_or(Ok(()), |(path, offset)| Err(unreadable(&path, offset)))
     }
 }
 

@@ -154,7 +154,7 @@ impl Table {
             None if state.dropped && self.database().has_table(&state.spec.name)? => {
                 Some("another table has its name now: give that one another name first".to_owned())
             }
-            found => found,
+            refusal => refusal,
         };
         if let Some(reason) = reason {
             return Err(Error::CannotUndo { table: self.name().to_owned(), commit: epoch, reason });
@@ -266,11 +266,11 @@ fn compare(writer: &Writer, date: i32, before: &[FileEntry], after: &[FileEntry]
     let row_bytes = widest.into_iter().max().unwrap_or(1);
     let tier = current.first().map_or(Tier::Mapped, |entry| entry.tier);
     let rows_max = load::segment_rows(writer, MEMORY_BYTES, row_bytes);
-    let (mut held, mut rows, mut keys) = (Vec::new(), 0, KeySet::new(&spec)?);
-    let mut write = |held: &mut Vec<RecordBatch>, rows: &mut usize| -> Result<()> {
-        let batch = load::in_order(&spec, held)?;
+    let (mut pending, mut rows, mut keys) = (Vec::new(), 0, KeySet::new(&spec)?);
+    let mut write = |pending: &mut Vec<RecordBatch>, rows: &mut usize| -> Result<()> {
+        let batch = load::in_order(&spec, pending)?;
         change.add.push(writer.write_segment(&spec, date, tier, &batch)?);
-        (*rows, *held) = (0, Vec::new());
+        (*rows, *pending) = (0, Vec::new());
         Ok(())
     };
     let missing = std::thread::scope(|scope| -> Result<u64> {
@@ -279,13 +279,13 @@ fn compare(writer: &Writer, date: i32, before: &[FileEntry], after: &[FileEntry]
         undoing.run(&mut |batch| {
             rows += batch.num_rows();
             keys.as_mut().map_or(Ok(()), |keys| keys.add_new(&batch, "is there twice"))?;
-            held.push(batch);
-            if rows >= rows_max { write(&mut held, &mut rows) } else { Ok(()) }
+            pending.push(batch);
+            if rows >= rows_max { write(&mut pending, &mut rows) } else { Ok(()) }
         })?;
         Ok(undoing.missing)
     })?;
     if rows > 0 {
-        write(&mut held, &mut rows)?;
+        write(&mut pending, &mut rows)?;
     }
     change.remove.extend(current.into_iter().map(|entry| entry.path));
     Ok(missing)

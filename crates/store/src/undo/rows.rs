@@ -157,8 +157,8 @@ impl<'a> UndoRows<'a> {
             }
         }
         new.reverse();
-        let taken = |rows: &RecordBatch, places: Vec<u64>| take_record_batch(rows, &UInt64Array::from(places));
-        Ok(vec![taken(&before.rows, old)?, taken(&now.rows, new)?])
+        let take_rows = |rows: &RecordBatch, places: Vec<u64>| take_record_batch(rows, &UInt64Array::from(places));
+        Ok(vec![take_rows(&before.rows, old)?, take_rows(&now.rows, new)?])
     }
 }
 

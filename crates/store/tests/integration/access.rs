@@ -67,9 +67,9 @@ fn a_power_cut_leaves_the_old_roles_or_the_new_ones() {
                 let mut random = rng(seed);
                 let image = storage.crash(&mut |bound| random.random_range(0..bound));
                 let database = open(&image);
-                let found = database.access().unwrap();
+                let recovered = database.access().unwrap();
                 let what = format!("change {number}, power cut after {n} of {total} operations, seed {seed}");
-                assert!(found == new || (!done && found == old), "{what}: {found:?}");
+                assert!(recovered == new || (!done && recovered == old), "{what}: {recovered:?}");
                 database.change_access(|access| access.create_role("next", RoleChange::default())).unwrap();
                 assert!(database.access().unwrap().role("Next").is_some(), "{what}");
             }
@@ -87,9 +87,9 @@ fn an_operation_that_fails_is_told() {
         for n in 0..whole.operations() - before {
             let storage = base.copy();
             storage.fail_at(Some(n));
-            let told = open(&storage).change_access(change).unwrap_err().to_string();
+            let message = open(&storage).change_access(change).unwrap_err().to_string();
             storage.fail_at(None);
-            assert!(told.contains("injected fault"), "{told}");
+            assert!(message.contains("injected fault"), "{message}");
             assert!(open(&storage).access().unwrap().has_users());
         }
     }
@@ -176,10 +176,12 @@ fn what_grants_name_keeps_its_name() {
             access.grant(grant("desk", "BARS"))
         })
         .unwrap();
-    let told = |error: Error| error.to_string();
+    let message = |error: Error| error.to_string();
     let table = database.table("trade").unwrap();
-    assert!(told(table.rename("trades", |_| false).unwrap_err()).contains("grants or policies name"));
-    assert!(told(database.rename_view("bars", "candles", |_| false).unwrap_err()).contains("grants or policies name"));
+    assert!(message(table.rename("trades", |_| false).unwrap_err()).contains("grants or policies name"));
+    assert!(
+        message(database.rename_view("bars", "candles", |_| false).unwrap_err()).contains("grants or policies name")
+    );
     database.change_access(|access| access.revoke(&grant("desk", "trade"))).unwrap();
     table.rename("trades", |_| false).unwrap();
 }

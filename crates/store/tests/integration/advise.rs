@@ -92,9 +92,9 @@ fn segments_that_are_measured_whole_are_predicted_to_the_byte() {
     assert_eq!((advice.rows, advice.rows_sampled, advice.segments_sampled), (15_000, 15_000, 3));
     assert_eq!(advice.bytes, bytes_of(&advice, Tier::Mapped));
     for tier in [Tier::Small, Tier::Dense, Tier::Fast, Tier::Mapped] {
-        let (told, found) = (bytes_of(&advice, tier), moved(&table, tier));
+        let (predicted, measured) = (bytes_of(&advice, tier), moved(&table, tier));
         // Sections of an index begin at multiples of some bytes.
-        assert!(told.abs_diff(found) <= 3 * 64, "{tier:?}: {told} told, {found} found");
+        assert!(predicted.abs_diff(measured) <= 3 * 64, "{tier:?}: {predicted} told, {measured} found");
     }
     for (column, now) in
         advice.columns.iter().zip(table.stored().unwrap().partitions()[0].segments[0].storage(&spec()).unwrap())
@@ -113,8 +113,8 @@ fn a_huge_partition_is_predicted_from_runs_of_its_rows() {
         assert!(advice.rows_sampled <= rows_max as u64, "{}", advice.rows_sampled);
         assert_eq!((advice.rows, advice.segments_sampled), (rows as u64, 1));
         for tier in [Tier::Small, Tier::Fast] {
-            let (told, found) = (bytes_of(&advice, tier) as f64, moved(&table, tier) as f64);
-            assert!((told / found - 1.0).abs() < 0.05, "{tier:?}: {told} told, {found} found");
+            let (predicted, measured) = (bytes_of(&advice, tier) as f64, moved(&table, tier) as f64);
+            assert!((predicted / measured - 1.0).abs() < 0.05, "{tier:?}: {predicted} told, {measured} found");
         }
         moved(&table, Tier::Mapped);
     }
@@ -133,10 +133,10 @@ fn the_same_rows_give_the_same_sizes_and_some_segments_stand_for_all() {
     let hasty = table.advise(&none).unwrap();
     assert_eq!((hasty.segments_sampled, hasty.rows), (1, 60_000));
     for tier in [Tier::Small, Tier::Fast] {
-        let found = moved(&table, tier) as f64;
+        let measured = moved(&table, tier) as f64;
         for advice in [&one, &hasty] {
-            let told = bytes_of(advice, tier) as f64;
-            assert!((told / found - 1.0).abs() < 0.03, "{tier:?}: {told} told, {found} found");
+            let predicted = bytes_of(advice, tier) as f64;
+            assert!((predicted / measured - 1.0).abs() < 0.03, "{tier:?}: {predicted} told, {measured} found");
         }
     }
 }
@@ -149,7 +149,7 @@ fn columns_say_what_makes_them_small() {
     let price = column("price");
     assert_eq!(price.column_type, "float64");
     assert!(price.reason.starts_with("decimals of 2 digits, kept as whole numbers, bit for bit; "), "{}", price.reason);
-    assert!(price.tiers[1].kept.contains("whole numbers / 10^2"), "{}", price.tiers[1].kept);
+    assert!(price.tiers[1].encoding.contains("whole numbers / 10^2"), "{}", price.tiers[1].encoding);
     assert!((price.now - price.tiers[1].bytes).abs() < 1e-9, "it is in that tier already");
     assert!((price.tiers[0].bytes - 8.0).abs() < 0.01 && price.tiers[2].bytes < 2.0);
     let noise = column("noise");
@@ -187,12 +187,12 @@ fn an_empty_table_gets_no_advice_and_one_row_does() {
         assert_eq!((advice.rows, advice.rows_sampled), (1, 1));
         assert!(advice.tiers.iter().all(|tier| tier.read_seconds.is_none()), "one row tells no speed");
         one.apply(&advice).unwrap();
-        let told = advice.bytes_advised;
+        let predicted = advice.bytes_advised;
         let due = one.stored().unwrap().due_moves();
         for (date, _) in due {
             one.compact(&CompactOptions { date: Some(date), ..CompactOptions::default() }, &mut go_on).unwrap();
         }
-        assert!(one.stored().unwrap().bytes().abs_diff(told) <= 64);
+        assert!(one.stored().unwrap().bytes().abs_diff(predicted) <= 64);
     }
 }
 
@@ -213,10 +213,10 @@ fn goals_give_rules_by_age_that_replace_those_there_are() {
     assert_eq!(table.stored().unwrap().spec().tiers, [TierRule { after: 0, tier: Tier::Mapped }]);
 
     let balanced = table.advise(&settings(Goal::Balanced)).unwrap();
-    let found = rules(&balanced);
-    assert_eq!(found[0], (0, Tier::Mapped));
+    let age_rules = rules(&balanced);
+    assert_eq!(age_rules[0], (0, Tier::Mapped));
     // Which of both tiers is worth it is measured; that old dates leave the mapped one isn't.
-    assert!(found[1].0 == 7 && found[1].1 != Tier::Mapped, "{found:?}");
+    assert!(age_rules[1].0 == 7 && age_rules[1].1 != Tier::Mapped, "{age_rules:?}");
     let (least, most) = (size.bytes_advised, speed.bytes_advised);
     assert!((least..most).contains(&balanced.bytes_advised), "{least} {} {most}", balanced.bytes_advised);
     table.apply(&balanced).unwrap();
@@ -289,8 +289,8 @@ fn tables_of_one_partition_have_no_ages() {
     assert_eq!(advice.columns.iter().map(|column| column.column.as_str()).collect::<Vec<_>>(), ["sym", "lot"]);
     let size = table.advise(&AdviseSettings { rows_max: 8_192, ..settings(Goal::Size) }).unwrap();
     assert_eq!(size.rows_sampled, 8_192);
-    let (told, found) = (bytes_of(&size, Tier::Small) as f64, moved(&table, Tier::Small) as f64);
-    assert!((told / found - 1.0).abs() < 0.1, "{told} told, {found} found");
+    let (predicted, measured) = (bytes_of(&size, Tier::Small) as f64, moved(&table, Tier::Small) as f64);
+    assert!((predicted / measured - 1.0).abs() < 0.1, "{predicted} told, {measured} found");
 
     columns.insert(0, ColumnSpec::new("time", ColumnType::Timestamp));
     let mut whole = TableSpec::new("whole", columns, "time", Some("sym"));

@@ -5,7 +5,7 @@ use splay_store::storage::fault::FaultStorage;
 
 use crate::definitions;
 use crate::model::{Model, rng};
-use crate::scenario::{self, Scenario, assert_usable, held, next_load};
+use crate::scenario::{self, Scenario, assert_usable, matching_model, next_load};
 
 /// A way of choosing what survives: everything, nothing, or random with a leaning.
 pub(crate) fn image(storage: &FaultStorage, seed: u64) -> FaultStorage {
@@ -31,8 +31,9 @@ fn survives(scenario: &Scenario, images: u64) {
         for seed in 0..images {
             let what = format!("{}, power cut after {n} of {total} operations, seed {seed}", scenario.name);
             let image = image(&storage, seed);
-            let found = if done { held(&image, &[new], &what) } else { held(&image, &[old, new], &what) };
-            assert_usable(&image, found, &what);
+            let model =
+                if done { matching_model(&image, &[new], &what) } else { matching_model(&image, &[old, new], &what) };
+            assert_usable(&image, model, &what);
         }
     }
     println!("{}: {} images of {total} operations", scenario.name, (total + 1) * images);
@@ -150,7 +151,7 @@ fn a_dead_writer_and_a_power_cut_together_lose_nothing() {
                 };
                 for seed in 0..3 {
                     let what = format!("{}, death after {n}, power cut after {m} more, seed {seed}", scenario.name);
-                    held(&image(&storage, seed * 5), &candidates, &what);
+                    matching_model(&image(&storage, seed * 5), &candidates, &what);
                     images += 1;
                 }
                 if second.is_ok() {

@@ -73,18 +73,18 @@ pub(crate) type Summaries = Vec<(u64, Option<String>, Vec<Summary>)>;
 /// All that the indexes say.
 pub(crate) fn summaries(database: &Database) -> Result<Summaries> {
     let snapshot = database.table("trade")?.snapshot()?;
-    let mut found = Vec::new();
+    let mut all = Vec::new();
     for segment in snapshot.partitions().iter().flat_map(|partition| partition.segments.iter()) {
         let index = segment.index()?;
         for column in snapshot.spec().columns.iter().map(|column| &column.name) {
             for run in 0..index.symbols()? {
-                found.push((index.symbol_rows(run)?.start, index.symbol(run)?.map(str::to_owned), Vec::new()));
+                all.push((index.symbol_rows(run)?.start, index.symbol(run)?.map(str::to_owned), Vec::new()));
             }
             let by_block = index.by_block(column)?;
-            found.push((index.rows(), None, by_block.iter().flat_map(|s| (0..s.len()).map(|i| s.get(i))).collect()));
+            all.push((index.rows(), None, by_block.iter().flat_map(|s| (0..s.len()).map(|i| s.get(i))).collect()));
         }
     }
-    Ok(found)
+    Ok(all)
 }
 
 struct Expected {
@@ -101,11 +101,11 @@ impl Expected {
 }
 
 /// Whether summaries are as they should be, but for those that there aren't: a damaged section of an index has none.
-fn are_sound(found: &Summaries, expected: &Summaries) -> bool {
+fn are_sound(actual: &Summaries, expected: &Summaries) -> bool {
     let is_sound = |(one, other): (&(u64, Option<String>, Vec<Summary>), &(u64, Option<String>, Vec<Summary>))| {
         (one.0, &one.1) == (other.0, &other.1) && (one.2 == other.2 || one.2.is_empty())
     };
-    found.len() == expected.len() && found.iter().zip(expected).all(is_sound)
+    actual.len() == expected.len() && actual.iter().zip(expected).all(is_sound)
 }
 
 /// Whether something was found to be wrong.
@@ -131,17 +131,17 @@ fn read_everything(storage: &FaultStorage, expected: &Expected, checked: bool, w
         let database = Database::open_on(Arc::new(storage.clone())).unwrap();
         let answer = database.table("trade").and_then(|table| read_snapshot(&table.snapshot()?, &question.selection));
         match answer {
-            Ok(found) if checked => {
-                let found = filter_record_batch(&found, &(question.matches)(&found)).unwrap();
-                assert!(found == *rows, "{what}: wrong rows for {:?}", question.selection);
+            Ok(actual) if checked => {
+                let actual = filter_record_batch(&actual, &(question.matches)(&actual)).unwrap();
+                assert!(actual == *rows, "{what}: wrong rows for {:?}", question.selection);
             }
             // Values may be wrong where nobody checks them.
-            Ok(found) => assert_eq!(plain(&found).num_rows(), found.num_rows()),
+            Ok(actual) => assert_eq!(plain(&actual).num_rows(), actual.num_rows()),
             Err(error) => refuse(&error),
         }
     }
     match summaries(&database) {
-        Ok(found) => assert!(are_sound(&found, &expected.summaries), "{what}: wrong summaries"),
+        Ok(actual) => assert!(are_sound(&actual, &expected.summaries), "{what}: wrong summaries"),
         Err(error) => refuse(&error),
     }
     match database.table("trade").and_then(|table| table.verify(&mut go_on)) {
@@ -164,9 +164,9 @@ fn every_answer_is_there_with_a_damaged_index() {
             for (question, rows) in questions().iter().zip(&expected.answers) {
                 let database = Database::open_on(Arc::new(damaged.clone())).unwrap();
                 let snapshot = database.table("trade").unwrap().snapshot().unwrap();
-                let found = read_snapshot(&snapshot, &question.selection).unwrap();
-                let found = filter_record_batch(&found, &(question.matches)(&found)).unwrap();
-                assert!(found == *rows, "{index}, byte {place}: wrong rows for {:?}", question.selection);
+                let actual = read_snapshot(&snapshot, &question.selection).unwrap();
+                let actual = filter_record_batch(&actual, &(question.matches)(&actual)).unwrap();
+                assert!(actual == *rows, "{index}, byte {place}: wrong rows for {:?}", question.selection);
             }
         }
     }
@@ -185,7 +185,7 @@ fn survives(storage: &FaultStorage, model: &Model, checked: bool) {
         let mut try_one = |damaged: FaultStorage, what: String| {
             let outcome = catch_unwind(AssertUnwindSafe(|| read_everything(&damaged, &expected, checked, &what)));
             match outcome {
-                Ok(found) => unnoticed += usize::from(!found),
+                Ok(is_noticed) => unnoticed += usize::from(!is_noticed),
                 Err(panic) => {
                     eprintln!("{what}");
                     std::panic::resume_unwind(panic)

@@ -125,9 +125,9 @@ fn a_trading_date_is_removed_with_its_evening() {
     let time = Bounds { min: ns("2024-03-10T22:30:00Z"), max: i64::MAX };
     let removal = Removal::of(&spec(), Selection { date: one, time, ..Selection::default() }).unwrap();
     database.table("es").unwrap().delete(removal).unwrap();
-    let mut left: Vec<i64> = times.into_iter().filter(|at| trading_date(*at) != date || *at < time.min).collect();
-    left.sort_unstable();
-    assert_eq!(read(&database, &Selection::default()), left);
+    let mut remaining: Vec<i64> = times.into_iter().filter(|at| trading_date(*at) != date || *at < time.min).collect();
+    remaining.sort_unstable();
+    assert_eq!(read(&database, &Selection::default()), remaining);
 }
 
 #[test]

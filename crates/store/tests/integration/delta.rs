@@ -318,18 +318,18 @@ fn survives(name: &str, base: &FaultStorage, images: u64, change: &dyn Fn(&Datab
         for seed in 0..images {
             let what = format!("{name}, power cut after {n} of {total} operations, seed {seed}");
             let image = image(&storage, seed);
-            let found = seen(&image);
-            assert!(paths.contains(&found.paths()), "{what}: {:?}", found.paths());
-            assert!(!done || found.version == new.version, "{what}: a publication that was done is there");
-            assert_readable(&image, &found, &what);
+            let published = seen(&image);
+            assert!(paths.contains(&published.paths()), "{what}: {:?}", published.paths());
+            assert!(!done || published.version == new.version, "{what}: a publication that was done is there");
+            assert_readable(&image, &published, &what);
             // Not ahead of the manifest.
             let epoch = table(&open(&image).unwrap()).stored().unwrap().epoch();
-            assert!(found.epoch <= i64::try_from(epoch).unwrap(), "{what}: {} ahead of {epoch}", found.epoch);
+            assert!(published.epoch <= i64::try_from(epoch).unwrap(), "{what}: {} ahead of {epoch}", published.epoch);
             assert!(read(&image).unwrap().is_some(), "{what}");
             publish(&image).unwrap_or_else(|error| panic!("{what}: {error}"));
             assert_current(&image, &what);
-            let left = image.paths().into_iter().any(|path| path.ends_with(".tmp"));
-            assert!(!left, "{what}: what was left goes with the next publication");
+            let has_temporary = image.paths().into_iter().any(|path| path.ends_with(".tmp"));
+            assert!(!has_temporary, "{what}: what was left goes with the next publication");
         }
     }
     println!("{name}: {} images of {total} operations", (total + 1) * images);
@@ -363,8 +363,8 @@ fn each_operation_of_a_publication_may_fail_once() {
             storage.fail_at(Some(n));
             let result = publish(&storage);
             storage.fail_at(None);
-            let found = seen(&storage).paths();
-            assert!(found == new || result.is_err() && found == old, "{what}: {found:?}");
+            let published = seen(&storage).paths();
+            assert!(published == new || result.is_err() && published == old, "{what}: {published:?}");
             publish(&storage).unwrap();
             assert_current(&storage, &what);
         }

@@ -93,8 +93,8 @@ fn a_load_keeps_the_first_of_equal_rows_and_all_that_are_stored() {
             );
         }
         let table = database.table("trade").unwrap();
-        let told: u64 = table.commits(10).unwrap().iter().map(|commit| commit.duplicates).sum();
-        assert_eq!(told, left_out, "the commits tell it");
+        let recorded: u64 = table.commits(10).unwrap().iter().map(|commit| commit.duplicates).sum();
+        assert_eq!(recorded, left_out, "the commits tell it");
     }
 }
 

@@ -78,13 +78,13 @@ fn used(table: &Table) -> BTreeSet<Option<String>> {
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+        if path.is_dir() { paths.extend(files(&path)) } else { paths.push(path) }
     }
-    found.sort();
-    found
+    paths.sort();
+    paths
 }
 
 fn version(world: &World) -> u8 {
@@ -206,8 +206,8 @@ fn files_show_no_values_and_stand_for_no_others() {
         std::fs::write(one, &second).unwrap();
         std::fs::write(other, &first).unwrap();
         // A lost index is made anew of the segment; other rows never come.
-        if let Ok(found) = model::read_table(&world.open(), "trade") {
-            assert_eq!(found, expected);
+        if let Ok(rows) = model::read_table(&world.open(), "trade") {
+            assert_eq!(rows, expected);
         }
         assert!(!world.table().verify(&mut go_on).unwrap().is_empty());
         std::fs::write(one, first).unwrap();

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use splay_store::{Error, LoadOptions};
 
 use crate::model::{self, Model, load, open};
-use crate::scenario::{self, Scenario, assert_usable, held};
+use crate::scenario::{self, Scenario, assert_usable, matching_model};
 
 fn survives_each_fault(scenario: &Scenario) {
     let (total, stands) = scenario.operations();
@@ -26,8 +26,8 @@ fn survives_each_fault(scenario: &Scenario) {
                 if n >= stands { vec![new] } else { vec![old] }
             }
         };
-        let found = held(&storage, &candidates, &what);
-        assert_usable(&storage, found, &what);
+        let model = matching_model(&storage, &candidates, &what);
+        assert_usable(&storage, model, &what);
     }
     println!("{}: {total} faults", scenario.name);
 }
@@ -60,8 +60,8 @@ fn each_look_may_fail_once() {
                     vec![old, new]
                 }
             };
-            let found = held(&storage, &candidates, &what);
-            assert_usable(&storage, found, &what);
+            let model = matching_model(&storage, &candidates, &what);
+            assert_usable(&storage, model, &what);
         }
         println!("{}: {total} looks", scenario.name);
     }
@@ -88,10 +88,10 @@ fn a_full_disk_is_named_and_nothing_is_lost() {
                 }
                 Err(error) => panic!("{what}: {error:?}"),
             };
-            held(&storage, &candidates, &format!("{what}, still full"));
+            matching_model(&storage, &candidates, &format!("{what}, still full"));
             storage.capacity(None);
-            let found = held(&storage, &candidates, &what);
-            assert_usable(&storage, found, &what);
+            let model = matching_model(&storage, &candidates, &what);
+            assert_usable(&storage, model, &what);
         }
         assert!(refused > 2, "{}: only {refused} of {} levels were too small", scenario.name, levels.len());
     }

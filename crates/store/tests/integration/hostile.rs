@@ -175,13 +175,13 @@ fn files(storage: &FaultStorage, extension: &str) -> Vec<String> {
 }
 
 /// The places of a document that hold no list and no object.
-fn leaves(value: &Value, at: &str, found: &mut Vec<String>) {
+fn leaves(value: &Value, at: &str, paths: &mut Vec<String>) {
     match value {
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(i, item)| leaves(item, &format!("{at}/{i}"), found));
+            items.iter().enumerate().for_each(|(i, item)| leaves(item, &format!("{at}/{i}"), paths));
         }
-        Value::Object(fields) => fields.iter().for_each(|(name, item)| leaves(item, &format!("{at}/{name}"), found)),
-        _ => found.push(at.to_owned()),
+        Value::Object(fields) => fields.iter().for_each(|(name, item)| leaves(item, &format!("{at}/{name}"), paths)),
+        _ => paths.push(at.to_owned()),
     }
 }
 

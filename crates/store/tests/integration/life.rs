@@ -136,12 +136,12 @@ fn undo(table: &Table, steps: &[Step], number: usize, old: &Model) -> Option<Mod
             let mut expected = minus(&before, &minus(&made, &was));
             expected.extend(minus(&was, &made));
             expected.sort();
-            let found = stored(table);
-            assert_eq!(lines(&found), expected, "commit {} undone", step.commit);
+            let actual = stored(table);
+            assert_eq!(lines(&actual), expected, "commit {} undone", step.commit);
             let later: Option<Vec<Vec<Row>>> = steps[number + 1..].iter().map(|step| step.loaded.clone()).collect();
             if let Some(later) = later {
                 let exact = step.before.plus(&later.concat());
-                assert_eq!(found, exact.batch(), "commit {} undone, in the order of arrival", step.commit);
+                assert_eq!(actual, exact.batch(), "commit {} undone, in the order of arrival", step.commit);
                 return Some(exact);
             }
             // The order of ties isn't followed any further.
@@ -261,8 +261,8 @@ fn what_is_not_kept_is_refused_by_name() {
     let nothing = table.delete(smaller(-100)).unwrap();
     assert_eq!((nothing.removed, nothing.epoch), (0, 2), "no commit without rows");
     let all = Removal::of(table.snapshot().unwrap().spec(), Selection::default()).unwrap();
-    let left = table.stored().unwrap().rows();
-    assert_eq!(table.delete(all).unwrap().removed, left);
+    let remaining = table.stored().unwrap().rows();
+    assert_eq!(table.delete(all).unwrap().removed, remaining);
     assert_eq!((table.stored().unwrap().rows(), storage.paths().len()), (0, 5));
 }
 

@@ -246,10 +246,10 @@ fn a_table_whose_log_is_lost_is_not_taken_for_a_new_one() {
 
 /// Ends the work behind the n-th segment.
 fn stop_behind(n: usize) -> impl FnMut(u64) -> ControlFlow<()> {
-    let mut left = n;
+    let mut remaining = n;
     move |_| {
-        left -= 1;
-        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        remaining -= 1;
+        if remaining == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 

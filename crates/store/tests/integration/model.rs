@@ -180,7 +180,7 @@ pub(crate) fn read_snapshot(snapshot: &splay_store::TableSnapshot, selection: &S
     let read = |piece: &splay_store::SegmentRows| piece.segment.read(snapshot.spec(), &all, piece.rows.clone());
     let parts = pieces.iter().map(read).collect::<Result<Vec<_>>>()?;
     let rows = concat_batches(&snapshot.spec().arrow(), &parts).unwrap();
-    assert_eq!(rows.num_rows() as u64, stats.rows.kept);
+    assert_eq!(rows.num_rows() as u64, stats.rows.selected);
     Ok(rows)
 }
 

@@ -350,8 +350,8 @@ fn what_is_pruned_costs_no_request_and_a_column_few() {
                 rows += piece.segment.read(snapshot.spec(), columns, part).unwrap().num_rows();
             }
         }
-        assert_eq!(rows as u64, stats.rows.kept);
-        (store.reads() - reads, store.read_bytes() - bytes, stats.partitions.kept)
+        assert_eq!(rows as u64, stats.rows.selected);
+        (store.reads() - reads, store.read_bytes() - bytes, stats.partitions.selected)
     };
     let whole = objects(&store).iter().map(|key| store.length(key).unwrap()).sum::<u64>();
     for columns in [&[2][..], &[0, 1], &[0, 1, 2, 3, 4]] {

@@ -37,8 +37,8 @@ fn assert_holds(rng: &mut ChaCha8Rng, database: &Database, expected: &RecordBatc
             let parts = segment.batches(snapshot.spec(), &all, 0..segment.rows(), size).unwrap();
             let parts: Vec<RecordBatch> = parts.map(|part| plain(&part.unwrap())).collect();
             assert!(parts.iter().all(|part| part.num_rows() <= size), "{what}: size of batches");
-            let found = concat_batches(&expected.schema(), &parts).unwrap();
-            assert_eq!(found, expected.slice(start, rows), "{what}: a segment of {}", partition.date);
+            let actual = concat_batches(&expected.schema(), &parts).unwrap();
+            assert_eq!(actual, expected.slice(start, rows), "{what}: a segment of {}", partition.date);
             segment.verify(snapshot.spec()).unwrap();
             start += rows;
         }

@@ -79,8 +79,8 @@ fn replaced_dates_and_symbols_leave_the_rest_of_their_partition() {
                 Replace::Symbols => new.iter().any(|other| (other.date(), other.sym) == (row.date(), row.sym)),
                 _ => new.iter().any(|other| other.date() == row.date()),
             };
-            let left: Vec<Row> = old.iter().filter(|row| !goes(row)).chain(&new).cloned().collect();
-            assert_eq!(read_table(&database, "trade").unwrap(), in_order(&left, period), "{period} {replace:?}");
+            let remaining: Vec<Row> = old.iter().filter(|row| !goes(row)).chain(&new).cloned().collect();
+            assert_eq!(read_table(&database, "trade").unwrap(), in_order(&remaining, period), "{period} {replace:?}");
             // And back.
             let table = database.table("trade").unwrap();
             table.undo(2).unwrap();
@@ -98,8 +98,9 @@ fn dates_are_deleted_out_of_their_partition() {
         load_into(&database, &spec(period), &all, by(period));
         let table = database.table("trade").unwrap();
         table.delete(Removal::of(&spec(period), of_dates(first, first + 24)).unwrap()).unwrap();
-        let left: Vec<Row> = all.iter().filter(|row| !(first..=first + 24).contains(&row.date())).cloned().collect();
-        assert_eq!(read_table(&database, "trade").unwrap(), in_order(&left, period), "{period}");
+        let remaining: Vec<Row> =
+            all.iter().filter(|row| !(first..=first + 24).contains(&row.date())).cloned().collect();
+        assert_eq!(read_table(&database, "trade").unwrap(), in_order(&remaining, period), "{period}");
     }
 }
 
@@ -113,8 +114,8 @@ fn what_is_selected_by_dates_holds_all_their_rows() {
         for (from, to) in [(0, 0), (3, 9), (29, 33), (59, 80), (-10, -1)] {
             let day = |offset: i64| i32::try_from(FIRST + offset).unwrap();
             let date = Bounds { min: day(from), max: day(to) };
-            let found = read_snapshot(&snapshot, &Selection { date, ..Selection::default() }).unwrap();
-            let times = found.column(0);
+            let actual = read_snapshot(&snapshot, &Selection { date, ..Selection::default() }).unwrap();
+            let times = actual.column(0);
             let times: &arrow::array::TimestampNanosecondArray = arrow::array::AsArray::as_primitive(times);
             let count = times.values().iter().filter(|time| date.contains(i32::try_from(*time / DAY).unwrap())).count();
             assert_eq!(count, all.iter().filter(|row| date.contains(row.date())).count(), "{period} {from} {to}");
@@ -263,8 +264,8 @@ fn retention_goes_by_the_last_date_of_a_partition() {
             table.expire(Retention { days: Some(10), bytes: None }, false).unwrap().dates.is_empty()
                 || period == Period::Month
         );
-        let left: Vec<Row> =
+        let remaining: Vec<Row> =
             all.iter().filter(|row| period != Period::Month || i64::from(row.date()) >= FIRST + 31).cloned().collect();
-        assert_eq!(Model::new(left).rows.len() as u64, table.snapshot().unwrap().rows(), "{period}");
+        assert_eq!(Model::new(remaining).rows.len() as u64, table.snapshot().unwrap().rows(), "{period}");
     }
 }

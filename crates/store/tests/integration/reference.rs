@@ -95,8 +95,8 @@ fn a_key_that_is_there_is_refused_left_or_replaced() {
     let twice = load(&database, &[("D", 1.0, None), ("D", 2.0, None)], LoadOptions::default()).unwrap_err();
     assert!(twice.to_string().contains("(D) is there twice among the new rows"), "{twice}");
 
-    let left = load(&database, &again, on_conflict(OnConflict::Keep)).unwrap();
-    assert_eq!((left.rows, left.removed), (1, 0));
+    let unchanged = load(&database, &again, on_conflict(OnConflict::Keep)).unwrap();
+    assert_eq!((unchanged.rows, unchanged.removed), (1, 0));
     assert_eq!(rows(&database), listed(&[("A", 1.0), ("B", 2.0), ("C", 3.0)]));
     // Nothing to do makes no commit.
     let epoch = database.table("instrument").unwrap().snapshot().unwrap().epoch();
@@ -341,8 +341,9 @@ fn keys_are_unique_through_a_random_life() {
                     }
                 }
             }
-            let held: Vec<(String, f64)> = now.iter().map(|(name, tick)| (name.clone(), f64::from(*tick))).collect();
-            assert_eq!(rows(&database), held);
+            let expected: Vec<(String, f64)> =
+                now.iter().map(|(name, tick)| (name.clone(), f64::from(*tick))).collect();
+            assert_eq!(rows(&database), expected);
             let epoch = usize::try_from(table.snapshot().unwrap().epoch()).unwrap();
             states.resize(epoch, states[states.len() - 1].clone());
             if states.len() <= epoch {
@@ -351,9 +352,9 @@ fn keys_are_unique_through_a_random_life() {
             // Each state can be read as it was.
             let past = rng.random_range(1..states.len());
             let was = read_snapshot(&table.at_commit(past as u64).unwrap(), &Selection::default()).unwrap();
-            let held: Vec<(String, f64)> =
+            let expected: Vec<(String, f64)> =
                 states[past].iter().map(|(name, tick)| (name.clone(), f64::from(*tick))).collect();
-            assert_eq!(of(&was), held);
+            assert_eq!(of(&was), expected);
         }
         // An undo gives what was before, or says why it can't; never two rows of a key.
         for commit in (2..=table.snapshot().unwrap().epoch()).rev() {

@@ -31,7 +31,7 @@ fn view(name: &str, query: &str, materialized: Option<&str>) -> View {
     View { materialized, ..View::new(name, columns, query) }
 }
 
-fn told<T: std::fmt::Debug>(result: Result<T>) -> String {
+fn error_text<T: std::fmt::Debug>(result: Result<T>) -> String {
     result.unwrap_err().to_string()
 }
 
@@ -58,15 +58,15 @@ fn a_power_cut_leaves_all_rows_under_one_of_the_two_names() {
         for seed in 0..64 {
             let what = format!("power cut after {n} of {total} operations, seed {seed}");
             let image = image(&storage, seed);
-            let found = database(&image);
-            let names = found.tables().unwrap();
+            let reopened = database(&image);
+            let names = reopened.tables().unwrap();
             assert!(names == ["tape"] || (!done && names == ["trade"]), "{what}: {names:?}");
             let other = if names == ["tape"] { "trade" } else { "tape" };
-            assert!(matches!(found.table(other), Err(Error::NoSuchTable { .. })), "{what}");
-            assert_eq!(read_table(&found, &names[0]).unwrap(), expected, "{what}");
-            assert!(found.table(&names[0]).unwrap().verify(&mut go_on).unwrap().is_empty(), "{what}");
-            rename(&found, &names[0], other).unwrap();
-            assert_eq!(read_table(&found, other).unwrap(), expected, "{what}, and once more");
+            assert!(matches!(reopened.table(other), Err(Error::NoSuchTable { .. })), "{what}");
+            assert_eq!(read_table(&reopened, &names[0]).unwrap(), expected, "{what}");
+            assert!(reopened.table(&names[0]).unwrap().verify(&mut go_on).unwrap().is_empty(), "{what}");
+            rename(&reopened, &names[0], other).unwrap();
+            assert_eq!(read_table(&reopened, other).unwrap(), expected, "{what}, and once more");
             assert_eq!(image.paths(), expected_paths(&image), "{what}");
             images += 1;
         }
@@ -149,7 +149,7 @@ fn a_table_of_the_old_name_is_another_one() {
     assert_eq!(storage.paths(), expected_paths(&storage));
     let wrong = TableSpec { name: "trade~1".to_owned(), ..model::trade() };
     assert!(matches!(database.load(&wrong, LoadOptions::default()), Err(Error::Name { .. })), "no name for a table");
-    assert!(told(rename(&database, "first", "trade~3")).contains("only A-Z"));
+    assert!(error_text(rename(&database, "first", "trade~3")).contains("only A-Z"));
 }
 
 #[test]
@@ -173,23 +173,23 @@ fn names_that_are_taken_are_refused() {
         ("quote", "quotes", "is read by the view kept"),
         ("trade", "Quote_Quarantine", "reserved"),
     ] {
-        let told = told(rename(&database, from, to));
-        assert!(told.contains(why), "{from} to {to}: {told}");
+        let error_text = error_text(rename(&database, from, to));
+        assert!(error_text.contains(why), "{from} to {to}: {error_text}");
     }
-    assert!(told(database.create_view(view("x_quarantine", "select 1", None), false)).contains("reserved"));
-    assert!(told(database.rename_view("bars", "x_quarantine", |_| false)).contains("reserved"));
+    assert!(error_text(database.create_view(view("x_quarantine", "select 1", None), false)).contains("reserved"));
+    assert!(error_text(database.rename_view("bars", "x_quarantine", |_| false)).contains("reserved"));
     let read = database.table("trade").unwrap().rename("trades", |view| view.name == "bars");
-    assert!(told(read).contains("is read by the view bars: drop it, and create it again over \"trades\""));
+    assert!(error_text(read).contains("is read by the view bars: drop it, and create it again over \"trades\""));
     let read = database.table("quote").unwrap().rename("trades", |view| view.name == "bars");
-    assert!(told(read).contains("the views bars, kept: drop them"));
+    assert!(error_text(read).contains("the views bars, kept: drop them"));
     assert_eq!(database.tables().unwrap(), ["other.rows", "quote", "trade"], "nothing has changed");
     assert_eq!(database.table("trade").unwrap().stored().unwrap().epoch(), 1);
     rename(&database, "other.rows", "plain").unwrap();
     database.drop_view("kept", |_| false).unwrap();
     rename(&database, "trade", "kept.rows").unwrap();
     // And the other way round.
-    let taken = database.create_view(view("kept", "select price from quote", Some("quote")), false);
-    assert!(told(taken).contains("a name that is taken"));
+    let conflict = database.create_view(view("kept", "select price from quote", Some("quote")), false);
+    assert!(error_text(conflict).contains("a name that is taken"));
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn rows_of_a_materialized_view_keep_their_name() {
     database.create_view(materialized.clone(), false).unwrap();
     let spec = TableSpec { name: "kept.rows".to_owned(), ..model::trade() };
     database.keep_view(&materialized, &spec, None, &[]).unwrap().unwrap().commit().unwrap();
-    assert!(told(rename(&database, "kept.rows", "mine")).contains("keeps the rows of the materialized view"));
+    assert!(error_text(rename(&database, "kept.rows", "mine")).contains("keeps the rows of the materialized view"));
     database.drop_materialized(&materialized, |_| false).unwrap();
     assert_eq!(database.tables().unwrap(), ["other", "trade"]);
 }
@@ -243,10 +243,10 @@ fn dropped_tables_come_back_beside_others() {
     let database = database(&storage);
     load_as(&database, "new", &second);
     let dropped = database.table("trade").unwrap().drop_table().unwrap();
-    let gone = database.dropped_table("trade").unwrap();
+    let dropped_table = database.dropped_table("trade").unwrap();
     rename(&database, "new", "trade").unwrap();
     assert_eq!(read_table(&database, "trade").unwrap(), Model::new(second.clone()).batch());
-    let refused = told(gone.undo(dropped));
+    let refused = error_text(dropped_table.undo(dropped));
     assert!(refused.contains("another table has its name now"), "{refused}");
     // Of two that were dropped under a name the last one is meant.
     let later = database.table("trade").unwrap().drop_table().unwrap();
@@ -256,7 +256,7 @@ fn dropped_tables_come_back_beside_others() {
     last.undo(later).unwrap();
     assert_eq!(read_table(&database, "trade").unwrap(), Model::new(second).batch());
     rename(&database, "trade", "new").unwrap();
-    gone.undo(dropped).unwrap();
+    dropped_table.undo(dropped).unwrap();
     assert_eq!(read_table(&database, "trade").unwrap(), Model::new(first).batch());
     assert_eq!(open(&storage).unwrap().tables().unwrap(), ["new", "trade"]);
 }
@@ -419,11 +419,11 @@ fn views_get_other_names() {
         ("bars", "kept.rows", "the rows of a materialized view"),
         ("bars", "a b", "only A-Z"),
     ] {
-        let told = told(database.rename_view(from, to, none));
-        assert!(told.contains(why), "{from} to {to}: {told}");
+        let error_text = error_text(database.rename_view(from, to, none));
+        assert!(error_text.contains(why), "{from} to {to}: {error_text}");
     }
     let read = database.rename_view("bars", "candles", |view| view.query.contains("bars"));
-    assert!(told(read).contains("is read by other views, which name it: above"));
+    assert!(error_text(read).contains("is read by other views, which name it: above"));
     database.rename_view("BARS", "candles", none).unwrap();
     database.rename_view("candles", "Candles", none).unwrap();
     let names: Vec<String> = open(&storage).unwrap().views().unwrap().iter().map(|view| view.name.clone()).collect();

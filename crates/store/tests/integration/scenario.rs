@@ -476,11 +476,15 @@ pub(crate) fn assert_usable(storage: &FaultStorage, before: Option<&Model>, what
 }
 
 /// Which of the models a storage holds.
-pub(crate) fn held<'a>(storage: &FaultStorage, candidates: &[Option<&'a Model>], what: &str) -> Option<&'a Model> {
-    let found = model::read(storage).unwrap_or_else(|error| panic!("{what}: {error}"));
-    let matches = |model: &&Option<&Model>| model.map(Model::batch) == found;
+pub(crate) fn matching_model<'a>(
+    storage: &FaultStorage,
+    candidates: &[Option<&'a Model>],
+    what: &str,
+) -> Option<&'a Model> {
+    let stored = model::read(storage).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let matches = |model: &&Option<&Model>| model.map(Model::batch) == stored;
     *candidates.iter().find(matches).unwrap_or_else(|| {
-        let rows = found.as_ref().map(arrow::array::RecordBatch::num_rows);
+        let rows = stored.as_ref().map(arrow::array::RecordBatch::num_rows);
         panic!("{what}: neither old nor new rows, but {rows:?}")
     })
 }

@@ -360,7 +360,9 @@ fn a_write_down_that_says_less_than_the_table_is_refused_before_anything_is_writ
         WriteDownPosition::default(),
     ] {
         let refused = database.write_down("t", less, &[]);
-        assert!(matches!(&refused, Err(Error::FellBack { has, said: is, .. }) if *has == position && *is == less));
+        assert!(
+            matches!(&refused, Err(Error::FellBack { recorded, incoming: is, .. }) if *recorded == position && *is == less)
+        );
         let now = Database::open_on(storage.clone()).unwrap().table("t").unwrap().snapshot().unwrap();
         assert_eq!((now.captured(), now.epoch(), now.rows()), (position, 2, 3));
     }

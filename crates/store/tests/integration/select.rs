@@ -124,11 +124,15 @@ fn assert_selects(snapshot: &TableSnapshot, selection: &Selection, rows: &Record
         panic!("{what}: row {lost} of {} matches {selection:?} and was left out", rows.num_rows());
     }
     let rows_kept = is_selected.iter().filter(|is_selected| **is_selected).count() as u64;
-    assert_eq!((stats.rows.kept, stats.rows.total), (rows_kept, rows.num_rows() as u64), "{what}: rows");
-    assert_eq!((stats.blocks.kept, stats.blocks.total), (blocks_kept.len() as u64, blocks), "{what}: blocks");
+    assert_eq!((stats.rows.selected, stats.rows.total), (rows_kept, rows.num_rows() as u64), "{what}: rows");
+    assert_eq!((stats.blocks.selected, stats.blocks.total), (blocks_kept.len() as u64, blocks), "{what}: blocks");
     let partitions = snapshot.partitions().len() as u64;
-    assert_eq!((stats.partitions.kept, stats.partitions.total), (partitions_kept, partitions), "{what}: partitions");
-    assert!(stats.symbols.kept <= stats.symbols.total, "{what}: symbols");
+    assert_eq!(
+        (stats.partitions.selected, stats.partitions.total),
+        (partitions_kept, partitions),
+        "{what}: partitions"
+    );
+    assert!(stats.symbols.selected <= stats.symbols.total, "{what}: symbols");
 }
 
 fn compare(seed: u64) {
@@ -173,16 +177,16 @@ fn compare_pieces(seed: u64) {
         }
         for position in 0..spec.columns.len() {
             let column = segment.column(&spec, position).unwrap();
-            let found = column.read_pieces(&pieces).unwrap();
+            let actual = column.read_pieces(&pieces).unwrap();
             let mut start = 0;
             for piece in &pieces {
                 let expected = column.read(piece.clone()).unwrap();
-                let part = found.slice(start, piece.len());
+                let part = actual.slice(start, piece.len());
                 assert_eq!(&part, &expected, "seed {seed}, {:?} of {:?}", piece, spec.columns[position]);
                 start += piece.len();
             }
-            assert_eq!(found.len(), start);
-            assert_eq!(found.data_type(), &spec.columns[position].column_type.arrow());
+            assert_eq!(actual.len(), start);
+            assert_eq!(actual.data_type(), &spec.columns[position].column_type.arrow());
         }
     }
 }

@@ -222,9 +222,9 @@ fn each_tier_gives_back_every_bit() {
                     sorted.into(),
                     UInt32Array::from(vec![0; 0]),
                 ] {
-                    let taken = reader.take(&RowList::from(list.clone())).unwrap();
+                    let selected_rows = reader.take(&RowList::from(list.clone())).unwrap();
                     let expected = plain(&take(array, &list, None).unwrap());
-                    assert_eq!(&plain(&taken), &expected, "{tier:?} {column_type} {number} {list:?}");
+                    assert_eq!(&plain(&selected_rows), &expected, "{tier:?} {column_type} {number} {list:?}");
                 }
                 assert!(reader.take(&RowList::from(UInt32Array::from(vec![0, rows as u32]))).is_err());
             }

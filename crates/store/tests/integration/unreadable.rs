@@ -47,7 +47,7 @@ fn cut(path: &Path, length: u64) {
 }
 
 fn assert_names(error: &Error, path: &Path) {
-    assert!(matches!(error, Error::Corrupt { path: found, .. } if found == path), "{error}");
+    assert!(matches!(error, Error::Corrupt { path: damaged_path, .. } if damaged_path == path), "{error}");
     assert!(error.is_damage());
 }
 

@@ -54,9 +54,9 @@ fn a_power_cut_leaves_the_old_views_or_the_new_ones() {
                 let mut random = rng(seed);
                 let image = storage.crash(&mut |bound| random.random_range(0..bound));
                 let database = open(&image);
-                let found = database.views().unwrap();
+                let views = database.views().unwrap();
                 let what = format!("change {number}, power cut after {n} of {total} operations, seed {seed}");
-                assert!(found == new || (!done && found == old), "{what}: {found:?}");
+                assert!(views == new || (!done && views == old), "{what}: {views:?}");
                 database.create_view(view("next", "select 4"), false).unwrap();
                 assert!(database.view("Next").unwrap().is_some(), "{what}");
                 images += 1;
@@ -77,9 +77,9 @@ fn an_operation_that_fails_is_told() {
         for n in 0..whole.operations() - before {
             let storage = base.copy();
             storage.fail_at(Some(n));
-            let told = change(&open(&storage)).unwrap_err().to_string();
+            let message = change(&open(&storage)).unwrap_err().to_string();
             storage.fail_at(None);
-            assert!(told.contains("injected fault"), "{told}");
+            assert!(message.contains("injected fault"), "{message}");
             change(&open(&storage))
                 .or_else(|error| match error {
                     // It was done already.
@@ -97,21 +97,23 @@ fn names_are_those_of_one_thing() {
     let database = open(&storage);
     load(&database, &model::rows(1, 10, 0..1, 4), LoadOptions::default()).unwrap();
     let table = trade().name;
-    let told = |error: Error| error.to_string();
+    let message = |error: Error| error.to_string();
     assert!(
-        told(database.create_view(view(&table.to_uppercase(), "select 1"), true).unwrap_err())
+        message(database.create_view(view(&table.to_uppercase(), "select 1"), true).unwrap_err())
             .contains("a table has this name")
     );
     database.create_view(view("bars", "select 1"), false).unwrap();
-    assert!(told(database.create_view(view("Bars", "select 2"), false).unwrap_err()).contains("a view has this name"));
-    assert!(told(database.create_view(view("a b", "select 2"), false).unwrap_err()).contains("only A-Z"));
     assert!(
-        told(database.create_view(view("Views.json", "select 2"), false).unwrap_err())
+        message(database.create_view(view("Bars", "select 2"), false).unwrap_err()).contains("a view has this name")
+    );
+    assert!(message(database.create_view(view("a b", "select 2"), false).unwrap_err()).contains("only A-Z"));
+    assert!(
+        message(database.create_view(view("Views.json", "select 2"), false).unwrap_err())
             .contains("a file of the database")
     );
     let mut other = trade();
     other.name = "BARS".to_owned();
-    assert!(told(database.load(&other, LoadOptions::default()).unwrap_err()).contains("a view has this name"));
+    assert!(message(database.load(&other, LoadOptions::default()).unwrap_err()).contains("a view has this name"));
     assert_eq!(database.tables().unwrap(), [table]);
     let none = |_: &View| false;
     assert!(database.drop_view("bars", none).unwrap() && !database.drop_view("bars", none).unwrap());
@@ -119,7 +121,7 @@ fn names_are_those_of_one_thing() {
     let commit = database.table("trade").unwrap().drop_table().unwrap();
     database.create_view(view("trade", "select 1"), false).unwrap();
     let dropped = database.dropped_table("trade").unwrap();
-    assert!(told(dropped.undo(commit).unwrap_err()).contains("a view has the table's name"));
+    assert!(message(dropped.undo(commit).unwrap_err()).contains("a view has the table's name"));
     database.drop_view("trade", none).unwrap();
     dropped.undo(commit).unwrap();
     assert_eq!(database.table("trade").unwrap().snapshot().unwrap().rows(), 10);

@@ -94,8 +94,8 @@ impl Column {
         let items = std::mem::take(&mut stored.items);
         let are_nested = |item: &StoredColumn| !item.items.is_empty();
         let is_item = |item: &StoredColumn| match (&data_type, &item.column_type.arrow()) {
-            (DataType::FixedSizeList(..), found) => *found == DataType::Float64,
-            (_, found) => matches!(found, DataType::Int64 | DataType::UInt64),
+            (DataType::FixedSizeList(..), item_type) => *item_type == DataType::Float64,
+            (_, item_type) => matches!(item_type, DataType::Int64 | DataType::UInt64),
         };
         if items.iter().any(|item| are_nested(item) || !is_item(item)) {
             return Err(format!("column {:?}: parts that no column has", stored.name));
@@ -354,8 +354,8 @@ fn validity(bytes: &[u8], page: PageEntry, rows: usize) -> Result<Option<Vec<boo
     }
     let valid: Vec<bool> = (0..rows).map(|row| packed[row / 8] & (1 << (row % 8)) != 0).collect();
     match valid.iter().filter(|valid| **valid).count() {
-        found if found == values => Ok(Some(valid)),
-        found => Err(format!("{found} rows for {values} values")),
+        count if count == values => Ok(Some(valid)),
+        count => Err(format!("{count} rows for {values} values")),
     }
 }
 

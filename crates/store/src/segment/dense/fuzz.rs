@@ -41,9 +41,9 @@ pub fn dense(bytes: &[u8]) {
             part[at] ^= change;
         }
     }
-    let found = decode(kind, &compressed.tables, &compressed.pages[0], numbers.len());
+    let decoded = decode(kind, &compressed.tables, &compressed.pages[0], numbers.len());
     if changes.iter().all(|(.., change)| *change == 0) {
-        assert_eq!(found.as_deref(), Some(&numbers[..]), "the numbers that were compressed");
+        assert_eq!(decoded.as_deref(), Some(&numbers[..]), "the numbers that were compressed");
     }
 }
 

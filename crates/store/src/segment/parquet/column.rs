@@ -226,12 +226,12 @@ impl Column {
         let mut page = self.pages.partition_point(|page| page.rows.end <= rows.start);
         let mut at = rows.start;
         while at < rows.end {
-            let Some(found) = self.pages.get(page) else {
+            let Some(entry) = self.pages.get(page) else {
                 return Err(Error::corrupt(&file.file.path, 0, format!("{} rows", rows.end), format!("{at} rows")));
             };
-            let end = found.rows.end.min(rows.end);
-            let rows_of_page = at - found.rows.start..end - found.rows.start;
-            self.read_page(file, found, rows_of_page, &mut values, &mut nulls)?;
+            let end = entry.rows.end.min(rows.end);
+            let rows_of_page = at - entry.rows.start..end - entry.rows.start;
+            self.read_page(file, entry, rows_of_page, &mut values, &mut nulls)?;
             (at, page) = (end, page + 1);
         }
         values.finish(nulls.finish(rows.len())).map_err(|error| self.damage(file, rows.start, &error))
@@ -299,11 +299,11 @@ impl Column {
                     })
                 }
                 Some(valid) => {
-                    let mut found = Vec::with_capacity(end);
+                    let mut page_numbers = Vec::with_capacity(end);
                     let decoded =
-                        self.numbers(dictionary, &header, bytes, end, &mut |some| found.extend_from_slice(some));
-                    let found = found.get(before..).unwrap_or_default();
-                    values.push_with_nulls(&valid[rows.clone()], found, nulls);
+                        self.numbers(dictionary, &header, bytes, end, &mut |some| page_numbers.extend_from_slice(some));
+                    let page_numbers = page_numbers.get(before..).unwrap_or_default();
+                    values.push_with_nulls(&valid[rows.clone()], page_numbers, nulls);
                     decoded
                 }
             };
@@ -328,9 +328,9 @@ impl Column {
                 let mut looked_up = [0; GROUP];
                 encodings::hybrid(codes, usize::from(*width), count, |some| {
                     for (value, code) in looked_up.iter_mut().zip(some) {
-                        let found = usize::try_from(*code).ok().and_then(|code| dictionary.get(code));
-                        all_found &= found.is_some();
-                        *value = found.copied().unwrap_or_default();
+                        let entry = usize::try_from(*code).ok().and_then(|code| dictionary.get(code));
+                        all_found &= entry.is_some();
+                        *value = entry.copied().unwrap_or_default();
                     }
                     give(&looked_up[..some.len()]);
                 })?;

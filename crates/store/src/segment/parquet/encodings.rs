@@ -33,16 +33,16 @@ fn delta_block(bytes: &[u8], count: Option<usize>, mut give: impl FnMut(&[i64]))
     if of_mini == 0 || count == 0 {
         return (count == 0).then_some(at);
     }
-    let (mut left, mut value) = (count - 1, first);
+    let (mut remaining, mut value) = (count - 1, first);
     give(&[first]);
     let (mut packed, mut values) = ([0; GROUP], [0; GROUP]);
-    while left > 0 {
+    while remaining > 0 {
         let least = zigzag(varint(bytes, &mut at)?);
         let widths = bytes.get(at..at.checked_add(minis)?)?;
         at += minis;
         for width in widths {
             // The block ends with the last number: further miniblocks aren't stored.
-            if left == 0 {
+            if remaining == 0 {
                 break;
             }
             let width = usize::from(*width);
@@ -50,13 +50,13 @@ fn delta_block(bytes: &[u8], count: Option<usize>, mut give: impl FnMut(&[i64]))
                 return None;
             }
             for _ in 0..of_mini / GROUP {
-                if left == 0 {
+                if remaining == 0 {
                     at += 4 * width;
                     continue;
                 }
                 // The last one of a page may be cut off behind its last number.
                 let rest = bytes.get(at..)?;
-                let here = left.min(GROUP);
+                let here = remaining.min(GROUP);
                 if rest.len() * 8 < width * here {
                     return None;
                 }
@@ -67,7 +67,7 @@ fn delta_block(bytes: &[u8], count: Option<usize>, mut give: impl FnMut(&[i64]))
                     *number = value;
                 }
                 give(&values[..here]);
-                left -= here;
+                remaining -= here;
             }
         }
     }
@@ -79,9 +79,9 @@ pub(super) fn hybrid(bytes: &[u8], width: usize, count: usize, mut give: impl Fn
     if width > 32 {
         return None;
     }
-    let (mut at, mut left) = (0, count);
+    let (mut at, mut remaining) = (0, count);
     let (mut packed, mut values) = ([0; GROUP], [0; GROUP]);
-    while left > 0 {
+    while remaining > 0 {
         let head = varint(bytes, &mut at)?;
         let length = usize::try_from(head >> 1).ok()?;
         if head & 1 == 0 {
@@ -90,11 +90,11 @@ pub(super) fn hybrid(bytes: &[u8], width: usize, count: usize, mut give: impl Fn
             word[..width_bytes].copy_from_slice(bytes.get(at..at + width_bytes)?);
             at += width_bytes;
             values = [i64::from_le_bytes(word); GROUP];
-            let mut run = length.min(left);
+            let mut run = length.min(remaining);
             if run == 0 {
                 return None;
             }
-            left -= run;
+            remaining -= run;
             while run > 0 {
                 let here = run.min(GROUP);
                 give(&values[..here]);
@@ -107,11 +107,11 @@ pub(super) fn hybrid(bytes: &[u8], width: usize, count: usize, mut give: impl Fn
         let run = bytes.get(at..)?;
         let run = &run[..run.len().min(run_bytes)];
         at = at.checked_add(run_bytes)?;
-        let mut here = length.checked_mul(8)?.min(left);
+        let mut here = length.checked_mul(8)?.min(remaining);
         if here == 0 || run.len() * 8 < here * width {
             return None;
         }
-        left -= here;
+        remaining -= here;
         let mut from = 0;
         while here > 0 {
             let rest = &run[from..];
@@ -227,14 +227,14 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_give_numbers_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..300), width in 0_usize..40, count in 0_usize..500) {
-            for found in [
+            for decoded in [
                 collected(|give| deltas(&bytes, count, give)),
                 collected(|give| hybrid(&bytes, width, count, give)),
                 collected(|give| plain::<8>(&bytes, count, give)),
                 collected(|give| split::<4>(&bytes, count, give)),
                 collected(|give| bits(&bytes, count, give)),
             ] {
-                prop_assert!(found.is_none_or(|all| all.len() == count));
+                prop_assert!(decoded.is_none_or(|all| all.len() == count));
             }
             for encoding in [0, 6] {
                 let spans = texts(&bytes, encoding, count);

@@ -96,8 +96,8 @@ fn odd<F: Float>(values: &[F], is_null: impl Fn(usize) -> bool) -> Option<f64> {
 /// Whether the whole number of a float gives the float back, bit for bit.
 #[inline(always)]
 fn comes_back<F: Float>(value: F, power: f64) -> bool {
-    let found = whole(value.wide(), power);
-    value.is(float(found, power)) && found.unsigned_abs() <= WHOLE_MAX as u64
+    let integer = whole(value.wide(), power);
+    value.is(float(integer, power)) && integer.unsigned_abs() <= WHOLE_MAX as u64
 }
 
 fn wholes<F: Float>(values: &[F], is_null: impl Fn(usize) -> bool, has_nulls: bool) -> Option<(Vec<i64>, i8)> {
@@ -115,17 +115,17 @@ fn wholes<F: Float>(values: &[F], is_null: impl Fn(usize) -> bool, has_nulls: bo
     }
     // A number that comes back with few digits needn't do so with more.
     let power = POWERS[digits];
-    let mut found = Vec::with_capacity(values.len());
+    let mut integers = Vec::with_capacity(values.len());
     for (row, value) in values.iter().enumerate() {
         if has_nulls && is_null(row) {
-            found.push(0);
+            integers.push(0);
         } else if comes_back(*value, power) {
-            found.push(whole(value.wide(), power));
+            integers.push(whole(value.wide(), power));
         } else {
             return None;
         }
     }
-    Some((found, i8::try_from(digits).ok()?))
+    Some((integers, i8::try_from(digits).ok()?))
 }
 
 #[cfg(test)]

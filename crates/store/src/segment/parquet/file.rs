@@ -45,9 +45,9 @@ impl ParquetFile {
     pub(crate) fn open(file: Arc<CheckedFile>, rows: u64, keys: &Keys) -> Result<ParquetFile> {
         let cipher = Cipher::open(&file, keys)?;
         let metadata = load(&file, cipher.as_ref(), PageIndexPolicy::Skip)?;
-        let found = metadata.metadata().file_metadata().num_rows();
-        if u64::try_from(found).ok() != Some(rows) {
-            return Err(Error::corrupt(&file.path, 0, format!("{rows} rows"), format!("{found} rows")));
+        let row_count = metadata.metadata().file_metadata().num_rows();
+        if u64::try_from(row_count).ok() != Some(rows) {
+            return Err(Error::corrupt(&file.path, 0, format!("{rows} rows"), format!("{row_count} rows")));
         }
         if let Some(remote) = file.as_remote() {
             remote.set_stretches(chunks(&metadata));
@@ -139,12 +139,12 @@ impl ParquetFile {
 
     fn column(&self, position: usize) -> Result<Option<&Column>> {
         let Some(place) = self.columns.get(position) else { return Err(Error::Poisoned) };
-        if let Some(found) = place.get() {
-            return Ok(found.as_ref());
+        if let Some(opened) = place.get() {
+            return Ok(opened.as_ref());
         }
         let stored = self.schema().field(position).data_type();
-        let found = Column::open(&self.file, self.cipher.as_ref(), self.metadata.metadata(), position, stored)?;
-        Ok(place.get_or_init(|| found).as_ref())
+        let opened = Column::open(&self.file, self.cipher.as_ref(), self.metadata.metadata(), position, stored)?;
+        Ok(place.get_or_init(|| opened).as_ref())
     }
 
     /// Reads columns, given by ascending position, of a range of rows in batches of at most `batch_rows`.

@@ -89,7 +89,7 @@ pub(super) fn page_locations(bytes: &[u8]) -> Option<Vec<PageLocation>> {
         if element != STRUCT {
             return None;
         }
-        let mut found = Vec::with_capacity(count.min(bytes.len()));
+        let mut locations = Vec::with_capacity(count.min(bytes.len()));
         for _ in 0..count {
             let mut values = [None; 3];
             let mut inner = Fields::default();
@@ -99,9 +99,9 @@ pub(super) fn page_locations(bytes: &[u8]) -> Option<Vec<PageLocation>> {
                     None => input.pass(kind, 0)?,
                 }
             }
-            found.push(PageLocation { offset: values[0]?, bytes: values[1]?, first_row: values[2]? });
+            locations.push(PageLocation { offset: values[0]?, bytes: values[1]?, first_row: values[2]? });
         }
-        pages = Some(found);
+        pages = Some(locations);
     }
     pages
 }
@@ -274,8 +274,8 @@ mod tests {
 
     #[test]
     fn signs_stand_last() {
-        for (written, meant) in [(0, 0), (1, -1), (2, 1), (3, -2), (u64::MAX - 1, i64::MAX), (u64::MAX, i64::MIN)] {
-            assert_eq!(zigzag(written), meant);
+        for (written, expected) in [(0, 0), (1, -1), (2, 1), (3, -2), (u64::MAX - 1, i64::MAX), (u64::MAX, i64::MIN)] {
+            assert_eq!(zigzag(written), expected);
         }
     }
 

@@ -67,9 +67,9 @@ mod tests {
             let present = bytes.len().saturating_sub(missing);
             let mut cut = bytes.clone();
             cut[present..].fill(0);
-            for (given, meant) in [(&bytes[..], &bytes), (&bytes[..present], &cut)] {
+            for (input, meant) in [(&bytes[..], &bytes), (&bytes[..present], &cut)] {
                 let mut out = [1; GROUP];
-                group(width, given, &mut out);
+                group(width, input, &mut out);
                 for (place, found) in out.iter().enumerate() {
                     let expected = (0..width).map(|b| u64::from(meant[(place * width + b) / 8] >> ((place * width + b) % 8) & 1) << b).sum::<u64>();
                     prop_assert_eq!(*found, expected);

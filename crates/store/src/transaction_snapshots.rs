@@ -1,6 +1,6 @@
 //! Snapshots of tables that several statements read alike: what a transaction sees, live rows included.
 //!
-//! - Each table is held as it is when it is first looked at. [`HeldSnapshots::hold_all`] looks at all of them at once, so that a transaction sees
+//! - Each table is held as it is when it is first looked at. [`TransactionSnapshots::hold_all`] looks at all of them at once, so that a transaction sees
 //!   the tables as they are when it begins, and no later commit of any.
 //! - A held snapshot keeps its files from removal and its live rows in memory: who holds one lets go of it soon.
 //! - Definitions aren't held. A table that is dropped meanwhile isn't found, one that is made meanwhile is held from its first look on.
@@ -13,12 +13,12 @@ use crate::error::Result;
 
 /// Tables as they were when they were first looked at.
 #[derive(Debug, Default)]
-pub struct HeldSnapshots {
+pub struct TransactionSnapshots {
     /// By folder, which stays when a table is renamed.
     tables: Mutex<BTreeMap<String, TableSnapshot>>,
 }
 
-impl HeldSnapshots {
+impl TransactionSnapshots {
     /// Holds every table of a database as it is now. One that can't be read is left out: who reads it is told why.
     ///
     /// # Errors
@@ -34,9 +34,9 @@ impl HeldSnapshots {
 
     /// The table as it is held.
     pub(crate) fn snapshot(&self, table: &Table) -> Result<TableSnapshot> {
-        let held = |tables: &BTreeMap<String, TableSnapshot>| tables.get(table.folder()).cloned();
-        if let Some(held) = held(&self.tables.lock().unwrap_or_else(PoisonError::into_inner)) {
-            return Ok(held);
+        let snapshot = |tables: &BTreeMap<String, TableSnapshot>| tables.get(table.folder()).cloned();
+        if let Some(snapshot) = snapshot(&self.tables.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(snapshot);
         }
         let newest = table.newest()?;
         // Another thread may hold it by now: all statements read that.
@@ -48,7 +48,7 @@ impl HeldSnapshots {
 impl Database {
     /// This database with tables as they are held.
     #[must_use]
-    pub fn holding(&self, held: Arc<HeldSnapshots>) -> Database {
-        Database { held: Some(held), ..self.clone() }
+    pub fn holding(&self, snapshots: Arc<TransactionSnapshots>) -> Database {
+        Database { snapshots: Some(snapshots), ..self.clone() }
     }
 }
