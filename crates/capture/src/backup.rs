@@ -91,8 +91,8 @@ impl Journal {
 
     fn copy_files(&mut self, source: &dyn Storage, backup: &mut BackupWriter) -> Result<()> {
         let numbers = journal::numbers(source)?;
-        let gone: Vec<u64> = self.files.keys().copied().filter(|number| !numbers.contains(number)).collect();
-        for number in gone {
+        let removed_files: Vec<u64> = self.files.keys().copied().filter(|number| !numbers.contains(number)).collect();
+        for number in removed_files {
             self.files.remove(&number);
             backup.take_out(&journal::path(number)).map_err(as_is)?;
         }

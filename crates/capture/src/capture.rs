@@ -96,8 +96,12 @@ impl Capture {
         let submitted = self.submit_of(appends, producer, class, Box::new(done));
         match (&submitted, &number) {
             // Or a later one of this producer finds room, and this one is taken for a repeat when it comes again.
-            (Err(Error::Full { .. } | Error::Unreplicated { .. }), Some(number)) => shared.held().turn_away(number),
-            (Err(Error::Rejected { .. } | Error::NoSuchTable { .. }), Some(number)) => shared.held().forget(number),
+            (Err(Error::Full { .. } | Error::Unreplicated { .. }), Some(number)) => {
+                shared.retransmit_guard().turn_away(number)
+            }
+            (Err(Error::Rejected { .. } | Error::NoSuchTable { .. }), Some(number)) => {
+                shared.retransmit_guard().forget(number)
+            }
             _ => {}
         }
         submitted
@@ -307,14 +311,14 @@ impl Capture {
 
     /// Notes that a producer's batch was turned away before it came here, and comes again: later ones wait for it.
     pub fn turn_away(&self, producer: &Producer) {
-        self.shared.held().turn_away(producer);
+        self.shared.retransmit_guard().turn_away(producer);
     }
 
     /// A producer gives up its numbers up to one that found no room: later ones wait for them no longer, and they count as repeats once a later
     /// one is stored. Gives whether any were waited for.
     #[must_use]
     pub fn give_up(&self, producer: &str, through: u64) -> bool {
-        self.shared.held().settle(producer, through)
+        self.shared.retransmit_guard().settle(producer, through)
     }
 
     /// Notes that something that came by `way` was refused: counts it, and writes it to the log of refusals soon.

@@ -146,14 +146,14 @@ impl<'a> Cursor<'a> {
         if length > self.bytes.len() {
             return Err("the end of the rows");
         }
-        let (taken, rest) = self.bytes.split_at(length);
+        let (head, rest) = self.bytes.split_at(length);
         self.bytes = rest;
-        Ok(taken)
+        Ok(head)
     }
 
     fn number(&mut self) -> Result<usize, Reason> {
-        let taken = self.take(4)?;
-        Ok(u32::from_le_bytes([taken[0], taken[1], taken[2], taken[3]]) as usize)
+        let bytes = self.take(4)?;
+        Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize)
     }
 
     fn column(&mut self, data_type: &DataType, rows: usize) -> Result<ArrayData, Reason> {

@@ -319,8 +319,8 @@ mod tests {
         let disk = open(&storage);
         let used = storage.used();
         storage.free_bytes(Some(0));
-        let told = disk.found_full(Error::Full { reason: "no room".to_owned() });
-        assert!(told.to_string().contains("0 bytes free"), "{told}");
+        let error = disk.found_full(Error::Full { reason: "no room".to_owned() });
+        assert!(error.to_string().contains("0 bytes free"), "{error}");
         assert_eq!((reserve(&storage), storage.used() as u64), (0, used as u64 - RESERVE));
         assert!(disk.is_full() && disk.is_refusing());
         // The room that it has left is none for rows.

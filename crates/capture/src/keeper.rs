@@ -205,9 +205,9 @@ fn maintain(shared: &CaptureState, is_full: bool) -> Result<()> {
             Err(_) => continue,
         };
         if !retention.is_unbounded() {
-            let gone = shared.settled(table.expire(retention, false))?;
-            if !gone.dates.is_empty() {
-                tracing::info!(table = %name, dates = gone.dates.len(), rows = gone.rows, "dates beyond the retention removed");
+            let expired = shared.settled(table.expire(retention, false))?;
+            if !expired.dates.is_empty() {
+                tracing::info!(table = %name, dates = expired.dates.len(), rows = expired.rows, "dates beyond the retention removed");
             }
         }
         publish(shared, &table)?;

@@ -157,23 +157,24 @@ impl Queue {
             if state.closed.is_some() {
                 return None;
             }
-            let left = until.map_or(Duration::from_secs(3600), |until| until.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
+            let remaining =
+                until.map_or(Duration::from_secs(3600), |until| until.saturating_duration_since(Instant::now()));
+            if remaining.is_zero() {
                 return Some(Vec::new());
             }
-            state = self.filled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.filled.wait_timeout(state, remaining).unwrap_or_else(PoisonError::into_inner).0;
         }
-        let (mut taken, mut bytes) = (Vec::new(), 0);
+        let (mut messages, mut bytes) = (Vec::new(), 0);
         while bytes < bytes_max
             && let Some(together) = state.waiting.pop_front()
         {
             bytes += length(&together);
-            taken.push(together);
+            messages.push(together);
         }
         state.bytes -= bytes;
         drop(state);
         self.emptied.notify_all();
-        Some(taken)
+        Some(messages)
     }
 
     /// Takes nothing more; what waits is still taken out.

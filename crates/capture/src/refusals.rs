@@ -147,7 +147,7 @@ fn begin(storage: &dyn Storage) -> Result<(Box<dyn StorageFile>, u64)> {
 
 /// The newest refusals that the log has, oldest first. What can't be read is passed over.
 pub(crate) fn logged(storage: &dyn Storage, most: usize) -> Result<Vec<RefusedInput>> {
-    let mut found = Vec::new();
+    let mut refusals = Vec::new();
     for part in [".1", ""] {
         if !is_there(storage, part)? {
             continue;
@@ -156,11 +156,11 @@ pub(crate) fn logged(storage: &dyn Storage, most: usize) -> Result<Vec<RefusedIn
         // The end of the file; more was never written at once.
         let bytes = length.min(2 * LOG_BYTES_MAX);
         let end = storage.read_at(&path(part), length - bytes, usize::try_from(bytes).unwrap_or(0))?;
-        found.extend(
+        refusals.extend(
             end.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<RefusedInput>(line).ok()),
         );
     }
-    Ok(found.split_off(found.len().saturating_sub(most)))
+    Ok(refusals.split_off(refusals.len().saturating_sub(most)))
 }
 
 fn path(part: &str) -> String {

@@ -88,8 +88,8 @@ impl Report {
         let mut of_tables: Vec<TableStatus> = all
             .iter()
             .map(|table| {
-                let found = seen.tables.iter().find(|(name, _)| name.eq_ignore_ascii_case(&table.table));
-                let (last, rows) = found.map_or((0, 0), |(_, found)| *found);
+                let totals = seen.tables.iter().find(|(name, _)| name.eq_ignore_ascii_case(&table.table));
+                let (last, rows) = totals.map_or((0, 0), |(_, totals)| *totals);
                 let written = of(&table.table).sequence;
                 TableStatus {
                     table: table.table.clone(),

@@ -120,55 +120,55 @@ mod tests {
 
     #[test]
     fn batches_behind_one_that_found_no_room_wait_for_it_however_often_they_come() {
-        let mut held = RetransmitGuard::default();
-        assert_eq!(held.missing_before(&batch(1), None), None);
-        held.turn_away(&batch(7));
+        let mut guard = RetransmitGuard::default();
+        assert_eq!(guard.missing_before(&batch(1), None), None);
+        guard.turn_away(&batch(7));
         let other = Producer::new("other".to_owned(), 9);
-        assert_eq!(held.missing_before(&other, None), None);
+        assert_eq!(guard.missing_before(&other, None), None);
         for number in [8, 10, 8, 8, 10] {
-            assert_eq!(held.missing_before(&batch(number), Some(6)), Some(7));
+            assert_eq!(guard.missing_before(&batch(number), Some(6)), Some(7));
         }
-        assert_eq!(held.missing_before(&batch(3), Some(6)), None, "a repeat changes nothing");
-        assert_eq!(held.missing_before(&batch(7), Some(6)), None);
-        assert_eq!(held.missing_before(&batch(10), Some(7)), Some(8), "which was refused as well");
-        assert_eq!(held.missing_before(&batch(8), Some(7)), None);
-        assert_eq!(held.missing_before(&batch(10), Some(8)), None);
-        assert!(held.producers.is_empty() && held.by_age.is_empty() && held.numbers == 0);
+        assert_eq!(guard.missing_before(&batch(3), Some(6)), None, "a repeat changes nothing");
+        assert_eq!(guard.missing_before(&batch(7), Some(6)), None);
+        assert_eq!(guard.missing_before(&batch(10), Some(7)), Some(8), "which was refused as well");
+        assert_eq!(guard.missing_before(&batch(8), Some(7)), None);
+        assert_eq!(guard.missing_before(&batch(10), Some(8)), None);
+        assert!(guard.producers.is_empty() && guard.by_age.is_empty() && guard.numbers == 0);
     }
 
     /// A feed that was started again cut its batches elsewhere, and waited for a number that nobody would send.
     #[test]
     fn a_batch_that_says_what_it_follows_on_waits_for_none_and_none_for_it() {
-        let mut held = RetransmitGuard::default();
+        let mut guard = RetransmitGuard::default();
         let following = |sequence| Producer { previous: Some(6), ..batch(sequence) };
-        held.turn_away(&following(7));
-        assert_eq!(held.missing_before(&batch(9), Some(6)), None);
-        held.turn_away(&batch(8));
-        assert_eq!(held.missing_before(&following(9), Some(6)), None);
-        assert_eq!(held.missing_before(&batch(9), Some(6)), Some(8));
+        guard.turn_away(&following(7));
+        assert_eq!(guard.missing_before(&batch(9), Some(6)), None);
+        guard.turn_away(&batch(8));
+        assert_eq!(guard.missing_before(&following(9), Some(6)), None);
+        assert_eq!(guard.missing_before(&batch(9), Some(6)), Some(8));
     }
 
     #[test]
     fn numbers_that_are_stored_given_up_or_refused_for_good_are_waited_for_no_longer() {
-        let mut held = RetransmitGuard::default();
+        let mut guard = RetransmitGuard::default();
         for number in [7, 8, 9, 12] {
-            held.turn_away(&batch(number));
+            guard.turn_away(&batch(number));
         }
-        held.forget(&batch(7));
-        assert_eq!(held.missing_before(&batch(9), Some(6)), Some(8));
-        assert_eq!(held.missing_before(&batch(12), Some(8)), Some(9), "8 came by another way");
-        assert!(held.settle("feed", 11) && !held.settle("feed", 11));
-        assert_eq!(held.missing_before(&batch(13), Some(8)), Some(12));
-        assert!(held.settle("feed", u64::MAX));
-        assert!(held.producers.is_empty() && held.by_age.is_empty() && held.numbers == 0);
+        guard.forget(&batch(7));
+        assert_eq!(guard.missing_before(&batch(9), Some(6)), Some(8));
+        assert_eq!(guard.missing_before(&batch(12), Some(8)), Some(9), "8 came by another way");
+        assert!(guard.settle("feed", 11) && !guard.settle("feed", 11));
+        assert_eq!(guard.missing_before(&batch(13), Some(8)), Some(12));
+        assert!(guard.settle("feed", u64::MAX));
+        assert!(guard.producers.is_empty() && guard.by_age.is_empty() && guard.numbers == 0);
     }
 
     #[test]
     fn so_many_are_remembered_and_the_oldest_goes_first() {
-        let mut held = RetransmitGuard::default();
+        let mut guard = RetransmitGuard::default();
         let named = |number: usize| Producer::new(format!("feed{number}"), 1);
-        (0..=NAMES_MAX).for_each(|number| held.turn_away(&named(number)));
-        assert_eq!((held.producers.len(), held.by_age.len(), held.numbers), (NAMES_MAX, NAMES_MAX, NAMES_MAX));
-        assert!(!held.settle("feed0", 1) && held.settle("feed1", 1));
+        (0..=NAMES_MAX).for_each(|number| guard.turn_away(&named(number)));
+        assert_eq!((guard.producers.len(), guard.by_age.len(), guard.numbers), (NAMES_MAX, NAMES_MAX, NAMES_MAX));
+        assert!(!guard.settle("feed0", 1) && guard.settle("feed1", 1));
     }
 }

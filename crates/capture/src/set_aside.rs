@@ -29,7 +29,7 @@ pub struct SetAsideReport {
     /// Batches that were stored.
     pub stored: u64,
     /// Batches that the journal has.
-    pub known: u64,
+    pub in_journal: u64,
     /// Those that were not stored, and why.
     pub left_out: Vec<SkippedBatch>,
 }
@@ -89,7 +89,7 @@ impl Capture {
         let mut done = SetAsideReport::default();
         for message in batches.chunk_by(|one, other| one.message == other.message) {
             match self.why_not(message)? {
-                _ if message.iter().all(|batch| batch.is_in_journal) => done.known += message.len() as u64,
+                _ if message.iter().all(|batch| batch.is_in_journal) => done.in_journal += message.len() as u64,
                 Some(why) => done.left_out.push(why),
                 None => self.store_message(message, &mut done)?,
             }

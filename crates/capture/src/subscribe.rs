@@ -307,11 +307,11 @@ impl Subscriber {
             if state.closed {
                 return Err(Error::Closed);
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = until.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return Ok(None);
             }
-            drop(self.feed.filled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner));
+            drop(self.feed.filled.wait_timeout(state, remaining).unwrap_or_else(PoisonError::into_inner));
         }
     }
 
@@ -325,14 +325,14 @@ impl Subscriber {
             }
             CatchUpSource::Journal(cursor) => {
                 let table = &self.table;
-                let mut found = None;
-                while found.is_none()
+                let mut delivered_batch = None;
+                while delivered_batch.is_none()
                     && let Some(batch) = next_in_journal(cursor, table, self.last)?
                 {
                     let rows = self.filter.of(&spec, &batch.rows)?;
-                    found = rows.map(|rows| (batch.sequence, UpdateKind::Delta, rows));
+                    delivered_batch = rows.map(|rows| (batch.sequence, UpdateKind::Delta, rows));
                 }
-                found
+                delivered_batch
             }
         };
         let Some((sequence, kind, rows)) = delivered else {

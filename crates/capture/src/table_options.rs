@@ -28,7 +28,8 @@ impl TableOptions {
     /// # Errors
     /// [`Error::Rejected`] if no column can be the time, or a wish names none.
     pub fn table(&self, name: &str) -> Result<TableSpec> {
-        let columns = self.types.iter().map(|(column, held)| ColumnSpec::new(column.clone(), held.clone()));
+        let columns =
+            self.types.iter().map(|(column, column_type)| ColumnSpec::new(column.clone(), column_type.clone()));
         self.of_columns(name, columns.collect())
     }
 
@@ -39,14 +40,16 @@ impl TableOptions {
     pub fn table_for(&self, name: &str, rows: &RecordBatch) -> Result<TableSpec> {
         let column = |field: &arrow::datatypes::FieldRef| -> Result<ColumnSpec> {
             let wished = self.types.iter().find(|(column, _)| column.eq_ignore_ascii_case(field.name()));
-            let held = wished.map(|(_, held)| held.clone()).or_else(|| ColumnType::from_arrow(field.data_type()));
-            let held = held.ok_or_else(|| {
+            let column_type = wished
+                .map(|(_, column_type)| column_type.clone())
+                .or_else(|| ColumnType::from_arrow(field.data_type()));
+            let column_type = column_type.ok_or_else(|| {
                 Error::rejected(
                     name,
                     format!("column {:?} is {}, which a table can't hold", field.name(), field.data_type()),
                 )
             })?;
-            Ok(ColumnSpec::new(field.name().clone(), held))
+            Ok(ColumnSpec::new(field.name().clone(), column_type))
         };
         let spec = self.of_columns(name, rows.schema_ref().fields().iter().map(column).collect::<Result<_>>()?)?;
         let is_wished = self.types.iter().any(|(column, _)| column.eq_ignore_ascii_case(DATE_COLUMN));
@@ -56,18 +59,20 @@ impl TableOptions {
 
     fn of_columns(&self, name: &str, mut columns: Vec<ColumnSpec>) -> Result<TableSpec> {
         let place = |columns: &[ColumnSpec], column: &str| {
-            let found = columns.iter().position(|column_spec| column_spec.name.eq_ignore_ascii_case(column));
-            found.ok_or_else(|| Error::rejected(name, format!("there is no column {column:?}")))
+            let position = columns.iter().position(|column_spec| column_spec.name.eq_ignore_ascii_case(column));
+            position.ok_or_else(|| Error::rejected(name, format!("there is no column {column:?}")))
         };
-        let first = |columns: &[ColumnSpec], held: &ColumnType| columns.iter().position(|c| c.column_type == *held);
+        let first = |columns: &[ColumnSpec], column_type: &ColumnType| {
+            columns.iter().position(|c| c.column_type == *column_type)
+        };
         let time = match &self.time {
             Some(time) => place(&columns, time)?,
             None => first(&columns, &ColumnType::Timestamp)
                 .ok_or_else(|| Error::rejected(name, "rows for a new table need a column of timestamps"))?,
         };
         if !matches!(columns[time].column_type, ColumnType::Timestamp | ColumnType::Int64 | ColumnType::Date) {
-            let (column, held) = (&columns[time].name, &columns[time].column_type);
-            return Err(Error::rejected(name, format!("the time column {column:?} is {held}, not a timestamp")));
+            let (column, column_type) = (&columns[time].name, &columns[time].column_type);
+            return Err(Error::rejected(name, format!("the time column {column:?} is {column_type}, not a timestamp")));
         }
         // Whole numbers are taken for nanoseconds.
         columns[time].column_type = ColumnType::Timestamp;
@@ -78,8 +83,8 @@ impl TableOptions {
         };
         if let Some(symbol) = symbol {
             if !matches!(columns[symbol].column_type, ColumnType::Symbol | ColumnType::Text) {
-                let (column, held) = (&columns[symbol].name, &columns[symbol].column_type);
-                return Err(Error::rejected(name, format!("the symbol column {column:?} is {held}, not text")));
+                let (column, column_type) = (&columns[symbol].name, &columns[symbol].column_type);
+                return Err(Error::rejected(name, format!("the symbol column {column:?} is {column_type}, not text")));
             }
             columns[symbol].column_type = ColumnType::Symbol;
         }
@@ -113,9 +118,9 @@ impl TableOptions {
             return otherwise("start of a day", &spec.day_start.to_string(), &start.to_string());
         }
         for (column, wished) in &self.types {
-            let held = spec.position(column).map(|place| &spec.columns[place].column_type);
-            if let Some(held) = held.filter(|held| *held != wished) {
-                return otherwise(&format!("column {column:?}"), &held.to_string(), &wished.to_string());
+            let column_type = spec.position(column).map(|place| &spec.columns[place].column_type);
+            if let Some(column_type) = column_type.filter(|column_type| *column_type != wished) {
+                return otherwise(&format!("column {column:?}"), &column_type.to_string(), &wished.to_string());
             }
         }
         Ok(())
@@ -125,7 +130,7 @@ impl TableOptions {
     #[must_use]
     pub fn more(&self, spec: &TableSpec) -> Vec<ColumnSpec> {
         let new = self.types.iter().filter(|(column, _)| spec.position(column).is_none());
-        new.map(|(column, held)| ColumnSpec::new(column.clone(), held.clone())).collect()
+        new.map(|(column, column_type)| ColumnSpec::new(column.clone(), column_type.clone())).collect()
     }
 }
 
@@ -146,7 +151,7 @@ mod tests {
             symbol: symbol.map(str::to_owned),
             time_zone: Some("America/New_York".to_owned()),
             day_start: Some("17:00".parse().unwrap()),
-            types: types.iter().map(|(name, held)| ((*name).to_owned(), held.clone())).collect(),
+            types: types.iter().map(|(name, column_type)| ((*name).to_owned(), column_type.clone())).collect(),
         }
     }
 

@@ -47,7 +47,7 @@ pub(crate) struct Tickerplant {
     pub(crate) sync_interval: Duration,
     pub(crate) unsynced: UnsyncedBatches,
     /// Those who were told to send again.
-    pub(crate) held: Arc<Mutex<RetransmitGuard>>,
+    pub(crate) retransmit_guard: Arc<Mutex<RetransmitGuard>>,
     pub(crate) disk: Arc<Disk>,
     pub(crate) dedupe: Deduplicator,
     /// Followers, for whom some batches wait.
@@ -175,7 +175,7 @@ impl Tickerplant {
             fresh
                 .iter()
                 .filter_map(|(_, waiting)| waiting.producer.as_ref())
-                .for_each(|producer| self.held().turn_away(producer));
+                .for_each(|producer| self.retransmit_guard().turn_away(producer));
             if is_full {
                 self.disk.count_refused(fresh.len() as u64);
             }
@@ -192,7 +192,7 @@ impl Tickerplant {
         if !fresh.is_empty() {
             self.disk.took();
         }
-        let mut taken = Vec::with_capacity(fresh.len());
+        let mut published = Vec::with_capacity(fresh.len());
         // Readers see the parts of a message in one table all at once.
         for of_table in fresh.chunk_by(|(_, one), (_, other)| Arc::ptr_eq(&one.live, &other.live)) {
             of_table[0].1.live.push(of_table.iter().map(|(sequence, waiting)| Tail {
@@ -206,7 +206,7 @@ impl Tickerplant {
                 self.counters.batches.add(1);
                 self.counters.rows.add(waiting.rows.num_rows() as u64);
                 self.counters.quarantined.add(waiting.quarantined);
-                taken.push((
+                published.push((
                     Arc::clone(&waiting.live),
                     Arc::clone(&waiting.spec),
                     waiting.rows.clone(),
@@ -223,7 +223,7 @@ impl Tickerplant {
         for due in now {
             self.answer(due, Ok(()));
         }
-        for (live, _, rows, (received, _)) in &taken {
+        for (live, _, rows, (received, _)) in &published {
             let rows = rows.num_rows() as u64;
             live.meter().visible.note(visible.saturating_sub(*received), rows);
             self.unsynced.push(live.meter(), *received, rows);
@@ -238,7 +238,7 @@ impl Tickerplant {
             }
         }
         // Nobody waits for this.
-        for (live, spec, rows, (_, clock)) in taken {
+        for (live, spec, rows, (_, clock)) in published {
             live.meter().look(&spec, &rows, clock);
         }
     }
@@ -265,7 +265,7 @@ impl Tickerplant {
     fn waits_for(&self, producers: &Producers, together: &[PendingBatch]) -> Option<String> {
         let producer = together.iter().find_map(|waiting| waiting.producer.as_ref())?;
         let last = producers.get(&producer.name).map(|(last, _)| *last);
-        let missing = self.held().missing_before(producer, last)?;
+        let missing = self.retransmit_guard().missing_before(producer, last)?;
         Some(format!("number {missing} of producer {:?} found none before and has to come first", producer.name))
     }
 
@@ -274,8 +274,8 @@ impl Tickerplant {
         for waiting in together {
             match (&waiting.producer, error) {
                 // Or a later one is taken first, and this one for a repeat when it comes again.
-                (Some(producer), Error::Full { .. }) => self.held().turn_away(producer),
-                (Some(producer), Error::Rejected { .. }) => self.held().forget(producer),
+                (Some(producer), Error::Full { .. }) => self.retransmit_guard().turn_away(producer),
+                (Some(producer), Error::Rejected { .. }) => self.retransmit_guard().forget(producer),
                 _ => {}
             }
             if let Some(done) = waiting.done {
@@ -308,8 +308,8 @@ impl Tickerplant {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn held(&self) -> MutexGuard<'_, RetransmitGuard> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn retransmit_guard(&self) -> MutexGuard<'_, RetransmitGuard> {
+        self.retransmit_guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sync(&mut self) -> Result<()> {

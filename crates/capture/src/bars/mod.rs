@@ -64,7 +64,7 @@ pub struct Bars {
     known_from: i32,
     symbols: Vec<SymbolBars>,
     places: HashMap<Option<Arc<str>>, usize>,
-    held: usize,
+    held_count: usize,
     /// Ends of buckets with bars that aren't final, and the symbols that have them.
     open: BTreeMap<i64, BTreeSet<usize>>,
     /// Bars that changed: symbol and bucket.
@@ -78,7 +78,7 @@ pub struct Bars {
     /// When the last update came, by the clock.
     heard: Option<i64>,
     /// Bars to be told.
-    told: Vec<PublishedBar>,
+    pending_bars: Vec<PublishedBar>,
     /// Whether the snapshot under way is told of, and whether its first part was given.
     tells_snapshot: bool,
     is_begun: bool,
@@ -145,14 +145,14 @@ impl Bars {
             known_from: i32::MIN,
             symbols: Vec::new(),
             places: HashMap::new(),
-            held: 0,
+            held_count: 0,
             open: BTreeMap::new(),
             changed: Vec::new(),
             ahead: Vec::new(),
             latest: i64::MIN,
             final_up_to: i64::MIN,
             heard: None,
-            told: Vec::new(),
+            pending_bars: Vec::new(),
             tells_snapshot,
             is_begun: false,
         })
@@ -201,9 +201,9 @@ impl Bars {
 
     fn forget(&mut self) {
         (self.symbols, self.places) = (Vec::new(), HashMap::new());
-        (self.changed, self.ahead, self.told) = (Vec::new(), Vec::new(), Vec::new());
+        (self.changed, self.ahead, self.pending_bars) = (Vec::new(), Vec::new(), Vec::new());
         self.open = BTreeMap::new();
-        (self.held, self.latest, self.final_up_to, self.known_from) = (0, i64::MIN, i64::MIN, i32::MIN);
+        (self.held_count, self.latest, self.final_up_to, self.known_from) = (0, i64::MIN, i64::MIN, i32::MIN);
         self.is_begun = false;
     }
 
@@ -260,7 +260,7 @@ impl Bars {
 
     /// Begins a bar; of rows that came before, if there may be some that aren't known.
     fn begin(&mut self, place: usize, bucket: i64, in_snapshot: bool) -> Result<()> {
-        if self.held >= BARS_MAX {
+        if self.held_count >= BARS_MAX {
             let reason =
                 format!("more than {BARS_MAX} bars would have to be held; ask for wider ones or fewer symbols");
             return Err(Error::rejected(&self.table, reason));
@@ -282,7 +282,7 @@ impl Bars {
             self.changed.push((place, bucket));
         }
         self.symbols[place].bars.insert(bucket, bar);
-        self.held += 1;
+        self.held_count += 1;
         if !in_snapshot {
             self.open.entry(bucket).or_default().insert(place);
         }
@@ -300,9 +300,9 @@ impl Bars {
         {
             let (bucket, mut bar) = (*bucket, *bar);
             bar.is_final = true;
-            self.told.push(PublishedBar { symbol: self.symbols[place].symbol.clone(), bucket, bar });
+            self.pending_bars.push(PublishedBar { symbol: self.symbols[place].symbol.clone(), bucket, bar });
             self.symbols[place].bars.remove(&bucket);
-            self.held -= 1;
+            self.held_count -= 1;
         }
     }
 
@@ -332,7 +332,7 @@ impl Bars {
             let symbol = &mut self.symbols[place];
             if let Some(bar) = symbol.bars.get_mut(&bucket) {
                 (bar.is_changed, bar.is_final) = (false, is_final);
-                self.told.push(PublishedBar { symbol: symbol.symbol.clone(), bucket, bar: *bar });
+                self.pending_bars.push(PublishedBar { symbol: symbol.symbol.clone(), bucket, bar: *bar });
             }
         }
         while let Some((bucket, _)) = self.open.first_key_value()
@@ -344,7 +344,7 @@ impl Bars {
                 if let Some(bar) = symbol.bars.get_mut(&bucket)
                     && !std::mem::replace(&mut bar.is_final, true)
                 {
-                    self.told.push(PublishedBar { symbol: symbol.symbol.clone(), bucket, bar: *bar });
+                    self.pending_bars.push(PublishedBar { symbol: symbol.symbol.clone(), bucket, bar: *bar });
                 }
                 self.ahead.push((place, bucket));
             }
@@ -363,31 +363,32 @@ impl Bars {
             if bars.get(&bucket).is_some_and(|bar| bar.through > sequence) {
                 self.ahead.push((place, bucket));
             } else if bars.remove(&bucket).is_some() {
-                self.held -= 1;
+                self.held_count -= 1;
             }
         }
     }
 
     /// The bars to be told, as a delta.
     fn give(&mut self, sequence: u64) -> Vec<Update> {
-        let told = self.in_order();
-        told.chunks(UPDATE_BARS).map(|bars| self.update(sequence, UpdateKind::Delta, bars)).collect()
+        let pending = self.in_order();
+        pending.chunks(UPDATE_BARS).map(|bars| self.update(sequence, UpdateKind::Delta, bars)).collect()
     }
 
     /// The bars to be told as parts of a snapshot, once there are enough.
     fn give_snapshot(&mut self, sequence: u64, more: bool) -> Vec<Update> {
-        if more && self.told.len() < UPDATE_BARS {
+        if more && self.pending_bars.len() < UPDATE_BARS {
             return Vec::new();
         }
-        let told = self.in_order();
+        let pending = self.in_order();
         // Those after the first are told anew whatever was asked for.
         if !self.tells_snapshot {
             self.tells_snapshot = !more;
             // Bars that were read again may have rows that came since: those are told with the next update.
-            self.told = told.into_iter().filter(|told| told.bar.through > sequence).collect();
+            self.pending_bars = pending.into_iter().filter(|pending| pending.bar.through > sequence).collect();
             return Vec::new();
         }
-        let chunks: Vec<&[PublishedBar]> = if told.is_empty() { vec![&[]] } else { told.chunks(UPDATE_BARS).collect() };
+        let chunks: Vec<&[PublishedBar]> =
+            if pending.is_empty() { vec![&[]] } else { pending.chunks(UPDATE_BARS).collect() };
         let mut updates = Vec::with_capacity(chunks.len());
         for (number, bars) in chunks.iter().enumerate() {
             let first = !std::mem::replace(&mut self.is_begun, true);
@@ -398,13 +399,13 @@ impl Bars {
     }
 
     fn in_order(&mut self) -> Vec<PublishedBar> {
-        let mut told = std::mem::take(&mut self.told);
-        told.sort_by(|one, other| (&one.symbol, one.bucket).cmp(&(&other.symbol, other.bucket)));
+        let mut pending = std::mem::take(&mut self.pending_bars);
+        pending.sort_by(|one, other| (&one.symbol, one.bucket).cmp(&(&other.symbol, other.bucket)));
         // Of a bar that is there twice the later one counts.
-        told.reverse();
-        told.dedup_by(|one, other| (&one.symbol, one.bucket) == (&other.symbol, other.bucket));
-        told.reverse();
-        told
+        pending.reverse();
+        pending.dedup_by(|one, other| (&one.symbol, one.bucket) == (&other.symbol, other.bucket));
+        pending.reverse();
+        pending
     }
 
     fn update(&self, sequence: u64, kind: UpdateKind, bars: &[PublishedBar]) -> Update {

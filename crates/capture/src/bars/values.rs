@@ -50,9 +50,9 @@ pub(super) struct Values {
 impl Values {
     pub(super) fn of(columns: &Columns, rows: &RecordBatch) -> Result<Values> {
         let column = |name: &str| -> Result<&ArrayRef> {
-            let found = rows.schema_ref().fields().iter().position(|field| field.name().eq_ignore_ascii_case(name));
+            let position = rows.schema_ref().fields().iter().position(|field| field.name().eq_ignore_ascii_case(name));
             let missing = || Error::rejected(&columns.table, format!("its updates lack the column {name:?}"));
-            found.map(|at| rows.column(at)).ok_or_else(missing)
+            position.map(|at| rows.column(at)).ok_or_else(missing)
         };
         let symbols = columns.symbol.as_deref().map(column).transpose()?.map(|symbols| {
             let symbols = symbols.as_dictionary::<Int32Type>();

@@ -43,7 +43,7 @@ pub(crate) struct CaptureState {
     pub(super) producers: Arc<Mutex<Producers>>,
     pub(super) queue: Arc<Queue>,
     /// Producers that were told to send again.
-    pub(super) held: Arc<Mutex<RetransmitGuard>>,
+    pub(super) retransmit_guard: Arc<Mutex<RetransmitGuard>>,
     pub(crate) journal: Arc<Mutex<JournalWriter>>,
     pub(crate) counters: Arc<Counters>,
     pub(super) subscribers: Arc<Subscribers>,
@@ -113,8 +113,8 @@ impl CaptureState {
         })
     }
 
-    pub(super) fn held(&self) -> MutexGuard<'_, RetransmitGuard> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn retransmit_guard(&self) -> MutexGuard<'_, RetransmitGuard> {
+        self.retransmit_guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Refuses to go on once capture has failed.

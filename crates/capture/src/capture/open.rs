@@ -74,7 +74,7 @@ impl Capture {
         let meters = Meters::new(&settings.quality, calendars.clone());
         let write_down_positions = RwLock::new(HashMap::new());
         let mut recovery = Recovery::new(&database, &meters);
-        let mut found = journal::replay(
+        let mut journal_content = journal::replay(
             storage.as_ref(),
             &|| journal::tables(&database),
             |table, sequence, latest| {
@@ -87,20 +87,21 @@ impl Capture {
         )?;
         let (tables, mut recovered) = recovery.finish()?;
         tables.values().map(|live| live.spec()).for_each(|spec| calendars.of(&spec.name).compare(&spec));
-        recovered.files = found.files.len() as u64;
-        recovered.torn.clone_from(&found.torn);
+        recovered.files = journal_content.files.len() as u64;
+        recovered.torn.clone_from(&journal_content.torn);
         let captured = captured_tables(&database)?;
         let greatest = captured.iter().map(|(_, sequence)| *sequence).max().unwrap_or(0);
-        found.tell_gone(greatest);
-        recovered.losses.clone_from(&found.losses);
-        found.settle(storage.as_ref())?;
-        let losses = found.catalog.open_losses().cloned().collect();
+        journal_content.tell_gone(greatest);
+        recovered.losses.clone_from(&journal_content.losses);
+        journal_content.settle(storage.as_ref())?;
+        let losses = journal_content.catalog.open_losses().cloned().collect();
         // Numbers go on behind those of the tables even if the journal was removed.
-        let first_unused = found.next_sequence.max(greatest.saturating_add(1));
+        let first_unused = journal_content.next_sequence.max(greatest.saturating_add(1));
         let next_sequence = first_number(first_unused);
-        let (producers, received) = (std::mem::take(&mut found.producers), found.received);
+        let (producers, received) = (std::mem::take(&mut journal_content.producers), journal_content.received);
         let bytes_max = settings.journal_segment_bytes;
-        let mut writer = JournalWriter::begin(Arc::clone(&storage), found, next_sequence, &producers, bytes_max)?;
+        let mut writer =
+            JournalWriter::begin(Arc::clone(&storage), journal_content, next_sequence, &producers, bytes_max)?;
         let replicas = Replicas::new(settings.replicas, Duration::from_millis(settings.replica_timeout_ms));
         writer.tell(Arc::clone(&replicas));
         if !writer.has_begun() {
@@ -117,7 +118,7 @@ impl Capture {
             dedupe,
             producers: Arc::new(Mutex::new(producers)),
             queue: Arc::default(),
-            held: Arc::default(),
+            retransmit_guard: Arc::default(),
             journal: Arc::new(Mutex::new(writer)),
             counters: Arc::default(),
             subscribers: Arc::default(),
@@ -170,7 +171,7 @@ impl Capture {
             next_sequence,
             sync_interval: Duration::from_millis(shared.settings.sync_interval_ms),
             unsynced: UnsyncedBatches::default(),
-            held: Arc::clone(&shared.held),
+            retransmit_guard: Arc::clone(&shared.retransmit_guard),
             disk: Arc::clone(&shared.disk),
             dedupe,
             replicas: Arc::clone(&shared.replicas),
@@ -228,13 +229,13 @@ fn first_number(first_unused: u64) -> u64 {
 /// Tables with captured rows in their files, and the greatest number of each. Those that are damaged can't be read until the next
 /// start, even if their files are sound again before: numbers went on without them.
 fn captured_tables(database: &Database) -> Result<Vec<(String, u64)>> {
-    let mut found = Vec::new();
+    let mut tables = Vec::new();
     for name in database.tables()? {
         // What else can't be read is reported by whoever asks for it.
         let Ok(table) = database.table(&name) else { continue };
         match table.stored() {
             Ok(stored) if stored.captured() != WriteDownPosition::default() => {
-                found.push((name, stored.captured().sequence))
+                tables.push((name, stored.captured().sequence))
             }
             Err(error) if error.is_damage() => {
                 tracing::error!(table = %name, %error, "a table is damaged and can't be served; the others are");
@@ -243,5 +244,5 @@ fn captured_tables(database: &Database) -> Result<Vec<(String, u64)>> {
             _ => {}
         }
     }
-    Ok(found)
+    Ok(tables)
 }

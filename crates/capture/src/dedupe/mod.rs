@@ -67,8 +67,8 @@ impl Deduplicator {
             let Some(digests) = &waiting.digests else { continue };
             let number = digests.rule.number;
             if !self.looked.iter().any(|(looked, _)| *looked == number) {
-                let found = self.look(waiting, digests);
-                self.looked.push((number, found));
+                let result = self.look(waiting, digests);
+                self.looked.push((number, result));
             }
         }
     }

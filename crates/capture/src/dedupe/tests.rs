@@ -50,8 +50,8 @@ fn a_row_is_left_out_if_and_only_if_one_of_the_window_has_its_key() {
                     let from = window.compared_from();
                     let is_known = |id: &u8| after.iter().any(|(other, at)| other == id && *at >= from);
                     let expected = !(*time >= from && id.as_ref().is_some_and(is_known));
-                    let found = window.new_rows(&[id.map(key)], &[*time]);
-                    assert_eq!(found, [expected], "seed {seed}");
+                    let is_new = window.new_rows(&[id.map(key)], &[*time]);
+                    assert_eq!(is_new, [expected], "seed {seed}");
                     if expected {
                         after.push((id.unwrap_or(u8::MAX), *time));
                     }

@@ -101,7 +101,7 @@ impl FollowState {
                 database.table(name).and_then(|table| table.stored()).is_ok_and(|stored| stored.captured().sequence > 0)
             })
         };
-        let looked = self.journal.look(has_captured, &mut |found| match found {
+        let looked = self.journal.look(has_captured, &mut |news| match news {
             News::Batch(batch) => {
                 is_new = true;
                 note(tables, &mut seen, database, batch);

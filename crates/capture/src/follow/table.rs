@@ -91,9 +91,9 @@ impl PendingRows {
             return Ok(false);
         }
         while self.built < self.batches.len() {
-            let (tails, taken) = self.next_tails(journal)?;
+            let (tails, count) = self.next_tails(journal)?;
             self.layers = layers::with(spec, &self.layers, &layers::of_tail(spec, &tails)?)?;
-            self.built += taken;
+            self.built += count;
             self.bytes = self.layers.values().flatten().map(|segment| segment.entry().bytes).sum();
             check_room(self.bytes, bytes_max)?;
         }
@@ -102,7 +102,7 @@ impl PendingRows {
 
     /// Rows of the next batches, small ones put together, and how many batches these are.
     fn next_tails(&self, journal: &TailReader) -> Result<(Vec<Arc<Tail>>, usize)> {
-        let (mut tails, mut together, mut rows, mut taken) = (Vec::new(), Vec::<RecordBatch>::new(), 0, 0);
+        let (mut tails, mut together, mut rows, mut count) = (Vec::new(), Vec::<RecordBatch>::new(), 0, 0);
         let mut all = 0;
         let next = &self.batches[self.built..];
         for (place, batch) in next.iter().enumerate() {
@@ -113,7 +113,7 @@ impl PendingRows {
             rows += of_batch.num_rows();
             all += of_batch.num_rows() as u64;
             together.push(of_batch);
-            taken += 1;
+            count += 1;
             let is_of_layout = next.get(place + 1).is_some_and(|other| Arc::ptr_eq(&other.spec, &batch.spec));
             if !is_of_layout || rows >= TOGETHER_ROWS {
                 tails.push(Arc::new(tail(batch, &together)?));
@@ -123,7 +123,7 @@ impl PendingRows {
                 }
             }
         }
-        Ok((tails, taken))
+        Ok((tails, count))
     }
 
     /// The files with the segments over them. `forgotten` tells batches of one number apart.

@@ -31,8 +31,8 @@ fn check(spec: &TableSpec, rows: &RecordBatch) {
         let sent = rows.schema_ref().fields().iter().position(|f| f.name().eq_ignore_ascii_case(&column.name));
         for row in 0..rows.num_rows() {
             let expected = sent.map_or(OracleCell::Null, |sent| cell(rows.column(sent), row));
-            let found = cell(fitted.column(position), row);
-            assert!(found.is(&expected), "{} of row {row} was {expected:?} and is {found:?}", column.name);
+            let fitted_cell = cell(fitted.column(position), row);
+            assert!(fitted_cell.is(&expected), "{} of row {row} was {expected:?} and is {fitted_cell:?}", column.name);
         }
     }
     let bytes = size_estimate::of_rows(&fitted);

@@ -66,18 +66,18 @@ fn changed(bytes: &mut Bytes<'_>) {
         let file = bytes.below(files.len());
         change(&mut files[file], &SOUND.files[file].frames, bytes);
     }
-    let Some(given) = recover(&files) else { return };
+    let Some(replayed) = recover(&files) else { return };
     for (number, file) in SOUND.files.iter().enumerate() {
-        let of_file: Vec<&BatchContent> = given.iter().filter(|batch| file.holds(batch.0)).collect();
-        let mut written = file.given.iter();
+        let of_file: Vec<&BatchContent> = replayed.iter().filter(|batch| file.holds(batch.0)).collect();
+        let mut written = file.batches.iter();
         assert!(of_file.iter().all(|batch| written.any(|other| other == *batch)), "file {number}: {of_file:?}");
-        assert!(of_file.len() == file.given.len() || files[number] != file.bytes(), "file {number} is whole");
+        assert!(of_file.len() == file.batches.len() || files[number] != file.bytes(), "file {number} is whole");
     }
-    let holds = |number: u64| given.iter().any(|batch| batch.0 == number);
+    let holds = |number: u64| replayed.iter().any(|batch| batch.0 == number);
     for together in [[2, 3].as_slice(), &[5, 6, 7]] {
         assert!(together.windows(2).all(|two| holds(two[0]) == holds(two[1])), "a part of a message: {together:?}");
     }
-    assert!(given.iter().all(|batch| SOUND.files.iter().any(|file| file.holds(batch.0))), "a batch is invented");
+    assert!(replayed.iter().all(|batch| SOUND.files.iter().any(|file| file.holds(batch.0))), "a batch is invented");
 }
 
 /// Changes a file, which had these frames when it was sound.
@@ -132,35 +132,35 @@ fn join(file: &[u8], frames: &[Vec<u8>], tail: &[u8]) -> Vec<u8> {
 /// What a start gives of files; `None` if it says that they are damaged. What is left is sound, and can be gone on with.
 pub(crate) fn recover(files: &[Vec<u8>]) -> Option<Vec<BatchContent>> {
     let storage = stored(files);
-    let (mut found, given) = match replay(&storage) {
+    let (mut content, replayed) = match replay(&storage) {
         Ok(replayed) => replayed,
         Err(Error::Damaged { .. }) => return None,
         Err(other) => panic!("{other}"),
     };
-    assert!(given.windows(2).all(|two| two[0].0 < two[1].0), "numbers don't rise");
-    assert!(given.iter().all(|batch| batch.0 < found.next_sequence));
-    assert!(found.settle(&storage).is_ok());
-    assert_eq!(read(&storage, &found, &given), given);
+    assert!(replayed.windows(2).all(|two| two[0].0 < two[1].0), "numbers don't rise");
+    assert!(replayed.iter().all(|batch| batch.0 < content.next_sequence));
+    assert!(content.settle(&storage).is_ok());
+    assert_eq!(read(&storage, &content, &replayed), replayed);
     let (again, same) = replay(&storage).unwrap_or_else(|error| panic!("after it was recovered: {error}"));
-    assert_eq!((again.torn, &same, again.next_sequence), (None, &given, found.next_sequence));
+    assert_eq!((again.torn, &same, again.next_sequence), (None, &replayed, content.next_sequence));
     assert_eq!(again.losses, [], "told twice");
     // Rows behind it come back behind it.
-    let next = found.next_sequence;
-    write(&storage, found, &[(next, false)]);
+    let next = content.next_sequence;
+    write(&storage, content, &[(next, false)]);
     let (_, more) = replay(&storage).unwrap_or_else(|error| panic!("after more was written: {error}"));
-    assert_eq!(more[..given.len()], given);
-    assert_eq!(more[given.len()..].iter().map(|batch| batch.0).collect::<Vec<_>>(), [next]);
-    Some(given)
+    assert_eq!(more[..replayed.len()], replayed);
+    assert_eq!(more[replayed.len()..].iter().map(|batch| batch.0).collect::<Vec<_>>(), [next]);
+    Some(replayed)
 }
 
 /// What subscribers read. Where batches are lost they are told so, and go on behind these.
-fn read(storage: &FaultStorage, found: &JournalContent, given: &[BatchContent]) -> Vec<BatchContent> {
+fn read(storage: &FaultStorage, content: &JournalContent, replayed: &[BatchContent]) -> Vec<BatchContent> {
     let mut read: Vec<BatchContent> = Vec::new();
     let mut after = 0;
     loop {
         let before = after;
-        let was_read = journal::read(Arc::new(storage.clone()), &found.files, after, |batch| {
-            read.push(given_of(&batch));
+        let was_read = journal::read(Arc::new(storage.clone()), &content.files, after, |batch| {
+            read.push(content_of(&batch));
             Ok(())
         });
         match was_read {
@@ -169,27 +169,27 @@ fn read(storage: &FaultStorage, found: &JournalContent, given: &[BatchContent]) 
             Err(ref other) => panic!("{other}"),
         }
         let last = read.last().map_or(0, |batch| batch.0);
-        let next = given.iter().find(|batch| batch.0 > last).map_or(u64::MAX - 1, |batch| batch.0);
+        let next = replayed.iter().find(|batch| batch.0 > last).map_or(u64::MAX - 1, |batch| batch.0);
         after = next - 1;
         assert!(after > before, "what is there behind batch {before} can't be read: {was_read:?}");
     }
 }
 
 pub(crate) fn replay(storage: &FaultStorage) -> Result<(JournalContent, Vec<BatchContent>)> {
-    let mut given = Vec::new();
-    let found = journal::replay(
+    let mut replayed = Vec::new();
+    let content = journal::replay(
         storage,
         &Vec::new,
         |_, _, _| true,
         |batch| {
-            given.push(given_of(&batch));
+            replayed.push(content_of(&batch));
             Ok(())
         },
     )?;
-    Ok((found, given))
+    Ok((content, replayed))
 }
 
-fn given_of(batch: &journal::JournalBatch) -> BatchContent {
+fn content_of(batch: &journal::JournalBatch) -> BatchContent {
     let mut rows = Vec::new();
     codec::encode(&batch.rows, &mut rows);
     (batch.sequence, batch.spec.name.clone(), rows)
@@ -218,7 +218,7 @@ pub(crate) struct SoundJournal {
 pub(crate) struct SoundFile {
     header: Vec<u8>,
     pub(crate) frames: Vec<Vec<u8>>,
-    given: Vec<BatchContent>,
+    batches: Vec<BatchContent>,
 }
 
 impl SoundFile {
@@ -227,7 +227,7 @@ impl SoundFile {
     }
 
     fn holds(&self, sequence: u64) -> bool {
-        self.given.iter().any(|batch| batch.0 == sequence)
+        self.batches.iter().any(|batch| batch.0 == sequence)
     }
 }
 
@@ -241,28 +241,28 @@ pub(crate) static SOUND: LazyLock<SoundJournal> = LazyLock::new(|| {
         begin,
         &[(1, false), (2, true), (3, false), (4, false), (5, true), (6, true), (7, false), (8, false)],
     );
-    let Ok((found, given)) = replay(&storage) else { panic!("a sound journal is read") };
+    let Ok((content, replayed)) = replay(&storage) else { panic!("a sound journal is read") };
     let file = |number: usize| {
-        let first = found.files[number].first;
-        let end = found.files.get(number + 1).map_or(u64::MAX, |next| next.first);
+        let first = content.files[number].first;
+        let end = content.files.get(number + 1).map_or(u64::MAX, |next| next.first);
         let bytes = storage.read(&format!("{FOLDER}/{:08}.jnl", number + 1)).unwrap_or_default();
         let (frames, tail) = split(&bytes);
         assert!(tail.is_empty());
-        let given = given.iter().filter(|batch| (first..end).contains(&batch.0)).cloned().collect();
-        SoundFile { header: bytes[..format::HEADER_BYTES].to_vec(), frames, given }
+        let replayed = replayed.iter().filter(|batch| (first..end).contains(&batch.0)).cloned().collect();
+        SoundFile { header: bytes[..format::HEADER_BYTES].to_vec(), frames, batches: replayed }
     };
-    assert_eq!((found.files.len(), given.len()), (2, 8));
+    assert_eq!((content.files.len(), replayed.len()), (2, 8));
     SoundJournal { files: vec![file(0), file(1)] }
 });
 
 /// Writes batches of several tables, told apart by their rows, as the tickerplant does. Each has its number, and whether it counts
 /// only with the next.
-fn write(storage: &FaultStorage, found: JournalContent, batches: &[(u64, bool)]) {
+fn write(storage: &FaultStorage, content: JournalContent, batches: &[(u64, bool)]) {
     let mut producers = Producers::new();
-    producers.insert("feed".to_owned(), (found.next_sequence, 7));
+    producers.insert("feed".to_owned(), (content.next_sequence, 7));
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
-    let next = found.next_sequence;
-    let begun = JournalWriter::begin(storage, found, next, &producers, 1_500);
+    let next = content.next_sequence;
+    let begun = JournalWriter::begin(storage, content, next, &producers, 1_500);
     let mut writer = begun.unwrap_or_else(|error| panic!("{error}"));
     for together in batches.split_inclusive(|(_, is_joined)| !is_joined) {
         let first = together[0].0;

@@ -72,7 +72,7 @@ impl JournalContent {
         let aside_name = format!("{}{DAMAGED}", name(number));
         let mut loss = JournalLoss::new(LossKind::Missing, (number, number));
         loss.sequences = Some((self.next_sequence, None));
-        loss.kept = Some(aside_name.clone());
+        loss.salvage_file = Some(aside_name.clone());
         self.lose(loss);
         self.mends.push(FileRepair::Rename(number, aside_name));
     }
@@ -122,7 +122,7 @@ impl JournalContent {
             let is_any = last.is_some() || of_file.sure.crc.is_none();
             loss.sequences = is_any.then_some((self.next_sequence, last));
             if of_file.is_newest {
-                loss.kept = (!rest.is_empty()).then(|| format!("{}.torn", name(number)));
+                loss.salvage_file = (!rest.is_empty()).then(|| format!("{}.torn", name(number)));
                 self.lose(loss);
             } else {
                 self.lose_bytes(loss, number, rest.clone());
@@ -155,7 +155,7 @@ impl JournalContent {
         if set_aside > 0 {
             let mut loss = JournalLoss::new(LossKind::Torn, (number, number));
             loss.bytes = (rest.start as u64, rest.end as u64);
-            (loss.kept, loss.set_aside) = (Some(aside.clone()), set_aside);
+            (loss.salvage_file, loss.set_aside) = (Some(aside.clone()), set_aside);
             self.lose(loss);
         }
         self.asides.push(SavedBytes { number, range: rest, name: aside });
@@ -167,7 +167,7 @@ impl JournalContent {
             return self.lose(loss);
         }
         let aside = format!("{}.{}{DAMAGED}", name(number), range.start);
-        loss.kept = Some(aside.clone());
+        loss.salvage_file = Some(aside.clone());
         let before = self.losses.len();
         self.lose(loss);
         if self.losses.len() > before {

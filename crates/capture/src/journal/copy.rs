@@ -30,12 +30,12 @@ pub(crate) fn copy(storage: &dyn Storage, number: u64, is_last: bool) -> Result<
         Err(error) if error.is_not_found() => return Ok(None),
         other => other?,
     };
-    let told = |offset, what| damaged(storage, &path, offset, what);
+    let damage = |offset, what| damaged(storage, &path, offset, what);
     let Some((version, in_file, first)) = format::parse_header(&bytes) else {
-        return if is_last { Ok(None) } else { Err(told(0, "the header of a journal file")) };
+        return if is_last { Ok(None) } else { Err(damage(0, "the header of a journal file")) };
     };
     if !(1..=format::VERSION).contains(&version) || in_file != number {
-        return Err(told(8, "a version and number of this release"));
+        return Err(damage(8, "a version and number of this release"));
     }
     let mut walk = FrameCursor::new(first);
     let (mut whole, mut last, mut is_open) = (walk.offset(), first.saturating_sub(1), false);
@@ -49,7 +49,7 @@ pub(crate) fn copy(storage: &dyn Storage, number: u64, is_last: bool) -> Result<
             whole = walk.offset();
             continue;
         }
-        match step.map_err(|what| told(offset, what))? {
+        match step.map_err(|what| damage(offset, what))? {
             None => break,
             Some(FrameStep::Rows(rows, _)) => {
                 // It counts only with what follows.
@@ -66,7 +66,7 @@ pub(crate) fn copy(storage: &dyn Storage, number: u64, is_last: bool) -> Result<
     // Damage may reach to where the file ended before it was cut.
     let is_sound = if is_last { !holds_a_frame(&bytes[offset..]) } else { whole >= bytes.len() };
     if !is_sound {
-        return Err(told(offset, "whole frames up to the file's end"));
+        return Err(damage(offset, "whole frames up to the file's end"));
     }
     bytes.truncate(whole);
     Ok(Some(CopiedBytes { bytes, last }))

@@ -169,20 +169,20 @@ impl Open {
         ready: &mut VecDeque<JournalBatch>,
     ) -> Result<bool> {
         let offset = self.walk.offset();
-        let told = |what: &str| damaged(storage, &self.path, offset, what);
+        let damage_error = |what: &str| damaged(storage, &self.path, offset, what);
         if let Some(damage) = self.damage.pop_front_if(|damage| damage.range.start == offset) {
             // Who has all that is lost in between misses nothing.
             if after.saturating_add(1) < damage.sequences.end && !damage.sequences.is_empty() {
-                return Err(told("the batches that a start reported as lost"));
+                return Err(damage_error("the batches that a start reported as lost"));
             }
             self.walk.resume(damage.range.end, damage.sequences.end, damage.has_producers);
             damage.layouts.into_iter().for_each(|(id, spec)| self.walk.learn(id, spec));
             return Ok(true);
         }
-        match self.walk.next(&self.bytes).map_err(told)? {
+        match self.walk.next(&self.bytes).map_err(damage_error)? {
             Some(FrameStep::Rows(rows, spec)) => {
                 if rows.sequence > after && wants(&spec.name) {
-                    self.joined.push(batch(&rows, &spec).map_err(told)?);
+                    self.joined.push(batch(&rows, &spec).map_err(damage_error)?);
                 }
                 if !rows.is_joined {
                     ready.extend(self.joined.drain(..));
@@ -190,7 +190,7 @@ impl Open {
             }
             Some(_) => {}
             None if offset >= self.bytes.len() || self.may_be_torn => return Ok(false),
-            None => return Err(told("whole frames up to the file's end")),
+            None => return Err(damage_error("whole frames up to the file's end")),
         }
         Ok(true)
     }

@@ -269,9 +269,9 @@ mod tests {
         };
         let mut bytes = Vec::new();
         put(&mut bytes, &JournalFrame::Rows(rows.clone()));
-        let (found, length) = content(&bytes).unwrap();
+        let (frame, length) = content(&bytes).unwrap();
         assert_eq!(length, bytes.len());
-        assert!(matches!(parse(found), Some(JournalFrame::Rows(back)) if back == rows));
+        assert!(matches!(parse(frame), Some(JournalFrame::Rows(back)) if back == rows));
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x10;

@@ -67,16 +67,16 @@ impl JournalReport {
     pub fn of(database: &Database) -> Result<JournalReport> {
         let storage = database.raw_storage();
         let is_written = is_locked(storage.as_ref())?;
-        let mut looked = look(database, storage.as_ref());
+        let mut outcome = look(database, storage.as_ref());
         for _ in 1..LOOKS_MAX {
-            let is_doubtful = looked.as_ref().is_ok_and(|found| !found.losses.is_empty())
-                || matches!(&looked, Err(Error::Store(error)) if error.is_not_found());
+            let is_doubtful = outcome.as_ref().is_ok_and(|content| !content.losses.is_empty())
+                || matches!(&outcome, Err(Error::Store(error)) if error.is_not_found());
             if !is_written || !is_doubtful {
                 break;
             }
-            looked = look(database, storage.as_ref());
+            outcome = look(database, storage.as_ref());
         }
-        let found = looked?;
+        let content = outcome?;
         let mut set_aside = Vec::new();
         for entry in storage.list(FOLDER)? {
             if entry.name.ends_with(".torn") || entry.name.ends_with(".damaged") {
@@ -86,11 +86,11 @@ impl JournalReport {
         }
         Ok(JournalReport {
             is_written,
-            has_catalog: found.has_catalog,
-            files: found.files.iter().map(of_file).collect(),
-            losses: found.catalog.open_losses().cloned().collect(),
-            torn_bytes: found.torn.as_ref().map_or(0, |(bytes, _)| *bytes),
-            losses_found: found.losses,
+            has_catalog: content.has_catalog,
+            files: content.files.iter().map(of_file).collect(),
+            losses: content.catalog.open_losses().cloned().collect(),
+            torn_bytes: content.torn.as_ref().map_or(0, |(bytes, _)| *bytes),
+            losses_found: content.losses,
             set_aside,
         })
     }
@@ -114,10 +114,10 @@ impl JournalReport {
         let Some(lock) = storage.try_lock(LOCK, LockMode::Exclusive)? else {
             return Err(Error::Locked { path: storage.display_path(LOCK) });
         };
-        let mut found = look(database, storage.as_ref())?;
-        found.settle(storage.as_ref())?;
-        let accepted: Vec<JournalLoss> = found.catalog.open_losses().cloned().collect();
-        let mut catalog = found.catalog;
+        let mut content = look(database, storage.as_ref())?;
+        content.settle(storage.as_ref())?;
+        let accepted: Vec<JournalLoss> = content.catalog.open_losses().cloned().collect();
+        let mut catalog = content.catalog;
         catalog.losses.iter_mut().for_each(|loss| loss.accepted = true);
         catalog.forget();
         Catalog::store(&catalog, storage.as_ref())?;
@@ -128,15 +128,15 @@ impl JournalReport {
 
 /// What a start would find, without what it would do.
 pub(super) fn look(database: &Database, storage: &dyn Storage) -> Result<JournalContent> {
-    let mut found = replay(storage, &|| tables(database), |_, _, _| true, |_| Ok(()))?;
+    let mut content = replay(storage, &|| tables(database), |_, _, _| true, |_| Ok(()))?;
     let mut captured = 0;
     for table in database.tables()? {
         // What can't be read is reported by whoever asks for it.
         let stored = database.table(&table).and_then(|table| table.stored());
         captured = captured.max(stored.map_or(0, |stored| stored.captured().sequence));
     }
-    found.tell_gone(captured);
-    Ok(found)
+    content.tell_gone(captured);
+    Ok(content)
 }
 
 fn of_file(file: &JournalFile) -> JournalFileReport {

@@ -26,7 +26,8 @@ pub struct JournalLoss {
     /// Producers beyond those that are named.
     pub producers_more: u64,
     /// File in the journal's folder that keeps the bytes.
-    pub kept: Option<String>,
+    #[serde(rename = "kept")]
+    pub salvage_file: Option<String>,
     /// Whole batches in what was set aside, which `splay journal recover` can read.
     pub set_aside: u64,
     /// Whether the operator has accepted it.
@@ -65,8 +66,18 @@ pub struct MissingNumbers {
 
 impl JournalLoss {
     pub(super) fn new(kind: LossKind, files: (u64, u64)) -> JournalLoss {
-        let (bytes, sequences, producers, kept) = ((0, 0), None, Vec::new(), None);
-        JournalLoss { kind, files, bytes, sequences, producers, producers_more: 0, kept, set_aside: 0, accepted: false }
+        let (bytes, sequences, producers, salvage_file) = ((0, 0), None, Vec::new(), None);
+        JournalLoss {
+            kind,
+            files,
+            bytes,
+            sequences,
+            producers,
+            producers_more: 0,
+            salvage_file,
+            set_aside: 0,
+            accepted: false,
+        }
     }
 
     /// Whether another one tells of the same.
@@ -132,7 +143,7 @@ impl std::fmt::Display for JournalLoss {
         if self.producers_more > 0 {
             write!(f, "; {} more producers", self.producers_more)?;
         }
-        match &self.kept {
+        match &self.salvage_file {
             Some(path) => write!(f, "; its bytes are kept in {path}"),
             None => Ok(()),
         }

@@ -94,31 +94,31 @@ pub(crate) fn replay(
     wants: impl Fn(&str, u64, i64) -> bool,
     mut take: impl FnMut(JournalBatch) -> Result<()>,
 ) -> Result<JournalContent> {
-    let mut found = JournalContent { next_sequence: 1, ..JournalContent::default() };
+    let mut content = JournalContent { next_sequence: 1, ..JournalContent::default() };
     let numbers = numbers(storage)?;
     let mut heads = numbers.iter().map(|number| FileHead::read(storage, *number)).collect::<Result<Vec<_>>>()?;
-    found.open_catalog(storage, &numbers, &heads)?;
+    content.open_catalog(storage, &numbers, &heads)?;
     let mut layouts = KnownLayouts::new(tables);
-    for (number, spec) in &found.catalog.layouts {
-        found.needed.insert(format::layout_id(spec), (*number, Arc::new(spec.clone())));
+    for (number, spec) in &content.catalog.layouts {
+        content.needed.insert(format::layout_id(spec), (*number, Arc::new(spec.clone())));
     }
     if let Some(last) = heads.last()
-        && found.is_begun(storage, last, &layouts)?
+        && content.is_begun(storage, last, &layouts)?
     {
         heads.pop();
     }
     let numbers = &numbers[..heads.len()];
     for (place, head) in heads.iter().enumerate() {
-        found.tell_missing_before(head, numbers[..place].last().copied());
-        found.read_file(storage, head, heads.get(place + 1), &mut layouts, &wants, &mut take)?;
-        found.last_number = found.last_number.max(head.number);
+        content.tell_missing_before(head, numbers[..place].last().copied());
+        content.read_file(storage, head, heads.get(place + 1), &mut layouts, &wants, &mut take)?;
+        content.last_number = content.last_number.max(head.number);
     }
-    found.tell_missing_at_the_end(numbers.last().copied());
-    found.last_number = found.last_number.max(found.catalog.newest);
-    found.note_files_behind_losses();
-    found.layouts = layouts.learnt;
-    found.next_sequence = found.next_sequence.max(found.catalog.sequence.saturating_add(1));
-    Ok(found)
+    content.tell_missing_at_the_end(numbers.last().copied());
+    content.last_number = content.last_number.max(content.catalog.newest);
+    content.note_files_behind_losses();
+    content.layouts = layouts.learnt;
+    content.next_sequence = content.next_sequence.max(content.catalog.sequence.saturating_add(1));
+    Ok(content)
 }
 
 /// What the first bytes of a file say.
@@ -365,7 +365,7 @@ impl JournalContent {
     /// behind it once; a start has cut them off as torn.
     fn end_behind_listed(&mut self, file: &mut JournalFile, rest: Range<usize>) -> usize {
         let covers = |loss: &&JournalLoss| {
-            let is_set_aside = loss.kept.as_ref().is_some_and(|name| name.ends_with(DAMAGED));
+            let is_set_aside = loss.salvage_file.as_ref().is_some_and(|name| name.ends_with(DAMAGED));
             let is_of_file = (loss.kind, loss.files) == (LossKind::Damaged, (file.number, file.number));
             is_of_file && is_set_aside && loss.bytes.0 <= rest.start as u64 && loss.bytes.1 == rest.end as u64
         };

@@ -43,14 +43,14 @@ impl JournalReport {
     pub fn recover(database: &Database, file: &Path) -> Result<Vec<RecoveredBatch>> {
         let bytes =
             std::fs::read(file).map_err(|error| Error::Failed { reason: format!("{}: {error}", file.display()) })?;
-        let found = look(database, database.raw_storage().as_ref())?;
+        let content = look(database, database.raw_storage().as_ref())?;
         let tables = || tables(database);
         let mut known_layouts = KnownLayouts::new(&tables);
-        known_layouts.learnt.clone_from(found.layouts());
+        known_layouts.learnt.clone_from(content.layouts());
         // As if it were all of a file. Of which version it is a part nobody knows: the parts of messages tell.
         let header = format::parse_header(&bytes);
         let framed = if header.is_some() { bytes } else { [vec![0; HEADER_BYTES], bytes].concat() };
-        let read = |version| batches(&framed, version, &known_layouts, &found);
+        let read = |version| batches(&framed, version, &known_layouts, &content);
         match header {
             Some((version, _, _)) => Ok(read(version)),
             None => Ok([read(format::LINKED), read(format::LINKED - 1)]
@@ -66,7 +66,7 @@ fn batches(
     framed: &[u8],
     version: u32,
     known_layouts: &KnownLayouts<'_>,
-    found: &JournalContent,
+    content: &JournalContent,
 ) -> Vec<RecoveredBatch> {
     let mut scan = JournalScan::new(framed, version, 1, known_layouts);
     let mut batches = Vec::new();
@@ -85,7 +85,7 @@ fn batches(
                 received: rows.received,
                 producer: (rows.producer.0.to_owned(), rows.producer.1),
                 rows: read.rows,
-                is_in_journal: found.has(rows.sequence),
+                is_in_journal: content.has(rows.sequence),
                 message,
                 spec,
             });

@@ -93,7 +93,7 @@ pub(super) struct JournalScan<'a> {
     /// Those of them that were needed.
     needed: Layouts,
     /// Bytes that may still be summed up.
-    left: usize,
+    checksum_budget: usize,
     ended: Option<usize>,
     synced: u64,
 }
@@ -110,7 +110,7 @@ impl<'a> JournalScan<'a> {
             next_sequence: first,
             layouts,
             needed: Layouts::new(),
-            left: bytes.len().saturating_mul(CHECKED_FILES_MAX).max(CHECKED_BYTES_MIN),
+            checksum_budget: bytes.len().saturating_mul(CHECKED_FILES_MAX).max(CHECKED_BYTES_MIN),
             ended: None,
             synced: 0,
         }
@@ -207,8 +207,8 @@ impl<'a> JournalScan<'a> {
     fn is_frame(&mut self, at: usize) -> bool {
         let Some(rest) = self.bytes.get(at..) else { return false };
         let Some(length) = format::plausible(rest, self.next_sequence.saturating_sub(1)) else { return false };
-        let Some(left) = self.left.checked_sub(length) else { return false };
-        self.left = left;
+        let Some(remaining) = self.checksum_budget.checked_sub(length) else { return false };
+        self.checksum_budget = remaining;
         format::content(rest).is_some()
     }
 

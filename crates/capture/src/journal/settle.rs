@@ -15,8 +15,8 @@ impl JournalContent {
         for loss in &self.losses {
             tracing::error!(loss = %loss, "the journal has lost something: see splay journal inspect");
         }
-        if let Some((bytes, kept)) = &self.torn {
-            tracing::warn!(bytes, %kept, "the journal's end was torn and is cut off");
+        if let Some((bytes, salvage_file)) = &self.torn {
+            tracing::warn!(bytes, %salvage_file, "the journal's end was torn and is cut off");
         }
         self.keep_aside(storage)?;
         self.list(storage)?;

@@ -184,12 +184,12 @@ impl TailReader {
 
     /// The rows of a batch that a look gave.
     pub(crate) fn rows(&self, entry: &JournalEntry) -> Result<RecordBatch> {
-        let told = |what: &str| damaged(self.storage.as_ref(), &path(entry.file), entry.rows.start, what);
-        let file = self.files.get(&entry.file).ok_or_else(|| told("the file that was read before"))?;
-        let bytes = file.bytes.all().get(entry.rows.clone()).ok_or_else(|| told("the rows that were read before"))?;
+        let damage = |what: &str| damaged(self.storage.as_ref(), &path(entry.file), entry.rows.start, what);
+        let file = self.files.get(&entry.file).ok_or_else(|| damage("the file that was read before"))?;
+        let bytes = file.bytes.all().get(entry.rows.clone()).ok_or_else(|| damage("the rows that were read before"))?;
         let rows = codec::decode(&entry.spec, bytes);
         self.refuse_unreadable(entry.file, &file.bytes)?;
-        rows.map_err(told)
+        rows.map_err(damage)
     }
 
     /// Zeros in the place of a page that can't be read are no bytes of the file.
@@ -278,20 +278,20 @@ impl TailReader {
 
     /// Notes a file of which nothing was read yet; false if it has no header yet.
     fn begin(&mut self, number: u64, is_last: bool, bytes: &FileBytes) -> Result<bool> {
-        let told = |offset, what| Err(damaged(self.storage.as_ref(), &path(number), offset, what));
+        let damage_at = |offset, what| Err(damaged(self.storage.as_ref(), &path(number), offset, what));
         let header = format::parse_header(bytes.all());
         self.refuse_unreadable(number, bytes)?;
         let Some((version, in_file, first)) = header else {
             // One that is being begun isn't in the catalog yet.
             let is_named = presence::catalog(self.storage.as_ref())?.is_some_and(|catalog| catalog.newest >= number);
-            return if is_last && !is_named { Ok(false) } else { told(0, "the header of a journal file") };
+            return if is_last && !is_named { Ok(false) } else { damage_at(0, "the header of a journal file") };
         };
         if !(1..=format::VERSION).contains(&version) || in_file != number {
-            return told(8, "a version and number of this release");
+            return damage_at(8, "a version and number of this release");
         }
         let before = self.files.range(..number).next_back().map_or(0, |(_, file)| file.last);
         if first <= before || first == u64::MAX {
-            return told(20, "a first batch behind those of the files before");
+            return damage_at(20, "a first batch behind those of the files before");
         }
         let file = File {
             identity: FileIdentity { volume: 0, number: 0, modified_ns: 0, length: 0 },
@@ -309,7 +309,7 @@ impl TailReader {
     /// Reads the frames that weren't read yet.
     fn walk(&mut self, number: u64, is_last: bool, take: &mut dyn FnMut(TailRead)) -> Result<()> {
         let storage = Arc::clone(&self.storage);
-        let told = |offset, what| damaged(storage.as_ref(), &path(number), offset, what);
+        let damage_at = |offset, what| damaged(storage.as_ref(), &path(number), offset, what);
         let Some(file) = self.files.get_mut(&number) else { return Ok(()) };
         let bytes = file.bytes.all();
         let mut before = None;
@@ -324,7 +324,7 @@ impl TailReader {
                 file.joined.clear();
                 continue;
             }
-            match step.map_err(|what| told(offset, what))? {
+            match step.map_err(|what| damage_at(offset, what))? {
                 None => break,
                 Some(FrameStep::Rows(rows, spec)) => {
                     let is_joined = rows.is_joined;
@@ -347,11 +347,11 @@ impl TailReader {
         if let Some((offset, link)) = before
             && !self.is_linked(link)?
         {
-            return Err(told(offset, "the file before to be the one that this one was written behind"));
+            return Err(damage_at(offset, "the file before to be the one that this one was written behind"));
         }
         let expected =
             if is_last { "a whole frame, as others stand behind it" } else { "whole frames up to the file's end" };
-        if is_sound { Ok(()) } else { Err(told(offset, expected)) }
+        if is_sound { Ok(()) } else { Err(damage_at(offset, expected)) }
     }
 }
 
@@ -417,7 +417,7 @@ pub(crate) fn holds_a_frame(rest: &[u8]) -> bool {
     if behind.is_some_and(|behind| format::content(behind).is_some()) {
         return true;
     }
-    let mut left = CHECKED_BYTES_MAX;
+    let mut checksum_budget = CHECKED_BYTES_MAX;
     for at in 1..rest.len() {
         let Some(length) = format::length(&rest[at..]) else { continue };
         // No kind of frame.
@@ -427,8 +427,8 @@ pub(crate) fn holds_a_frame(rest: &[u8]) -> bool {
         if format::content(&rest[at..]).is_some() {
             return true;
         }
-        match left.checked_sub(length) {
-            Some(less) => left = less,
+        match checksum_budget.checked_sub(length) {
+            Some(less) => checksum_budget = less,
             None => return false,
         }
     }

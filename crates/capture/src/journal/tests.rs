@@ -33,10 +33,10 @@ fn a_frame_twice_or_gone_or_elsewhere_is_damage() {
         ("the producers twice", Box::new(|frames| frames.insert(2, frames[1].clone()))),
     ];
     for (what, change) in changes {
-        let (found, given) = replay(&changed(change)).unwrap();
-        assert!(found.losses.iter().any(|loss| loss.kind == LossKind::Damaged), "{what}");
-        assert!(given.len() >= 5 && given.iter().all(|batch| sound.contains(batch)), "{what}");
-        assert!(given.windows(2).all(|two| two[0].0 < two[1].0), "{what}");
+        let (content, replayed) = replay(&changed(change)).unwrap();
+        assert!(content.losses.iter().any(|loss| loss.kind == LossKind::Damaged), "{what}");
+        assert!(replayed.len() >= 5 && replayed.iter().all(|batch| sound.contains(batch)), "{what}");
+        assert!(replayed.windows(2).all(|two| two[0].0 < two[1].0), "{what}");
     }
 }
 
@@ -67,10 +67,12 @@ fn damage_whose_next_sound_frame_is_cut_off_stays_listed() {
     let synced = format::HEADER_BYTES + frames[..6].iter().map(Vec::len).sum::<usize>();
     format::put(frames.last_mut().unwrap(), &format::JournalFrame::Synced(synced as u64));
     let file = [format::header(1, 1).to_vec(), frames.concat()].concat();
-    let (found, _) = replay(&stored(std::slice::from_ref(&file))).unwrap();
-    assert!(found.torn.is_some() && found.files[0].damage.last().unwrap().range.end as u64 == found.files[0].bytes);
-    let given = recover(&[file]).unwrap();
-    assert_eq!(given.iter().map(|batch| batch.0).collect::<Vec<_>>(), [1]);
+    let (content, _) = replay(&stored(std::slice::from_ref(&file))).unwrap();
+    assert!(
+        content.torn.is_some() && content.files[0].damage.last().unwrap().range.end as u64 == content.files[0].bytes
+    );
+    let replayed = recover(&[file]).unwrap();
+    assert_eq!(replayed.iter().map(|batch| batch.0).collect::<Vec<_>>(), [1]);
 }
 
 /// Who caught up from a journal that was damaged since got the batches before the damage, and no word of the others.
@@ -96,6 +98,6 @@ fn looking_for_frames_behind_damage_takes_linear_time() {
         let one = [&2_000_000u32.to_le_bytes()[..], &[0; 4], &rows].concat();
         frames.push(one.repeat(80_000));
     });
-    let (found, given) = replay(&storage).unwrap();
-    assert_eq!(given.len(), 8, "{:?}", found.losses);
+    let (content, replayed) = replay(&storage).unwrap();
+    assert_eq!(replayed.len(), 8, "{:?}", content.losses);
 }

@@ -63,26 +63,26 @@ impl JournalWriter {
     /// Goes on behind the files that were found, in a new one. What a start had to mend is mended.
     pub(crate) fn begin(
         storage: Arc<dyn Storage>,
-        found: JournalContent,
+        content: JournalContent,
         next_sequence: u64,
         producers: &Producers,
         segment_bytes: u64,
     ) -> Result<JournalWriter> {
-        let mut older = found.files;
+        let mut older = content.files;
         let current = match older.last() {
-            Some(last) if last.number == found.last_number => older.pop(),
+            Some(last) if last.number == content.last_number => older.pop(),
             _ => None,
         };
         let mut writer = JournalWriter {
             storage,
             file: None,
-            current: current.unwrap_or_else(|| JournalFile::new(found.last_number, next_sequence)),
+            current: current.unwrap_or_else(|| JournalFile::new(content.last_number, next_sequence)),
             older,
             layouts: HashMap::new(),
             of_tables: HashMap::new(),
-            catalog: found.catalog,
+            catalog: content.catalog,
             segment_bytes,
-            received: found.received,
+            received: content.received,
             is_synced: true,
             is_whole: true,
             failed: None,

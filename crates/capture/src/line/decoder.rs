@@ -178,16 +178,16 @@ impl LineDecoder {
 
     /// Bytes of the cut line that are held.
     #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn carry_bytes(&self) -> usize {
         self.carry.capacity()
     }
 
     /// Passes over the rest of a refused line.
     fn skip(&mut self, bytes: &[u8]) -> usize {
         let used = match memchr::memchr(b'\n', bytes) {
-            Some(found) => {
+            Some(newline) => {
                 self.skipping = false;
-                found + 1
+                newline + 1
             }
             None => bytes.len(),
         };
@@ -198,7 +198,7 @@ impl LineDecoder {
     /// Copies bytes up to the next line feed behind the carry, or as many as it has if that is more, so that a line of many
     /// pieces isn't looked at once for each of them.
     fn extend_carry(&mut self, bytes: &[u8]) -> usize {
-        let line = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |found| found + 1);
+        let line = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |newline| newline + 1);
         let count = line.max(self.carry.len()).min(bytes.len());
         // Never more than a line can have and one piece of it.
         let count = count.min(self.settings.line_bytes_max);
@@ -280,7 +280,7 @@ impl LineDecoder {
         }
         let rest = &text.bytes[refusal.at.min(text.bytes.len())..];
         let end = match memchr::memchr(b'\n', rest) {
-            Some(found) => refusal.at + found + 1,
+            Some(newline) => refusal.at + newline + 1,
             None if text.ended => text.bytes.len(),
             None if text.bytes.len() < self.settings.line_bytes_max => {
                 self.need = MissingInput::LineFeed;
@@ -329,7 +329,7 @@ impl LineDecoder {
         }
         let from = resume.min(rest.len());
         match memchr::memchr(b'\n', &rest[from..]) {
-            Some(found) => from + found + 1,
+            Some(newline) => from + newline + 1,
             None => {
                 self.skipping = true;
                 rest.len()

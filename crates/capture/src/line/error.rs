@@ -73,14 +73,14 @@ pub enum Reason {
         instead: &'static str,
     },
     /// The column holds values of another type.
-    #[error("column {column:?} holds {holds}, not {given}")]
+    #[error("column {column:?} holds {holds}, not {value_kind}")]
     Conflict {
         /// The column.
         column: String,
         /// What it holds.
         holds: &'static str,
         /// What the line brings.
-        given: &'static str,
+        value_kind: &'static str,
     },
     /// Text that isn't UTF-8.
     #[error("text is not UTF-8")]

@@ -61,7 +61,7 @@ pub(super) fn line(text: &Text<'_>, now: i64, batch: &mut LineBatch) -> ScanResu
 #[cold]
 fn comment(text: &Text<'_>, at: usize) -> ScanResult<(LineKind, usize)> {
     match memchr::memchr(b'\n', &text.bytes[at..]) {
-        Some(found) => Ok((LineKind::Empty, at + found + 1)),
+        Some(newline) => Ok((LineKind::Empty, at + newline + 1)),
         None => text.byte(text.bytes.len()).map(|_| (LineKind::Empty, text.bytes.len())),
     }
 }

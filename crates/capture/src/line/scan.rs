@@ -94,24 +94,24 @@ impl<'a> Text<'a> {
         let mut escaped = false;
         loop {
             let rest = self.bytes.get(from..).unwrap_or_default();
-            let Some(found) = memchr::memchr2(b'"', b'\\', rest).map(|n| from + n) else {
+            let Some(place) = memchr::memchr2(b'"', b'\\', rest).map(|n| from + n) else {
                 return Err(self.unclosed(at));
             };
-            if self.bytes[found] == b'"' {
-                return Ok((Name { raw: &self.bytes[at..found], escaped }, found + 1));
+            if self.bytes[place] == b'"' {
+                return Ok((Name { raw: &self.bytes[at..place], escaped }, place + 1));
             }
             escaped = true;
-            from = found + 2;
+            from = place + 2;
         }
     }
 
     /// As [`Text::quoted`], but a quote ends the text only if a separator follows and then something that may follow it.
     fn quoted_leniently(&self, at: usize) -> ScanResult<(Name<'a>, usize)> {
         let rest = self.bytes.get(at..).unwrap_or_default();
-        for found in memchr::memchr_iter(b'"', rest).map(|n| at + n) {
-            if self.bytes[found - 1] != b'\\' && self.ends_value(found + 1) {
-                let raw = &self.bytes[at..found];
-                return Ok((Name { raw, escaped: memchr::memchr(b'\\', raw).is_some() }, found + 1));
+        for place in memchr::memchr_iter(b'"', rest).map(|n| at + n) {
+            if self.bytes[place - 1] != b'\\' && self.ends_value(place + 1) {
+                let raw = &self.bytes[at..place];
+                return Ok((Name { raw, escaped: memchr::memchr(b'\\', raw).is_some() }, place + 1));
             }
         }
         Err(self.unclosed(at))

@@ -115,9 +115,9 @@ impl Table {
     pub fn guess(&self, text: &Text<'_>, at: usize, place: usize) -> Option<(usize, usize, usize)> {
         let rest = text.bytes.get(at..)?;
         let places = self.places.get(place..)?;
-        let (skipped, found) =
+        let (skipped, column_place) =
             places.iter().take(LOOK_AHEAD).enumerate().find(|(_, place)| rest.starts_with(&place.raw))?;
-        Some((found.column, at + found.raw.len(), place + skipped + 1))
+        Some((column_place.column, at + column_place.raw.len(), place + skipped + 1))
     }
 
     /// The column of a name, made if there is none; its place is remembered. `None`: there is none, and a null makes none.
@@ -247,7 +247,7 @@ impl Table {
             Value::Int(value, _) => budget.precision.nanoseconds(*value),
             _ => {
                 let column = self.time_column.clone();
-                return Err(refused(Reason::Conflict { column, holds: "timestamps", given: value.kind() }, at));
+                return Err(refused(Reason::Conflict { column, holds: "timestamps", value_kind: value.kind() }, at));
             }
         };
         let Some(time) = time else { return Err(refused(Reason::OutOfRange { text: String::new() }, at)) };
@@ -329,7 +329,9 @@ impl Table {
 fn fault_of(column: &Column, fault: Fault, at: usize) -> ScanStop {
     let reason = match fault {
         Fault::NotUtf8 => Reason::NotUtf8,
-        Fault::Conflict(given) => Reason::Conflict { column: column.name.clone(), holds: column.kind(), given },
+        Fault::Conflict(value_kind) => {
+            Reason::Conflict { column: column.name.clone(), holds: column.kind(), value_kind }
+        }
     };
     refused(reason, at)
 }

@@ -71,8 +71,8 @@ pub(super) fn value<'a>(text: &Text<'a>, at: usize) -> ScanResult<(Value<'a>, us
 }
 
 /// NaN is what QuestDB's clients send where there is no value: its null.
-fn without_nan<'a>(found: (Value<'a>, usize)) -> (Value<'a>, usize) {
-    match found {
+fn without_nan<'a>(parsed: (Value<'a>, usize)) -> (Value<'a>, usize) {
+    match parsed {
         (Value::Float(value), end) if value.is_nan() => (Value::Null, end),
         other => other,
     }

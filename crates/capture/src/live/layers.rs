@@ -189,8 +189,8 @@ pub(super) fn replaced(
 ) -> Option<Layers> {
     let before = layers.get(&date)?;
     let first = before.iter().position(|layer| Arc::ptr_eq(layer, &parts[0]))?;
-    let found = before.get(first..first + parts.len())?;
-    if !found.iter().zip(parts).all(|(layer, part)| Arc::ptr_eq(layer, part)) {
+    let replaced_layers = before.get(first..first + parts.len())?;
+    if !replaced_layers.iter().zip(parts).all(|(layer, part)| Arc::ptr_eq(layer, part)) {
         return None;
     }
     let mut after = before.clone();

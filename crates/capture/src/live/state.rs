@@ -99,8 +99,8 @@ impl LiveState {
     /// The first batches of the tail are in these layers.
     pub(super) fn put_into(&mut self, layers: Arc<Layers>, batches: usize) {
         self.layers = layers;
-        let gone: u64 = self.tail.drain(..batches).map(|tail| tail.rows.num_rows() as u64).sum();
-        self.tail_rows -= gone;
+        let moved_rows: u64 = self.tail.drain(..batches).map(|tail| tail.rows.num_rows() as u64).sum();
+        self.tail_rows -= moved_rows;
     }
 
     /// How much there is. Asked for with every batch, so it doesn't look at those that came before.

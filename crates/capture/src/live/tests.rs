@@ -49,7 +49,7 @@ fn read(database: &Database) -> Vec<(String, i64, i64)> {
     let snapshot = database.table("t").unwrap().snapshot().unwrap();
     let spec: &TableSpec = snapshot.spec();
     let (pieces, _) = snapshot.select(&Selection::default()).unwrap();
-    let mut found = Vec::new();
+    let mut all_rows = Vec::new();
     for piece in pieces {
         let rows = piece.segment.read(spec, &[0, 1, 2], piece.rows.clone()).unwrap();
         let symbols = rows.column(1).as_dictionary::<Int32Type>();
@@ -57,12 +57,12 @@ fn read(database: &Database) -> Vec<(String, i64, i64)> {
         let times = rows.column(0).as_primitive::<TimestampNanosecondType>().values();
         let ids = rows.column(2).as_primitive::<Int64Type>().values();
         for row in 0..rows.num_rows() {
-            found.push((texts.value(symbols.keys().value(row) as usize).to_owned(), times[row], ids[row]));
+            all_rows.push((texts.value(symbols.keys().value(row) as usize).to_owned(), times[row], ids[row]));
         }
     }
     // Within each symbol the order is the table's; symbols follow each other segment by segment.
-    found.sort_by(|one, other| one.0.cmp(&other.0));
-    found
+    all_rows.sort_by(|one, other| one.0.cmp(&other.0));
+    all_rows
 }
 
 fn ordered(mut rows: Vec<(String, i64, i64)>) -> Vec<(String, i64, i64)> {
@@ -205,9 +205,9 @@ fn each_row_is_there_once_while_all_of_it_happens_at_once() {
         let looks = scope.spawn(|| {
             let (mut last, mut looks) = (0, 0);
             while !stop.load(Ordering::SeqCst) {
-                let found = read(database);
-                assert_eq!(found, ordered(found.clone()), "in order");
-                let mut ids: Vec<i64> = found.iter().map(|row| row.2).collect();
+                let rows = read(database);
+                assert_eq!(rows, ordered(rows.clone()), "in order");
+                let mut ids: Vec<i64> = rows.iter().map(|row| row.2).collect();
                 ids.sort_unstable();
                 assert!(ids.iter().copied().eq(0..ids.len() as i64), "each row once, none before those it came behind");
                 assert!(ids.len() >= last, "rows don't go away");

@@ -60,19 +60,23 @@ impl MeasuredColumns {
             sequence: find("sequence", &settings.sequence, &["sequence", "seq", "sequence_number"], is_whole),
             bid: find("bid", &settings.bid, &["bid_price", "bid"], is_price),
             ask: find("ask", &settings.ask, &["ask_price", "ask", "offer_price", "offer"], is_price),
-            event: find("event", &settings.event, &["ts_event", event_by_time], |held| *held == ColumnType::Timestamp),
-            symbol: find("symbol", &settings.symbol, &symbol, |held| *held == ColumnType::Symbol),
-            venue: find("venue", &settings.venue, &["venue", "exchange"], |held| *held == ColumnType::Symbol),
+            event: find("event", &settings.event, &["ts_event", event_by_time], |column_type| {
+                *column_type == ColumnType::Timestamp
+            }),
+            symbol: find("symbol", &settings.symbol, &symbol, |column_type| *column_type == ColumnType::Symbol),
+            venue: find("venue", &settings.venue, &["venue", "exchange"], |column_type| {
+                *column_type == ColumnType::Symbol
+            }),
         }
     }
 }
 
-fn is_whole(held: &ColumnType) -> bool {
-    matches!(held.arrow(), kind if kind.is_integer())
+fn is_whole(column_type: &ColumnType) -> bool {
+    matches!(column_type.arrow(), kind if kind.is_integer())
 }
 
-fn is_price(held: &ColumnType) -> bool {
-    match held.arrow() {
+fn is_price(column_type: &ColumnType) -> bool {
+    match column_type.arrow() {
         DataType::FixedSizeList(_, _) | DataType::Decimal128(_, _) => true,
         kind => kind.is_numeric(),
     }

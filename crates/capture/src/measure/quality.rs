@@ -132,7 +132,7 @@ pub(crate) struct SeriesLimit(AtomicUsize);
 
 impl SeriesLimit {
     fn take(&self) -> bool {
-        let more = |taken: usize| (taken < SERIES_MAX).then_some(taken + 1);
+        let more = |watched: usize| (watched < SERIES_MAX).then_some(watched + 1);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
@@ -233,9 +233,9 @@ impl Watch {
         let mut keys = Keys::new(column(places.symbol), column(places.venue), rows.num_rows());
         for row in 0..rows.num_rows() {
             let at = keys.series(row, |symbol, venue| self.find(symbol, venue));
-            let mut found = Defects::default();
+            let mut defects = Defects::default();
             if let (Some(bid), Some(ask)) = (&bid, &ask) {
-                found.crossed = u64::from(bid.get(row) > ask.get(row));
+                defects.crossed = u64::from(bid.get(row) > ask.get(row));
             }
             match self.series.get_mut(at as usize) {
                 None => self.unwatched_rows += 1,
@@ -245,13 +245,13 @@ impl Watch {
                     series.latest = series.latest.max(times[row]);
                     self.late_rows += is_late;
                     match &sequence {
-                        Some(numbers) => series.follow(numbers.get(row), &mut found),
-                        None => found.out_of_order = is_late,
+                        Some(numbers) => series.follow(numbers.get(row), &mut defects),
+                        None => defects.out_of_order = is_late,
                     }
                 }
             }
-            if found.total() > 0 {
-                self.note(at, &found);
+            if defects.total() > 0 {
+                self.note(at, &defects);
             }
         }
     }
@@ -279,10 +279,10 @@ impl Watch {
     }
 
     #[cold]
-    fn note(&mut self, at: u32, found: &Defects) {
-        self.defects.add(found);
+    fn note(&mut self, at: u32, defects: &Defects) {
+        self.defects.add(defects);
         let Some(series) = self.series.get_mut(at as usize) else { return };
-        series.defects.add(found);
+        series.defects.add(defects);
         if series.named == NONE && self.named.len() < NAMED_MAX {
             let name = self.names.iter().find(|(_, place)| **place == at).map(|(name, _)| name.as_str());
             let (symbol, venue) = parts(name.unwrap_or_default());
@@ -290,7 +290,7 @@ impl Watch {
             self.named.push(SeriesQuality { symbol, venue, defects: Defects::default() });
         }
         if let Some(named) = self.named.get_mut(series.named as usize) {
-            named.defects.add(found);
+            named.defects.add(defects);
         }
     }
 
@@ -356,7 +356,7 @@ impl Drop for Watch {
 impl SeriesState {
     /// Takes the number of the next row.
     #[inline]
-    fn follow(&mut self, number: Option<i64>, found: &mut Defects) {
+    fn follow(&mut self, number: Option<i64>, defects: &mut Defects) {
         let Some(number) = number else { return };
         let Some(last) = self.last else {
             self.last = Some(number);
@@ -364,12 +364,12 @@ impl SeriesState {
         };
         if number > last {
             let missing = number.abs_diff(last) - 1;
-            (found.gaps, found.missing) = (u64::from(missing > 0), missing);
+            (defects.gaps, defects.missing) = (u64::from(missing > 0), missing);
             (self.last, self.lower) = (Some(number), 0);
         } else if number == last {
-            found.duplicates = 1;
+            defects.duplicates = 1;
         } else {
-            found.out_of_order = 1;
+            defects.out_of_order = 1;
             self.lower += 1;
             if self.lower >= RESTART {
                 (self.last, self.lower) = (Some(number), 0);

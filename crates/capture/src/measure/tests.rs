@@ -262,9 +262,9 @@ fn the_first_offenders_have_names_and_the_others_are_in_the_total() {
 
 /// What the rows of one series say, by the plainest means.
 fn plain(rows: &[(usize, i64)]) -> HashMap<usize, Defects> {
-    let (mut last, mut found) = (HashMap::<usize, (i64, u32)>::new(), HashMap::<usize, Defects>::new());
+    let (mut last, mut by_series) = (HashMap::<usize, (i64, u32)>::new(), HashMap::<usize, Defects>::new());
     for (series, number) in rows {
-        let defects = found.entry(*series).or_default();
+        let defects = by_series.entry(*series).or_default();
         let Some((greatest, lower)) = last.get_mut(series) else {
             last.insert(*series, (*number, 0));
             continue;
@@ -286,7 +286,7 @@ fn plain(rows: &[(usize, i64)]) -> HashMap<usize, Defects> {
             }
         }
     }
-    found
+    by_series
 }
 
 proptest! {
@@ -306,7 +306,7 @@ proptest! {
             .filter(|(_, defects)| defects.total() > 0)
             .map(|(of, defects)| ((SERIES[of].0.to_owned(), SERIES[of].1.to_owned()), defects))
             .collect();
-        let found = meter.quality().named.into_iter().map(|series| ((series.symbol, series.venue), series.defects)).collect();
-        prop_assert_eq!(expected, found);
+        let measured = meter.quality().named.into_iter().map(|series| ((series.symbol, series.venue), series.defects)).collect();
+        prop_assert_eq!(expected, measured);
     }
 }

@@ -211,13 +211,13 @@ impl Replay {
         loop {
             let Some(next_update) = self.take()? else { return self.end().map(Some) };
             let first = *self.first.get_or_insert(next_update.due);
-            if let Some(left) = self.pace.left(self.speed, first, next_update.due) {
+            if let Some(wait) = self.pace.time_until(self.speed, first, next_update.due) {
                 self.waiting = Some(next_update);
                 let patience = until.saturating_duration_since(Instant::now());
                 if patience.is_zero() {
                     return Ok(None);
                 }
-                std::thread::sleep(left.min(patience));
+                std::thread::sleep(wait.min(patience));
                 continue;
             }
             let view = &self.views[next_update.table];
@@ -367,8 +367,8 @@ mod tests {
         let plain = TableSpec::new("t", columns, "time", None).with_time_zone("America/Chicago");
         let evening = plain.clone().with_day_start("17:00".parse().unwrap());
         let at = |spec: &TableSpec, text: &str| {
-            let found = instant(spec, &ReplayRequest::new(vec!["t".to_owned()], "2024-03-11"), Some(&text.to_owned()));
-            chrono::DateTime::from_timestamp_nanos(found.unwrap().unwrap()).to_rfc3339()
+            let parsed = instant(spec, &ReplayRequest::new(vec!["t".to_owned()], "2024-03-11"), Some(&text.to_owned()));
+            chrono::DateTime::from_timestamp_nanos(parsed.unwrap().unwrap()).to_rfc3339()
         };
         assert_eq!(at(&plain, "17:00"), "2024-03-11T22:00:00+00:00");
         for (text, expected) in [

@@ -37,14 +37,14 @@ impl Pace {
 
     /// How long until an instant of the replay is there, in nanoseconds; `None` if it is. Begins the replay with `first` if it
     /// hasn't begun.
-    pub(super) fn left(&self, speed: ReplaySpeed, first: i64, instant: i64) -> Option<Duration> {
+    pub(super) fn time_until(&self, speed: ReplaySpeed, first: i64, instant: i64) -> Option<Duration> {
         let ReplaySpeed::Times(times) = speed else { return None };
         let now = self.clock.now();
         let beginning = self.beginning.get_or_init(|| ReplayStart { at: now, of: first });
         let since = instant.saturating_sub(beginning.of);
         #[expect(clippy::cast_possible_truncation, reason = "saturates")]
         let due = beginning.at.saturating_add((since as f64 / times) as i64);
-        let left = due.saturating_sub(now);
-        u64::try_from(left).ok().filter(|left| *left > 0).map(Duration::from_nanos)
+        let time_until = due.saturating_sub(now);
+        u64::try_from(time_until).ok().filter(|time_until| *time_until > 0).map(Duration::from_nanos)
     }
 }

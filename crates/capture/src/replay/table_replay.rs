@@ -211,19 +211,19 @@ impl StoredTable {
 
     fn before(&mut self) -> Result<Option<(RecordBatch, bool)>> {
         let mut places = Vec::new();
-        let (mut at, mut taken) = self.before;
+        let (mut at, mut offset) = self.before;
         while let Some(run) = self.runs.get(at) {
-            let rows = run.start + taken..run.first;
+            let rows = run.start + offset..run.first;
             let count = rows.len().min(SNAPSHOT_ROWS - places.len());
             places.extend(rows.take(count).map(|row| (run.piece, row)));
-            taken += u32::try_from(count).unwrap_or(u32::MAX);
-            if run.start + taken < run.first {
+            offset += u32::try_from(count).unwrap_or(u32::MAX);
+            if run.start + offset < run.first {
                 break;
             }
-            (at, taken) = (at + 1, 0);
+            (at, offset) = (at + 1, 0);
         }
-        self.before = (at, taken);
-        let more = self.runs[at..].iter().any(|run| run.start + taken < run.first);
+        self.before = (at, offset);
+        let more = self.runs[at..].iter().any(|run| run.start + offset < run.first);
         if places.is_empty() { Ok(None) } else { Ok(Some((self.gather(&places)?, more))) }
     }
 

@@ -134,11 +134,11 @@ impl Replicas {
         let until = Instant::now() + patience;
         let mut state = self.state();
         while state.durable <= position && state.closed.is_none() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = until.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 break;
             }
-            state = self.moved.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.moved.wait_timeout(state, remaining).unwrap_or_else(PoisonError::into_inner).0;
         }
         state.durable
     }

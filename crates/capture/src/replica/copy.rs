@@ -371,14 +371,14 @@ pub(super) fn is_stored(database: &Database, table: &str, sequence: u64, latest:
 
 /// Batches of the journal behind a number, and the first and last of them.
 pub(super) fn batches_behind(storage: &dyn Storage, sequence: u64) -> Result<Option<(u64, u64, u64)>> {
-    let mut found: Option<(u64, u64, u64)> = None;
+    let mut range: Option<(u64, u64, u64)> = None;
     for number in journal::numbers(storage)? {
         journal::each_batch(storage, number, &mut |_, batch, _| {
             if batch > sequence {
-                let (count, first, _) = found.unwrap_or((0, batch, batch));
-                found = Some((count + 1, first.min(batch), batch));
+                let (count, first, _) = range.unwrap_or((0, batch, batch));
+                range = Some((count + 1, first.min(batch), batch));
             }
         })?;
     }
-    Ok(found)
+    Ok(range)
 }

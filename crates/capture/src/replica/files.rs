@@ -94,11 +94,11 @@ impl Replica {
         let mut bytes = Vec::new();
         while from + (bytes.len() as u64) < head.length {
             let at = from + bytes.len() as u64;
-            let left = usize::try_from(head.length - at).unwrap_or(usize::MAX);
-            let part = self.ask(|leader| leader.file(&self.asker(), &path, at, left.min(PART_BYTES)))?;
-            if part.is_empty() || part.len() > left {
+            let remaining = usize::try_from(head.length - at).unwrap_or(usize::MAX);
+            let part = self.ask(|leader| leader.file(&self.asker(), &path, at, remaining.min(PART_BYTES)))?;
+            if part.is_empty() || part.len() > remaining {
                 return Err(Error::Leader {
-                    reason: format!("it sent {} bytes of {path} in the place of {left}", part.len()),
+                    reason: format!("it sent {} bytes of {path} in the place of {remaining}", part.len()),
                 });
             }
             bytes.extend_from_slice(&part);

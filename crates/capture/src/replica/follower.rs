@@ -177,11 +177,11 @@ impl FollowerShared {
         let until = Instant::now() + patience;
         let mut state = self.state();
         while !state.is_stopped && !is_due(&state) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = until.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return;
             }
-            state = self.woken.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.woken.wait_timeout(state, remaining).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

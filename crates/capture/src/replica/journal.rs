@@ -210,7 +210,7 @@ impl FollowedJournal {
     fn scan(&mut self, bytes: &[u8]) -> Result<AppendOutcome> {
         let mut appended = AppendOutcome::default();
         if self.position.offset == 0 {
-            let told = |what| damaged(self.storage.as_ref(), &self.path(self.position.file), 0, what);
+            let damage = |what| damaged(self.storage.as_ref(), &self.path(self.position.file), 0, what);
             if bytes.len() < format::HEADER_BYTES {
                 return Ok(appended);
             }
@@ -218,7 +218,7 @@ impl FollowedJournal {
                 Some((version, number, first)) if version <= format::VERSION && number == self.position.file => {
                     self.sequence = self.sequence.max(first.saturating_sub(1));
                 }
-                _ => return Err(told("the header of this journal file")),
+                _ => return Err(damage("the header of this journal file")),
             }
             appended.bytes = format::HEADER_BYTES;
         }
@@ -227,8 +227,9 @@ impl FollowedJournal {
             let Some((content, length)) = format::content(rest) else {
                 // A frame that is all there, and isn't what was written.
                 let is_all = format::length(rest).is_some();
-                let told = || Err(damaged(self.storage.as_ref(), &self.path(self.position.file), at, "a sound frame"));
-                return if is_all { told() } else { Ok(appended) };
+                let damage =
+                    || Err(damaged(self.storage.as_ref(), &self.path(self.position.file), at, "a sound frame"));
+                return if is_all { damage() } else { Ok(appended) };
             };
             match format::parse(content) {
                 Some(JournalFrame::Link(link)) => self.check_link(link)?,
@@ -284,21 +285,21 @@ impl FollowedJournal {
     pub(super) fn release(&mut self, oldest: u64, is_stored: impl Fn(&str, u64, i64) -> bool) -> Result<()> {
         let storage = Arc::clone(&self.storage);
         let old = self.numbers()?.into_iter().take_while(|number| *number < oldest.min(self.position.file));
-        let mut gone = Vec::new();
+        let mut removable = Vec::new();
         for number in old {
             if !journal::is_stored(storage.as_ref(), number, &is_stored)? {
                 break;
             }
-            gone.push(number);
+            removable.push(number);
         }
-        self.remove(&gone)
+        self.remove(&removable)
     }
 
     /// Removes the files before one, which others took the place of. Rows of theirs that no file of a table has are told: the leader had removed
     /// them, so there are none.
     pub(super) fn forget_before(&mut self, first: u64, is_stored: impl Fn(&str, u64, i64) -> bool) -> Result<()> {
-        let gone: Vec<u64> = self.numbers()?.into_iter().take_while(|number| *number < first).collect();
-        for number in &gone {
+        let removable: Vec<u64> = self.numbers()?.into_iter().take_while(|number| *number < first).collect();
+        for number in &removable {
             if !journal::is_stored(self.storage.as_ref(), *number, &is_stored)? {
                 tracing::warn!(
                     number,
@@ -306,12 +307,12 @@ impl FollowedJournal {
                 );
             }
         }
-        self.remove(&gone)
+        self.remove(&removable)
     }
 
-    fn remove(&mut self, gone: &[u64]) -> Result<()> {
+    fn remove(&mut self, numbers: &[u64]) -> Result<()> {
         let storage = Arc::clone(&self.storage);
-        let Some(last) = gone.last().copied() else { return Ok(()) };
+        let Some(last) = numbers.last().copied() else { return Ok(()) };
         // First the catalog, so that none that it names is missing.
         let next = self.numbers()?.into_iter().find(|number| *number > last).unwrap_or(self.position.file);
         let head = storage.read_at(&self.path(next), 0, format::HEADER_BYTES)?;
@@ -321,7 +322,7 @@ impl FollowedJournal {
         self.catalog.sequence = self.sequence;
         self.catalog.forget();
         self.catalog.store(storage.as_ref())?;
-        gone.iter().try_for_each(|number| storage.remove(&self.path(*number)).map_err(Error::from))
+        numbers.iter().try_for_each(|number| storage.remove(&self.path(*number)).map_err(Error::from))
     }
 }
 

@@ -83,18 +83,18 @@ impl ReplicaState {
             return Ok(None);
         }
         let path = format!("{FOLDER}/{NAME}");
-        let told = |expected: &str, found: String| {
+        let damage = |expected: &str, found: String| {
             let (path, expected) = (storage.display_path(&path), expected.to_owned());
             Error::Damaged { path, offset: 0, expected, found }
         };
         let bytes = storage.read(&path)?;
         let Some((version, content)) = journal::unpack(MAGIC, &bytes) else {
-            return Err(told("what this copy of the database is", "other bytes".to_owned()));
+            return Err(damage("what this copy of the database is", "other bytes".to_owned()));
         };
         if version != VERSION {
-            return Err(told("a version of this release", format!("version {version}")));
+            return Err(damage("a version of this release", format!("version {version}")));
         }
-        serde_json::from_slice(content).map(Some).map_err(|error| told("a state", error.to_string()))
+        serde_json::from_slice(content).map(Some).map_err(|error| damage("a state", error.to_string()))
     }
 
     /// Replaces what is on disk, durably.

@@ -71,15 +71,19 @@ impl TimeUnit {
 ///
 /// # Errors
 /// What the text isn't.
-pub(super) fn of_text<'a>(text: Cow<'a, str>, held: &ColumnType, unit: TimeUnit) -> Result<TextCell<'a>, String> {
-    let isnt = || format!("{:?} is no {held}", shown(&text));
+pub(super) fn of_text<'a>(
+    text: Cow<'a, str>,
+    column_type: &ColumnType,
+    unit: TimeUnit,
+) -> Result<TextCell<'a>, String> {
+    let isnt = || format!("{:?} is no {column_type}", shown(&text));
     let whole = |least: i64, greatest: i64| {
         let number = text.parse().ok().filter(|number| (least..=greatest).contains(number));
         number.map(TextCell::Int).ok_or_else(isnt)
     };
     let positive =
         |greatest: u64| text.parse().ok().filter(|number| *number <= greatest).map(TextCell::UInt).ok_or_else(isnt);
-    match held {
+    match column_type {
         ColumnType::Bool => match &*text {
             "true" | "True" | "TRUE" | "t" | "1" => Ok(TextCell::Bool(true)),
             "false" | "False" | "FALSE" | "f" | "0" => Ok(TextCell::Bool(false)),

@@ -26,21 +26,21 @@ pub(super) enum Column {
 }
 
 impl Column {
-    pub(super) fn new(held: &ColumnType) -> Column {
+    pub(super) fn new(column_type: &ColumnType) -> Column {
         use ColumnType as T;
-        match held {
+        match column_type {
             T::Bool => Column::Bool(BooleanBuilder::new()),
             T::Int8 | T::Int16 | T::Int32 | T::Int64 | T::Date | T::Time | T::Timestamp => {
                 Column::Int(Int64Builder::new())
             }
             T::UInt8 | T::UInt16 | T::UInt32 | T::UInt64 => Column::UInt(UInt64Builder::new()),
             T::Float32 | T::Float64 => Column::Float(Float64Builder::new()),
-            T::Decimal { .. } => Column::Decimal(Decimal128Builder::new().with_data_type(held.arrow())),
+            T::Decimal { .. } => Column::Decimal(Decimal128Builder::new().with_data_type(column_type.arrow())),
             T::Text => Column::Text(StringBuilder::new()),
             T::Symbol => Column::Symbol(StringDictionaryBuilder::new()),
             T::Levels { size } => {
                 let builder = FixedSizeListBuilder::new(Float64Builder::new(), *size);
-                let builder = match held.arrow() {
+                let builder = match column_type.arrow() {
                     DataType::FixedSizeList(item, _) => builder.with_field(item),
                     _ => builder,
                 };
@@ -83,7 +83,7 @@ impl Column {
         }
     }
 
-    pub(super) fn finish(mut self, held: &ColumnType) -> Result<ArrayRef, ArrowError> {
+    pub(super) fn finish(mut self, column_type: &ColumnType) -> Result<ArrayRef, ArrowError> {
         let wide: ArrayRef = match &mut self {
             Column::Bool(column) => Arc::new(column.finish()),
             Column::Int(column) => Arc::new(column.finish()),
@@ -94,10 +94,10 @@ impl Column {
             Column::Symbol(column) => Arc::new(column.finish()),
             Column::Levels(column, _) => Arc::new(column.finish()),
         };
-        if *held == ColumnType::Date {
-            cast(&cast(&wide, &DataType::Int32)?, &held.arrow())
+        if *column_type == ColumnType::Date {
+            cast(&cast(&wide, &DataType::Int32)?, &column_type.arrow())
         } else {
-            cast(&wide, &held.arrow())
+            cast(&wide, &column_type.arrow())
         }
     }
 }

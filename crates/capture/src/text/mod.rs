@@ -331,9 +331,9 @@ impl<'a> GrowingRows<'a> {
 
     /// A column; one that occurs for the first time is null in the rows before.
     fn column(&mut self, place: usize) -> &mut Column {
-        let (rows, held) = (self.rows, &self.specs[place].column_type);
+        let (rows, column_type) = (self.rows, &self.specs[place].column_type);
         self.columns[place].get_or_insert_with(|| {
-            let mut column = Column::new(held);
+            let mut column = Column::new(column_type);
             (0..rows).for_each(|_| column.push(&TextCell::Null));
             column
         })

@@ -24,7 +24,7 @@ fn spec() -> TableSpec {
         ("bids", ColumnType::Levels { size: 2 }),
         ("rate", ColumnType::Float32),
     ];
-    let columns = columns.into_iter().map(|(name, held)| ColumnSpec::new(name, held)).collect();
+    let columns = columns.into_iter().map(|(name, column_type)| ColumnSpec::new(name, column_type)).collect();
     TableSpec::new("trade", columns, "time", Some("sym"))
 }
 
@@ -129,13 +129,13 @@ fn objects_that_do_not_fit_are_refused() {
         "{\"time\":14,\"fee\":1000}\n",
         "{\"time\":15,\"sym\":5,\"fee\":\"1.10\"}",
     ));
-    let told = reasons(&rows);
-    assert_eq!(told.len(), 13, "{told:?}");
-    assert_eq!(told[0], "line 2: table \"trade\" has no column \"prise\"; name its type to add it");
-    assert!(told[1].starts_with("line 3: it is no object of JSON: trailing characters"));
-    assert!(told[2].starts_with("line 4: it is no object of JSON: "));
+    let refusals = reasons(&rows);
+    assert_eq!(refusals.len(), 13, "{refusals:?}");
+    assert_eq!(refusals[0], "line 2: table \"trade\" has no column \"prise\"; name its type to add it");
+    assert!(refusals[1].starts_with("line 3: it is no object of JSON: trailing characters"));
+    assert!(refusals[2].starts_with("line 4: it is no object of JSON: "));
     assert_eq!(
-        told[3..],
+        refusals[3..],
         [
             "line 5: price: an object is no float64",
             "line 6: price: a boolean is no float64",

@@ -208,9 +208,9 @@ fn a_damaged_backup_is_refused_by_the_name_of_the_file_and_so_is_a_folder_in_use
     other.create_dir("000001").unwrap();
     assert!(back_up(&database, Arc::new(other.clone())).is_err(), "it is somebody else's");
     assert_eq!(other.list("").unwrap().len(), 1);
-    let held = at.try_lock("backup.lock", LockMode::Exclusive).unwrap();
+    let lock = at.try_lock("backup.lock", LockMode::Exclusive).unwrap();
     assert!(back_up(&database, Arc::new(at.clone())).unwrap_err().to_string().contains("backup.lock is locked"));
-    drop(held);
+    drop(lock);
     let list = at.read("backup.json").unwrap();
     for path in ["../x", "/etc/passwd", "a//b", "a/./b"] {
         let text = String::from_utf8(list.clone()).unwrap().replacen("splay.toml", path, 1);

@@ -304,10 +304,10 @@ fn bars_become_final_by_the_clock_once_nothing_comes() {
     assert!(bars.idle(1, now + LATE).is_empty(), "its minute isn't over");
     assert_eq!(bars.take(&update(2, START + 50 * SECOND), START + 65 * SECOND).unwrap().len(), 1);
     assert!(bars.idle(2, START + 70 * SECOND).is_empty(), "something came five seconds ago");
-    let given = bars.idle(2, START + 75 * SECOND);
+    let updates = bars.idle(2, START + 75 * SECOND);
     let mut seen = Seen::default();
-    given.iter().for_each(|update| seen.take(update));
-    assert_eq!((seen.finals.len(), given[0].sequence), (1, 2));
+    updates.iter().for_each(|update| seen.take(update));
+    assert_eq!((seen.finals.len(), updates[0].sequence), (1, 2));
     assert!(bars.idle(2, START + 90 * SECOND).is_empty(), "once");
 }
 
@@ -326,16 +326,16 @@ fn bars_of_a_replay_end_with_it() {
     let pace = Pace::new(TestClock::at(0));
     let mut replay = Replay::begin(capture.database(), &replay_request, &view, pace).unwrap();
     let mut bars = Bars::new(&spec("UTC"), request(60 * SECOND), None, true).unwrap();
-    let (mut seen, mut given) = (Seen::default(), VecDeque::new());
+    let (mut seen, mut updates) = (Seen::default(), VecDeque::new());
     loop {
         let Some(update) = replay.next(Duration::ZERO).unwrap() else { continue };
-        given.extend(bars.take(&update, 0).unwrap());
+        updates.extend(bars.take(&update, 0).unwrap());
         if update.kind == UpdateKind::End {
             break;
         }
     }
-    assert_eq!(given.back().map(|update| update.kind), Some(UpdateKind::End));
-    given.iter().for_each(|update| seen.take(update));
+    assert_eq!(updates.back().map(|update| update.kind), Some(UpdateKind::End));
+    updates.iter().for_each(|update| seen.take(update));
     let expected = plain(&trades, 60 * SECOND);
     assert_eq!(seen.bars.len(), expected.len());
     assert!(seen.bars.iter().all(|(key, bar)| is_close(bar, &expected[key])));

@@ -33,9 +33,9 @@ fn rows_are_visible_once_they_are_acknowledged() {
         assert_eq!(all(&database), in_order(&rows, "UTC"), "{id}");
     }
     let one = Selection { symbols: Some(vec!["B".to_owned()]), ..Selection::default() };
-    let found = read(&database.table("trade").unwrap().snapshot().unwrap(), &one);
+    let visible = read(&database.table("trade").unwrap().snapshot().unwrap(), &one);
     let expected: Vec<_> = in_order(&rows, "UTC").into_iter().filter(|r| r.1.symbol.as_deref() == Some("B")).collect();
-    assert_eq!(found, expected);
+    assert_eq!(visible, expected);
     capture.close().unwrap();
     assert!(matches!(capture.append(trade(&rows)), Err(Error::Closed)));
 }
@@ -232,8 +232,8 @@ fn a_batch_that_does_not_follow_on_the_last_one_is_refused_also_after_a_start() 
         capture.append(Append { producer, ..trade(&[row("A", START, i64::try_from(sequence).unwrap())]) })
     };
     let refused = |sent: Result<Ack, Error>, previous: u64, last: u64| match sent.unwrap_err() {
-        Error::OutOfTurn { producer, previous: was, last: found } => {
-            assert_eq!((producer.as_str(), was, found), ("feed", previous, last));
+        Error::OutOfTurn { producer, previous: was, last: stored } => {
+            assert_eq!((producer.as_str(), was, stored), ("feed", previous, last));
         }
         other => panic!("{other}"),
     };
@@ -275,17 +275,17 @@ fn names_of_quarantines_are_taken_by_capture_alone() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path()).unwrap();
     let (capture, _) = Capture::open_with(database.clone(), settings(), TestClock::at(START)).unwrap();
-    let taken = |name: &str| TableSpec { name: name.to_owned(), ..spec("UTC") };
+    let spec_named = |name: &str| TableSpec { name: name.to_owned(), ..spec("UTC") };
     for name in ["trade_quarantine", "Quote_Quarantine"] {
-        let append = Append { spec: Some(taken(name)), ..Append::new(name, batch(&[row("A", START, 0)])) };
+        let append = Append { spec: Some(spec_named(name)), ..Append::new(name, batch(&[row("A", START, 0)])) };
         let refused = capture.append(append).unwrap_err();
         assert!(matches!(refused, Error::Rejected { .. }) && refused.to_string().contains("reserved"), "{refused}");
-        assert!(database.load(&taken(name), LoadOptions::default()).unwrap_err().to_string().contains("reserved"));
+        assert!(database.load(&spec_named(name), LoadOptions::default()).unwrap_err().to_string().contains("reserved"));
     }
     capture.append(trade(&[row("A", START + 301 * SECOND, 1)])).unwrap();
     // Once capture has made it, it is a table as others.
     capture.append(Append::new("trade_quarantine", batch(&[row("A", START, 2)]))).unwrap();
-    let mut load = database.load(&taken("trade_quarantine"), LoadOptions::default()).unwrap();
+    let mut load = database.load(&spec_named("trade_quarantine"), LoadOptions::default()).unwrap();
     load.append(&batch(&[row("A", START, 3)])).unwrap();
     load.commit().unwrap();
     let quarantine = database.table("trade_quarantine").unwrap().snapshot().unwrap();

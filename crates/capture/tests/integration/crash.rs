@@ -105,10 +105,10 @@ fn check(storage: &FaultStorage, sent: i64, acknowledged: &[i64], what: &str) {
         ids.sort_unstable();
         ids
     };
-    let found = ids();
-    assert!(read.is_none_or(|read| read == found), "{what}: who only reads saw others");
-    let distinct: BTreeSet<i64> = found.iter().copied().collect();
-    assert_eq!(found.len(), distinct.len(), "{what}: a row is there twice");
+    let stored_ids = ids();
+    assert!(read.is_none_or(|read| read == stored_ids), "{what}: who only reads saw others");
+    let distinct: BTreeSet<i64> = stored_ids.iter().copied().collect();
+    assert_eq!(stored_ids.len(), distinct.len(), "{what}: a row is there twice");
     for number in 0..sent {
         let there = (0..ROWS).filter(|at| distinct.contains(&(number * ROWS + at))).count() as i64;
         assert!(there == 0 || there == ROWS, "{what}: a part of batch {number}");
@@ -117,7 +117,7 @@ fn check(storage: &FaultStorage, sent: i64, acknowledged: &[i64], what: &str) {
             "{what}: batch {number} was acknowledged and is lost"
         );
     }
-    assert!(found.iter().all(|id| *id < sent * ROWS), "{what}: a row that nobody sent");
+    assert!(stored_ids.iter().all(|id| *id < sent * ROWS), "{what}: a row that nobody sent");
     // A sender goes on where its last acknowledgement left it.
     let next = acknowledged.last().map_or(0, |last| last + 1);
     for number in next..sent {
@@ -255,7 +255,7 @@ fn a_start_that_fails_at_any_call_is_told_and_the_next_one_finds_all() {
 
 #[test]
 fn with_each_nth_call_failing_nothing_is_lost() {
-    let mut taken = 0;
+    let mut accepted = 0;
     for each in 2..120 {
         let storage = FaultStorage::new();
         storage.fail_each(Some(each));
@@ -267,10 +267,10 @@ fn with_each_nth_call_failing_nothing_is_lost() {
             most = most.max(sent);
         }
         storage.fail_each(None);
-        taken += acknowledged.len();
+        accepted += acknowledged.len();
         check(&storage.copy(), most, &acknowledged, &format!("each {each}th call"));
     }
-    assert!(taken > 1_000, "{taken}");
+    assert!(accepted > 1_000, "{accepted}");
 }
 
 /// Which bytes a failed sync has left on the disk nobody knows, and a second one would say that all is well.
@@ -523,54 +523,54 @@ fn a_full_disk_refuses_rows_and_takes_them_once_there_is_room() {
     let send = |number: i64| {
         capture.append(Append { spec: Some(spec("UTC")), ..Append::new("trade", batch(&rows_of(number))) })
     };
-    let mut taken = 0;
+    let mut accepted = 0;
     for room in [0, 100, 1_000, 3_000, 0, 50] {
-        send(taken).unwrap();
-        taken += 1;
+        send(accepted).unwrap();
+        accepted += 1;
         assert!(!capture.status().full);
         storage.capacity(Some(storage.used() + room));
         let refused = loop {
-            match send(taken) {
-                Ok(_) => taken += 1,
+            match send(accepted) {
+                Ok(_) => accepted += 1,
                 Err(error) => break error,
             }
         };
         assert!(refused.is_retryable(), "{refused}");
         assert!(capture.is_full() && capture.status().full);
         // Reads go on.
-        assert_eq!(all(&database).len() as i64, taken * ROWS);
+        assert_eq!(all(&database).len() as i64, accepted * ROWS);
         let down = capture.write_down(None);
         assert!(down.is_ok() || down.unwrap_err().is_retryable());
-        assert_eq!(all(&database).len() as i64, taken * ROWS);
+        assert_eq!(all(&database).len() as i64, accepted * ROWS);
         storage.capacity(None);
     }
     // Dates end, too: a roll finds no room or some, and is done once there is enough.
     let ended = Some(START + 3 * DAY);
     for room in [0, 50, 500, 2_000] {
         for _ in 0..3 {
-            send(taken).unwrap();
-            taken += 1;
+            send(accepted).unwrap();
+            accepted += 1;
         }
         storage.capacity(Some(storage.used() + room));
         let rolled = capture.roll(ended);
         assert!(rolled.as_ref().err().is_none_or(Error::is_retryable), "{rolled:?}");
         assert!(room > 0 || rolled.is_err());
-        assert_eq!(all(&database).len() as i64, taken * ROWS);
+        assert_eq!(all(&database).len() as i64, accepted * ROWS);
         storage.capacity(None);
         capture.roll(ended).unwrap();
-        assert_eq!(all(&database).len() as i64, taken * ROWS);
+        assert_eq!(all(&database).len() as i64, accepted * ROWS);
         assert_eq!(capture.status().tables[0].live_rows, 0, "all are of a date that has ended");
         assert!(
             database.table("trade").unwrap().stored().unwrap().partitions().iter().all(|one| one.segments.len() == 1)
         );
     }
-    send(taken).unwrap();
-    taken += 1;
+    send(accepted).unwrap();
+    accepted += 1;
     let mut ids: Vec<i64> = all(&database).into_iter().map(|(_, row)| row.id).collect();
     ids.sort_unstable();
-    assert_eq!(ids, (0..taken * ROWS).collect::<Vec<_>>());
+    assert_eq!(ids, (0..accepted * ROWS).collect::<Vec<_>>());
     capture.close().unwrap();
-    check(&storage.copy(), taken, &(0..taken).collect::<Vec<_>>(), "after the disk was full");
+    check(&storage.copy(), accepted, &(0..accepted).collect::<Vec<_>>(), "after the disk was full");
 }
 
 /// A write that finds no room leaves part of its bytes. The file is cut to its whole frames, and the cut must be on disk before anything
@@ -588,21 +588,21 @@ fn the_cut_of_a_write_without_room_is_synced_before_the_files_length_is_named() 
         storage.capacity(Some(storage.used() + 5_000));
         assert!(send(0..1_000).unwrap_err().is_retryable());
         storage.capacity(None);
-        let mut taken = 0;
+        let mut accepted = 0;
         if closes {
             capture.close().unwrap();
         } else {
             // Enough for the next file, which names the length of the first.
             while storage.paths().iter().filter(|path| path.starts_with(".journal/0")).count() < 3 {
-                send(taken..taken + 1).unwrap();
-                taken += 1;
+                send(accepted..accepted + 1).unwrap();
+                accepted += 1;
             }
         }
         let crashed = storage.crash(&mut |bound| bound - 1);
         let database = Database::open_on(Arc::new(crashed)).unwrap();
         let (capture, recovered) = Capture::open_with(database.clone(), small(), TestClock::at(START + DAY)).unwrap();
         assert!(recovered.losses.is_empty(), "closes {closes}: {recovered}");
-        assert_eq!(all(&database).len() as i64, taken);
+        assert_eq!(all(&database).len() as i64, accepted);
         capture.close().unwrap();
     }
 }

@@ -97,8 +97,11 @@ fn a_start_serves_the_other_tables_and_a_later_one_has_all_rows() {
         let damaged = capture.database().damaged();
         assert_eq!(damaged.iter().map(|(table, _)| table.as_str()).collect::<Vec<_>>(), ["trade"], "{what}");
         let report = Report::of_running(capture.database(), Some(capture.status()), &[]).unwrap();
-        let told = report.tables.iter().find(|table| table.table == "trade").unwrap();
-        assert!(told.error.as_ref().is_some_and(|error| error.contains(path.to_str().unwrap())), "{what}: {told:?}");
+        let table_status = report.tables.iter().find(|table| table.table == "trade").unwrap();
+        assert!(
+            table_status.error.as_ref().is_some_and(|error| error.contains(path.to_str().unwrap())),
+            "{what}: {table_status:?}"
+        );
         // Neither goes the journal with its rows, nor are they forgotten once the files are whole again while others are written down.
         capture.write_down(None).unwrap();
         std::fs::remove_dir_all(&manifest).unwrap();

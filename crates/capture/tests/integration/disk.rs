@@ -60,8 +60,8 @@ fn rows_are_refused_before_the_disk_is_full_and_taken_again_without_a_start() {
     eventually("the keeper looks", || capture.is_full());
     let operations = storage.operations();
     let refused = send(&capture, 1).unwrap_err();
-    let told = refused.to_string();
-    assert!(refused.is_retryable() && told.contains("9999 bytes free") && told.contains("10000"), "{told}");
+    let message = refused.to_string();
+    assert!(refused.is_retryable() && message.contains("9999 bytes free") && message.contains("10000"), "{message}");
     assert!(send_as(&capture, "other", 1, None).unwrap_err().is_retryable());
     assert_eq!(storage.operations(), operations, "nothing was written, no table made");
     let status = capture.status();
@@ -89,32 +89,32 @@ fn what_has_to_be_written_finds_the_reserve_on_a_full_disk() {
     // The disk says that it has room, as with a quota.
     storage.free_bytes(Some(u64::MAX));
     let capture = open(&storage, bounded());
-    let mut taken = 0;
+    let mut accepted = 0;
     for round in 0..3 {
-        send(&capture, taken).unwrap();
-        taken += 1;
+        send(&capture, accepted).unwrap();
+        accepted += 1;
         storage.capacity(Some(storage.used() + 100 * round));
         let refused = loop {
-            match send(&capture, taken) {
-                Ok(_) => taken += 1,
+            match send(&capture, accepted) {
+                Ok(_) => accepted += 1,
                 Err(error) => break error,
             }
         };
         assert!(refused.is_retryable() && capture.is_full(), "{refused}");
         assert_eq!(reserve(&storage), 0, "it was given back");
         assert!(capture.write_down(None).unwrap().rows > 0, "in the room that it left");
-        assert_eq!(all(capture.database()).len() as i64, taken);
+        assert_eq!(all(capture.database()).len() as i64, accepted);
         storage.capacity(None);
         eventually("the reserve is made again", || reserve(&storage) == RESERVE);
     }
     // A write-down that finds no room asks for it, too.
-    send(&capture, taken).unwrap();
-    taken += 1;
+    send(&capture, accepted).unwrap();
+    accepted += 1;
     storage.capacity(Some(storage.used()));
     assert_eq!(capture.write_down(None).unwrap().rows, 1);
     storage.capacity(None);
     capture.close().unwrap();
-    assert_eq!(all(open(&storage, bounded()).database()).len() as i64, taken);
+    assert_eq!(all(open(&storage, bounded()).database()).len() as i64, accepted);
 }
 
 #[test]
@@ -125,30 +125,30 @@ fn a_start_on_a_full_disk_serves_what_there_is_and_takes_rows_once_there_is_room
         send(&capture, 0).unwrap();
         capture.write_down(None).unwrap();
         capture.close().unwrap();
-        let mut taken = 1;
+        let mut accepted = 1;
         for room in [0, 10, 100, 300] {
             let capture = open(&storage, settings());
-            send(&capture, taken).unwrap();
-            taken += 1;
+            send(&capture, accepted).unwrap();
+            accepted += 1;
             capture.close().unwrap();
             // Nothing of a reserve is left, either.
             storage.capacity(Some(storage.used() - usize::try_from(reserve(&storage)).unwrap() + room));
             let capture = open(&storage, settings());
-            assert_eq!(all(capture.database()).len() as i64, taken, "room for {room}");
-            let refused = (taken..taken + 100).find_map(|id| send(&capture, id).map(|_| taken = id + 1).err());
+            assert_eq!(all(capture.database()).len() as i64, accepted, "room for {room}");
+            let refused = (accepted..accepted + 100).find_map(|id| send(&capture, id).map(|_| accepted = id + 1).err());
             assert!(refused.is_some_and(|error| error.is_retryable()), "room for {room}");
             assert!(capture.is_full() && capture.status().full && !capture.is_failed());
-            assert_eq!(all(capture.database()).len() as i64, taken);
+            assert_eq!(all(capture.database()).len() as i64, accepted);
             storage.capacity(None);
-            send(&capture, taken).unwrap();
-            taken += 1;
+            send(&capture, accepted).unwrap();
+            accepted += 1;
             assert!(!capture.is_full());
             capture.close().unwrap();
         }
         let capture = open(&storage, settings());
         let mut ids: Vec<i64> = all(capture.database()).into_iter().map(|(_, row)| row.id).collect();
         ids.sort_unstable();
-        assert_eq!(ids, (0..taken).collect::<Vec<_>>());
+        assert_eq!(ids, (0..accepted).collect::<Vec<_>>());
     }
 }
 
@@ -182,9 +182,9 @@ impl SmallDisk {
     }
 
     /// Takes all the room that is left, but for so much.
-    fn fill(&self, left: u64) {
+    fn fill(&self, free_bytes: u64) {
         let space = LocalStorage::new(self.0.path()).disk_space().unwrap();
-        let bytes = usize::try_from(space.free_bytes.saturating_sub(left)).unwrap();
+        let bytes = usize::try_from(space.free_bytes.saturating_sub(free_bytes)).unwrap();
         std::fs::write(self.filler(), vec![7; bytes]).unwrap();
     }
 

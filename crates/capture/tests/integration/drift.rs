@@ -31,13 +31,13 @@ fn set(name: &str, default: u64) -> u64 {
 #[test]
 fn any_drift_of_columns_keeps_values_or_refuses_batches_whole() {
     let first = set("SPLAY_DRIFT_SEED", 1);
-    let (mut taken, mut refused) = (0, 0);
+    let (mut accepted, mut refused) = (0, 0);
     for seed in first..first + set("SPLAY_DRIFTS", 150) {
-        let (more_taken, more_refused) = drift(seed);
-        (taken, refused) = (taken + more_taken, refused + more_refused);
+        let (more_accepted, more_refused) = drift(seed);
+        (accepted, refused) = (accepted + more_accepted, refused + more_refused);
     }
-    assert!(taken > 100 && refused > 10, "{taken} batches taken, {refused} refused");
-    println!("{taken} batches taken, {refused} refused");
+    assert!(accepted > 100 && refused > 10, "{accepted} batches taken, {refused} refused");
+    println!("{accepted} batches taken, {refused} refused");
 }
 
 /// A column of a type by number, of small values, large ones, and nulls.
@@ -104,7 +104,7 @@ fn drift(seed: u64) -> (u64, u64) {
         Capture::open_with(database.clone(), settings.clone(), TestClock::at(START + 9 * DAY)).unwrap().0
     };
     let mut capture = open(&database);
-    let (mut rows, mut taken, mut refused): (BTreeMap<i64, Values>, u64, u64) = (BTreeMap::new(), 0, 0);
+    let (mut rows, mut accepted, mut refused): (BTreeMap<i64, Values>, u64, u64) = (BTreeMap::new(), 0, 0);
     let mut next = 0;
     for step in 0..random.random_range(5..30) {
         let what = format!("seed {seed}, step {step}");
@@ -176,7 +176,7 @@ fn drift(seed: u64) -> (u64, u64) {
                             }
                             rows.insert(next + row as i64, values);
                         }
-                        taken += 1;
+                        accepted += 1;
                     }
                     Err(error) => {
                         assert!(!error.is_retryable(), "{what}: {error}");
@@ -188,14 +188,14 @@ fn drift(seed: u64) -> (u64, u64) {
                 next += count;
             }
         }
-        assert_eq!(found(&database), rows, "{what}");
+        assert_eq!(stored_rows(&database), rows, "{what}");
     }
     capture.close().unwrap();
-    (taken, refused)
+    (accepted, refused)
 }
 
 /// All rows by their number, as text.
-fn found(database: &Database) -> BTreeMap<i64, Values> {
+fn stored_rows(database: &Database) -> BTreeMap<i64, Values> {
     let mut rows = BTreeMap::new();
     let Ok(table) = database.table("t") else { return rows };
     let snapshot = table.snapshot().unwrap();

@@ -138,10 +138,10 @@ fn history(seed: u64) {
             // What was deleted is new when it comes again.
             4 if !oracle.rows.is_empty() => {
                 let middle = oracle.rows[random.random_range(0..oracle.rows.len())].time;
-                let gone = Bounds { min: middle - random.random_range(0..20 * SECOND), max: middle };
-                let removed = delete(&database, gone).unwrap();
+                let deleted_times = Bounds { min: middle - random.random_range(0..20 * SECOND), max: middle };
+                let removed = delete(&database, deleted_times).unwrap();
                 let before = oracle.rows.len();
-                oracle.rows.retain(|row| !gone.contains(row.time));
+                oracle.rows.retain(|row| !deleted_times.contains(row.time));
                 assert_eq!(removed as usize, before - oracle.rows.len(), "{what}");
             }
             // Rows that others load count as well.
@@ -231,8 +231,8 @@ fn day(storage: &FaultStorage, there: &mut BTreeSet<i64>) -> Result<()> {
                     5 => drop(capture.write_down(None)?),
                     9 => drop(capture.roll(Some(START + 3 * DAY))?),
                     11 => {
-                        let gone: Vec<Row> = parts()[4].clone();
-                        for row in gone {
+                        let deleted_rows: Vec<Row> = parts()[4].clone();
+                        for row in deleted_rows {
                             there.retain(|id| START + (id * 31 % 17) * SECOND != row.time);
                             delete(&database, Bounds { min: row.time, max: row.time })?;
                         }
@@ -256,15 +256,15 @@ fn check(storage: &FaultStorage, there: &BTreeSet<i64>, what: &str) {
     };
     let capture = open(&database, by("id", 86_400, 1 << 20), START + 30 * SECOND);
     let capture = capture.unwrap_or_else(|error| panic!("{what}: {error}"));
-    let found = ids(&database);
-    let distinct: BTreeSet<i64> = found.iter().copied().collect();
-    assert_eq!(found.len(), distinct.len(), "{what}: a row is there twice: {found:?}");
+    let stored_ids = ids(&database);
+    let distinct: BTreeSet<i64> = stored_ids.iter().copied().collect();
+    assert_eq!(stored_ids.len(), distinct.len(), "{what}: a row is there twice: {stored_ids:?}");
     assert!(there.is_subset(&distinct), "{what}: a row that was acknowledged is lost: {there:?} of {distinct:?}");
     let mut distinct = distinct;
     for part in parts() {
         let new = part.iter().filter(|row| distinct.insert(row.id)).count() as u64;
-        let told = capture.append(trade(&part)).unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert_eq!((told.rows, told.duplicate_rows), (new, part.len() as u64 - new), "{what}");
+        let ack = capture.append(trade(&part)).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!((ack.rows, ack.duplicate_rows), (new, part.len() as u64 - new), "{what}");
     }
     assert_eq!(ids(&database), (0..25).collect::<Vec<_>>(), "{what}: after sending again");
     capture.close().unwrap();
@@ -342,26 +342,26 @@ fn two_feeds_of_the_same_rows_at_once_give_each_row_once() {
     let (_, database) = in_memory();
     let capture = open(&database, by("id", 3_600, 1 << 20), START + 3_600 * SECOND).unwrap();
     let rows: Vec<Row> = (0..4_000).map(|id| row(["A", "B", ""][id as usize % 3], START + id * 1_000, id)).collect();
-    let (taken, left_out) = std::thread::scope(|scope| {
+    let (accepted, left_out) = std::thread::scope(|scope| {
         let feed = |name: &'static str, size: usize| {
             let (capture, rows) = (&capture, &rows);
             scope.spawn(move || {
-                let (mut taken, mut left_out) = (0, 0);
+                let (mut accepted, mut left_out) = (0, 0);
                 for (number, part) in rows.chunks(size).enumerate() {
                     let producer = Some(Producer::new(name.to_owned(), number as u64));
                     let ack = Some(if size % 2 == 0 { AckClass::Process } else { AckClass::Disk });
-                    let told = capture.append(Append { producer, ack, ..trade(part) }).unwrap();
-                    assert_eq!(told.rows + told.duplicate_rows, part.len() as u64);
-                    (taken, left_out) = (taken + told.rows, left_out + told.duplicate_rows);
+                    let acknowledgement = capture.append(Append { producer, ack, ..trade(part) }).unwrap();
+                    assert_eq!(acknowledgement.rows + acknowledgement.duplicate_rows, part.len() as u64);
+                    (accepted, left_out) = (accepted + acknowledgement.rows, left_out + acknowledgement.duplicate_rows);
                 }
-                (taken, left_out)
+                (accepted, left_out)
             })
         };
         let (one, other) = (feed("one", 7), feed("other", 10));
         let (one, other) = (one.join().unwrap(), other.join().unwrap());
         (one.0 + other.0, one.1 + other.1)
     });
-    assert_eq!((taken, left_out), (4_000, 4_000));
+    assert_eq!((accepted, left_out), (4_000, 4_000));
     assert_eq!(ids(&database), (0..4_000).collect::<Vec<_>>());
     capture.close().unwrap();
 }
@@ -378,12 +378,12 @@ fn a_message_of_several_batches_is_compared_within_itself() {
     // A whole message of duplicates is acknowledged, with its producer's number.
     let producer = Producer::new("feed".to_owned(), 7);
     let again = Append { producer: Some(producer), ..trade(&of(0)) };
-    let told = |append: &Append| {
+    let counts = |append: &Append| {
         let ack = capture.append(append.clone()).unwrap();
         (ack.rows, ack.duplicate_rows, ack.duplicate)
     };
-    assert_eq!(told(&again), (0, 4, false));
-    assert_eq!(told(&again), (4, 0, true), "a repeat isn't looked at");
+    assert_eq!(counts(&again), (0, 4, false));
+    assert_eq!(counts(&again), (4, 0, true), "a repeat isn't looked at");
     assert_eq!(capture.last_of("feed").unwrap(), Some(7));
     capture.close().unwrap();
     let capture = open(&database, by("id", 60, 1 << 20), START + 60 * SECOND).unwrap();
@@ -467,10 +467,10 @@ fn no_more_keys_are_held_than_may_be_and_it_is_told() {
         send(&capture, &rows(first..first + 50));
     }
     let dedupe = || capture.status().tables[0].dedupe.clone().unwrap();
-    let told = dedupe();
-    assert!(told.is_limited && told.keys <= 100 && told.keys > 50, "{told:?}");
-    let held = (told.from.unwrap() - START + SECOND - 1) / SECOND;
-    assert_eq!(send(&capture, &rows(held..1_000)), (0, (1_000 - held) as u64), "what is held is compared");
+    let dedupe_status = dedupe();
+    assert!(dedupe_status.is_limited && dedupe_status.keys <= 100 && dedupe_status.keys > 50, "{dedupe_status:?}");
+    let oldest_key = (dedupe_status.from.unwrap() - START + SECOND - 1) / SECOND;
+    assert_eq!(send(&capture, &rows(oldest_key..1_000)), (0, (1_000 - oldest_key) as u64), "what is held is compared");
     assert_eq!(send(&capture, &rows(0..50)), (50, 0), "what isn't stays");
     assert_eq!((dedupe().uncompared_rows, ids(&database).len()), (50, 1_050));
     // More than that at once, in any order.
@@ -480,8 +480,8 @@ fn no_more_keys_are_held_than_may_be_and_it_is_told() {
     capture.close().unwrap();
     // A start holds no more either, and a longer way fits again when there are fewer rows.
     let capture = open(&database, by("id", 3_600, 100), START + 3_600 * SECOND).unwrap();
-    let told = capture.status().tables[0].dedupe.clone().unwrap();
-    assert!(told.is_limited && told.keys <= 100 && told.keys > 50, "{told:?}");
+    let dedupe_status = capture.status().tables[0].dedupe.clone().unwrap();
+    assert!(dedupe_status.is_limited && dedupe_status.keys <= 100 && dedupe_status.keys > 50, "{dedupe_status:?}");
     capture.close().unwrap();
     let capture = open(&database, by("id", 3_600, 100), START + 6_000 * SECOND).unwrap();
     assert_eq!(send(&capture, &[row("A", START + 6_000 * SECOND, 1_000_000)]), (1, 0));
@@ -502,19 +502,19 @@ fn a_column_that_a_table_gets_later_is_null_in_rows_of_before() {
         RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true)))
             .unwrap()
     };
-    let told = |rows: &RecordBatch| {
+    let counts = |rows: &RecordBatch| {
         let ack = capture.append(Append { spec: Some(spec("UTC")), ..Append::new("trade", rows.clone()) }).unwrap();
         (ack.rows, ack.duplicate_rows)
     };
-    assert_eq!(told(&old), (2, 0));
-    assert_eq!(told(&with(None)), (0, 2));
-    assert_eq!(told(&with(Some(1.5))), (2, 0));
-    assert_eq!(told(&with(Some(1.5))), (0, 2));
-    assert_eq!(told(&old), (0, 2));
+    assert_eq!(counts(&old), (2, 0));
+    assert_eq!(counts(&with(None)), (0, 2));
+    assert_eq!(counts(&with(Some(1.5))), (2, 0));
+    assert_eq!(counts(&with(Some(1.5))), (0, 2));
+    assert_eq!(counts(&old), (0, 2));
     capture.write_down(None).unwrap();
-    assert_eq!(told(&with(None)), (0, 2));
-    assert_eq!(told(&with(Some(0.0))), (2, 0));
-    assert_eq!(told(&with(Some(-0.0))), (0, 2));
+    assert_eq!(counts(&with(None)), (0, 2));
+    assert_eq!(counts(&with(Some(0.0))), (2, 0));
+    assert_eq!(counts(&with(Some(-0.0))), (0, 2));
     capture.close().unwrap();
 }
 
@@ -558,8 +558,8 @@ fn settings_that_find_no_duplicates_are_refused_at_the_start() {
         ("time", "the time alone"),
         ("sym", "the symbol alone"),
     ] {
-        let told = refused(key, 60, 10);
-        assert!(told.contains("dedupe") && told.contains("trade") && told.contains(why), "{told}");
+        let message = refused(key, 60, 10);
+        assert!(message.contains("dedupe") && message.contains("trade") && message.contains(why), "{message}");
     }
     for key in ["exact", "id", "n,ID", "time,sym"] {
         open(&database, by(key, 60, 10), START).unwrap().close().unwrap();

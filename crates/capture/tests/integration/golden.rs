@@ -93,7 +93,7 @@ fn a_damaged_journal_is_told_or_cut_and_gives_no_row_twice() {
     let sound = std::fs::read(golden.join(".journal/00000001.jnl")).unwrap();
     let copy = tempfile::tempdir().unwrap();
     let expected = in_order(&rows(), "America/New_York");
-    let (mut told, mut cut) = (0, 0);
+    let (mut reported, mut cut) = (0, 0);
     let flips = (0..sound.len()).step_by(23).map(|at| {
         let mut damaged = sound.clone();
         damaged[at] ^= 0x41;
@@ -114,21 +114,21 @@ fn a_damaged_journal_is_told_or_cut_and_gives_no_row_twice() {
                     let torn_bytes = std::fs::read(path).unwrap();
                     assert_eq!(torn_bytes, damaged[damaged.len() - usize::try_from(*bytes).unwrap()..], "{case}");
                 }
-                let found = all(&database);
-                assert!(found.len() >= 320, "{case}: what is on disk stays");
+                let stored_rows = all(&database);
+                assert!(stored_rows.len() >= 320, "{case}: what is on disk stays");
                 let mut all_expected = expected.iter();
                 // In order, each once, none that was never there.
-                assert!(found.iter().all(|row| all_expected.any(|expected| expected == row)), "{case}");
+                assert!(stored_rows.iter().all(|row| all_expected.any(|expected| expected == row)), "{case}");
                 capture.close().unwrap();
             }
             Err(error) => {
                 assert!(matches!(error, Error::Damaged { .. }), "{case}: {error}");
-                told += 1;
+                reported += 1;
             }
         }
         std::fs::remove_dir_all(&folder).unwrap();
     }
-    assert!(cut > 100, "{cut} ends were cut, {told} files were refused");
+    assert!(cut > 100, "{cut} ends were cut, {reported} files were refused");
 }
 
 #[test]

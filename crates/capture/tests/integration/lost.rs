@@ -94,20 +94,20 @@ fn backed_up(database: &Database) -> Database {
 }
 
 /// Starts, and checks that readers and backups have what it has, and that what is lost is told once, listed until it is accepted, and then no more. Gives the rows and the losses.
-fn told(folder: &Path, segment_bytes: u64, what: &str) -> (BTreeSet<i64>, Vec<JournalLoss>) {
+fn start_and_check(folder: &Path, segment_bytes: u64, what: &str) -> (BTreeSet<i64>, Vec<JournalLoss>) {
     let before = JournalReport::of(&Database::open(folder).unwrap()).unwrap();
     assert!(!before.is_sound(), "{what}: {before:?}");
     let (capture, recovered) = open(folder, segment_bytes);
     assert_eq!(recovered.losses, before.losses_found, "{what}");
     assert_eq!(capture.status().journal_losses, recovered.losses, "{what}");
-    let found = ids(&capture);
+    let rows = ids(&capture);
     let by = |others: &Database| all(others).into_iter().map(|(_, row)| row.id).collect::<BTreeSet<i64>>();
     let reader = Database::open(folder).unwrap();
     follow(&reader, FollowSettings::default());
-    assert_eq!(by(&reader), found, "{what}: who reads passes over it");
+    assert_eq!(by(&reader), rows, "{what}: who reads passes over it");
     let backed_up = backed_up(capture.database());
     let restored = Capture::open_with(backed_up, settings(), TestClock::at(START + 100 * SECOND)).unwrap().0;
-    assert_eq!((ids(&restored), restored.status().journal_losses), (found.clone(), recovered.losses.clone()), "{what}");
+    assert_eq!((ids(&restored), restored.status().journal_losses), (rows.clone(), recovered.losses.clone()), "{what}");
     restored.close().unwrap();
     assert!(!send(&capture, 200).unwrap().duplicate, "{what}");
     assert!(matches!(JournalReport::accept(capture.database()), Err(Error::Locked { .. })), "{what}");
@@ -117,7 +117,7 @@ fn told(folder: &Path, segment_bytes: u64, what: &str) -> (BTreeSet<i64>, Vec<Jo
     let (capture, again) = open(folder, segment_bytes);
     assert_eq!(again.losses, [], "{what}: told once");
     assert_eq!(capture.status().journal_losses, recovered.losses, "{what}: listed");
-    let with_more: BTreeSet<i64> = found.iter().copied().chain([200]).collect();
+    let with_more: BTreeSet<i64> = rows.iter().copied().chain([200]).collect();
     assert_eq!(ids(&capture), with_more, "{what}");
     capture.close().unwrap();
     drop(capture);
@@ -130,7 +130,7 @@ fn told(folder: &Path, segment_bytes: u64, what: &str) -> (BTreeSet<i64>, Vec<Jo
     assert_eq!((last.losses.len(), capture.journal_losses().len()), (0, 0), "{what}: accepted");
     assert_eq!(ids(&capture), with_more, "{what}");
     capture.close().unwrap();
-    (found, recovered.losses)
+    (rows, recovered.losses)
 }
 
 #[test]
@@ -145,18 +145,18 @@ fn files_that_are_gone_are_told() {
     let of_file = |place: usize| report.files[place].first_sequence..=report.files[place].last_sequence;
     let last = files.len() - 1;
     let cases = [("oldest", vec![0]), ("middle", vec![1]), ("two", vec![1, 2]), ("newest", vec![last])];
-    for (what, gone) in cases.into_iter().chain([("all", (0..=last).collect())]) {
+    for (what, missing) in cases.into_iter().chain([("all", (0..=last).collect())]) {
         let folder = temporary.path().join(what);
         copy_all(&whole, &folder);
-        gone.iter().for_each(|place| {
+        missing.iter().for_each(|place| {
             std::fs::remove_file(folder.join(".journal").join(files[*place].file_name().unwrap())).unwrap()
         });
-        let (found, losses) = told(&folder, 900, what);
+        let (rows, losses) = start_and_check(&folder, 900, what);
         assert_eq!(kinds(&losses), [LossKind::Missing], "{what}");
-        assert_eq!(losses[0].files, (gone[0] as u64 + 1, gone[gone.len() - 1] as u64 + 1), "{what}");
-        let is_gone = |id: &i64| gone.iter().any(|place| of_file(*place).contains(&(*id as u64 + 1)));
+        assert_eq!(losses[0].files, (missing[0] as u64 + 1, missing[missing.len() - 1] as u64 + 1), "{what}");
+        let is_gone = |id: &i64| missing.iter().any(|place| of_file(*place).contains(&(*id as u64 + 1)));
         let expected: BTreeSet<i64> = (0..BATCHES).filter(|id| !is_gone(id)).collect();
-        assert_eq!(found, expected, "{what}");
+        assert_eq!(rows, expected, "{what}");
     }
 }
 
@@ -172,7 +172,7 @@ fn a_journal_that_is_gone_is_told_and_so_is_its_catalog() {
     let whole = temporary.path().join("whole");
     copy_all(&folder, &whole);
     std::fs::remove_dir_all(folder.join(".journal")).unwrap();
-    let (_, losses) = told(&folder, 1 << 20, "the folder");
+    let (_, losses) = start_and_check(&folder, 1 << 20, "the folder");
     assert_eq!(kinds(&losses), [LossKind::Gone]);
     for what in ["removed", "damaged"] {
         let folder = temporary.path().join(what);
@@ -185,9 +185,9 @@ fn a_journal_that_is_gone_is_told_and_so_is_its_catalog() {
             bytes[20] ^= 1;
             std::fs::write(&catalog, bytes).unwrap();
         }
-        let (found, losses) = told(&folder, 1 << 20, what);
+        let (rows, losses) = start_and_check(&folder, 1 << 20, what);
         assert_eq!(kinds(&losses), [LossKind::Catalog], "{what}");
-        assert_eq!(found, (0..BATCHES).collect(), "{what}: it costs no row");
+        assert_eq!(rows, (0..BATCHES).collect(), "{what}: it costs no row");
     }
 }
 
@@ -220,15 +220,15 @@ fn a_changed_bit_costs_the_batch_that_it_is_in_wherever_it_is() {
                 let mut damaged = bytes.clone();
                 damaged[place] ^= 0x20;
                 std::fs::write(folder.join(".journal").join(&file.file), &damaged).unwrap();
-                let (found, losses) = told(&folder, segment_bytes, &what);
-                assert_eq!(found, (0..BATCHES).filter(|other| *other != id).collect(), "{what}");
+                let (rows, losses) = start_and_check(&folder, segment_bytes, &what);
+                assert_eq!(rows, (0..BATCHES).filter(|other| *other != id).collect(), "{what}");
                 assert_eq!(kinds(&losses), [LossKind::Damaged], "{what}");
                 let (first, last) = losses[0].sequences.unwrap();
                 assert_eq!(first, id as u64 + 1, "{what}");
                 assert!(last.is_none_or(|last| last == id as u64 + 1), "{what}: {losses:?}");
                 // What is damaged is kept as it is.
                 let set_aside_bytes =
-                    std::fs::read(folder.join(".journal").join(losses[0].kept.as_ref().unwrap())).unwrap();
+                    std::fs::read(folder.join(".journal").join(losses[0].salvage_file.as_ref().unwrap())).unwrap();
                 assert!(
                     set_aside_bytes
                         .windows(8)
@@ -279,7 +279,7 @@ fn missing_numbers_are_told_by_producer() {
     let (place, _) = places(&bytes, 10, 1)[0];
     bytes[place] ^= 1;
     std::fs::write(&file, bytes).unwrap();
-    let (_, losses) = told(&folder, 1 << 20, "batch 10");
+    let (_, losses) = start_and_check(&folder, 1 << 20, "batch 10");
     // Of p1, whose numbers are even, none is lost; p0 is told once.
     let of_p0: Vec<_> = losses[0].producers.iter().filter(|missing| missing.producer == "p0").collect();
     assert_eq!((of_p0.len(), of_p0[0].after, of_p0[0].before), (1, 9, 13));
@@ -296,16 +296,16 @@ fn an_older_file_that_was_cut_or_exchanged_is_told() {
     copy_all(&whole, &cut);
     let bytes = std::fs::read(&files[1]).unwrap();
     std::fs::write(cut.join(".journal").join(&names[1]), &bytes[..bytes.len() / 2]).unwrap();
-    let (found, losses) = told(&cut, 900, "cut");
+    let (rows, losses) = start_and_check(&cut, 900, "cut");
     assert_eq!(kinds(&losses), [LossKind::Damaged]);
-    assert!(found.len() < BATCHES as usize && found.contains(&(BATCHES - 1)), "{found:?}");
+    assert!(rows.len() < BATCHES as usize && rows.contains(&(BATCHES - 1)), "{rows:?}");
     let exchanged = temporary.path().join("exchanged");
     copy_all(&whole, &exchanged);
     std::fs::copy(&files[0], exchanged.join(".journal").join(&names[1])).unwrap();
-    let (found, losses) = told(&exchanged, 900, "exchanged");
+    let (rows, losses) = start_and_check(&exchanged, 900, "exchanged");
     assert_eq!(kinds(&losses), [LossKind::Missing]);
     assert_eq!(losses[0].files, (2, 2));
-    assert!(found.contains(&0) && found.contains(&(BATCHES - 1)), "{found:?}");
+    assert!(rows.contains(&0) && rows.contains(&(BATCHES - 1)), "{rows:?}");
     // Of another database: each of its frames is sound.
     let other = temporary.path().join("other");
     let (capture, _) = open(&other, 900);
@@ -314,7 +314,7 @@ fn an_older_file_that_was_cut_or_exchanged_is_told() {
     let of_other = temporary.path().join("of_other");
     copy_all(&whole, &of_other);
     std::fs::copy(&journal_files(&other)[1], of_other.join(".journal").join(&names[1])).unwrap();
-    let (_, losses) = told(&of_other, 900, "of another database");
+    let (_, losses) = start_and_check(&of_other, 900, "of another database");
     assert!(!losses.is_empty());
 }
 
@@ -339,14 +339,14 @@ fn who_only_reads_is_told_of_files_that_are_gone_cut_or_exchanged_until_a_start_
         let folder = temporary.path().join(what);
         copy_all(&whole, &folder);
         change(&folder.join(".journal"));
-        let told = read_only(&folder).unwrap_err();
-        assert!(told.contains(".journal"), "{what}: {told}");
+        let error = read_only(&folder).unwrap_err();
+        assert!(error.contains(".journal"), "{what}: {error}");
         let (capture, _) = open(&folder, 900);
-        let left = ids(&capture).len();
+        let remaining = ids(&capture).len();
         capture.close().unwrap();
         drop(capture);
-        assert!(left < BATCHES as usize, "{what}");
-        assert_eq!(read_only(&folder), Ok(left), "{what}: a start has told");
+        assert!(remaining < BATCHES as usize, "{what}");
+        assert_eq!(read_only(&folder), Ok(remaining), "{what}: a start has told");
     };
     for (place, file) in files.iter().enumerate() {
         broken(&format!("gone{place}"), &|journal| std::fs::remove_file(journal.join(name(file))).unwrap());
@@ -379,8 +379,8 @@ fn who_only_reads_is_told_that_the_journal_is_gone() {
     drop(capture);
     assert_eq!(read_only(&folder), Ok(BATCHES as usize));
     std::fs::remove_dir_all(folder.join(".journal")).unwrap();
-    let told = read_only(&folder).unwrap_err();
-    assert!(told.contains("the journal that rows of the tables came from"), "{told}");
+    let error = read_only(&folder).unwrap_err();
+    assert!(error.contains("the journal that rows of the tables came from"), "{error}");
 }
 
 #[test]
@@ -395,9 +395,9 @@ fn a_cut_newest_file_is_told_after_an_orderly_stop() {
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
     assert!(read_only(&folder).is_err());
-    let (found, losses) = told(&folder, 1 << 20, "cut");
+    let (rows, losses) = start_and_check(&folder, 1 << 20, "cut");
     assert_eq!(kinds(&losses), [LossKind::Damaged]);
-    assert!(!found.is_empty() && found.len() < BATCHES as usize);
+    assert!(!rows.is_empty() && rows.len() < BATCHES as usize);
 }
 
 /// Subscribers that have all that is lost go on; others are told.
@@ -422,8 +422,8 @@ fn who_catches_up_over_a_loss_is_told_of_it() {
         Ok(seen)
     };
     assert_eq!(behind(11).unwrap(), (12..=BATCHES as u64).collect::<Vec<_>>());
-    let told: splay_capture::Result<Vec<u64>> = behind(5);
-    assert!(matches!(told, Err(Error::Damaged { .. })), "{told:?}");
+    let result: splay_capture::Result<Vec<u64>> = behind(5);
+    assert!(matches!(result, Err(Error::Damaged { .. })), "{result:?}");
     capture.close().unwrap();
     drop(capture);
     // A file that is gone is between two others.
@@ -490,11 +490,11 @@ fn what_was_set_aside_is_stored_once_however_often() {
     let temporary = tempfile::tempdir().unwrap();
     let (capture, aside) = torn_at(temporary.path(), 4);
     let done = capture.store_set_aside(&aside).unwrap();
-    assert_eq!((done.stored, done.rows, done.known, done.left_out.len()), (7, 7, 0, 0));
+    assert_eq!((done.stored, done.rows, done.in_journal, done.left_out.len()), (7, 7, 0, 0));
     let without_it: BTreeSet<i64> = (0..12).filter(|id| *id != 4).collect();
     assert_eq!(ids(&capture), without_it);
     let again = capture.store_set_aside(&aside).unwrap();
-    assert_eq!((again.stored, again.known, again.left_out.len()), (0, 0, 7), "{again:?}");
+    assert_eq!((again.stored, again.in_journal, again.left_out.len()), (0, 0, 7), "{again:?}");
     // A copy of a part of it stores nothing either, and a producer may send all of it once more.
     let copy = temporary.path().join("copy");
     let bytes = std::fs::read(&aside).unwrap();
@@ -514,7 +514,7 @@ fn what_stands_behind_a_producers_missing_number_is_left_out() {
     let temporary = tempfile::tempdir().unwrap();
     let (capture, aside) = torn_at(temporary.path(), 5);
     let done = capture.store_set_aside(&aside).unwrap();
-    assert_eq!((done.stored, done.known), (3, 0), "those without a producer");
+    assert_eq!((done.stored, done.in_journal), (3, 0), "those without a producer");
     let number = |number| SkippedBatch::Number { producer: "feed".to_owned(), number, last: Some(2) };
     assert_eq!(done.left_out, [number(4), number(5), number(6)]);
     for id in [5, 7, 9, 11] {

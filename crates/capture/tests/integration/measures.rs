@@ -72,16 +72,16 @@ fn files_tell_what_the_process_told_that_wrote_them() {
     capture.append(trade(10, 4, Some(2))).unwrap();
     assert_eq!(Report::of_files(&database).unwrap().state, "elsewhere");
     capture.close().unwrap();
-    let told = capture.status();
+    let status = capture.status();
     let seen = Report::of_files(&database).unwrap();
     assert_eq!((seen.state, seen.journal_damage.as_ref()), ("at_rest", None));
     let rows = |table: &splay_capture::TableStatus| {
         (table.table.clone(), table.live_rows, table.last_sequence, table.written_sequence)
     };
     let tables = |status: &splay_capture::Status| status.tables.iter().map(rows).collect::<Vec<_>>();
-    assert_eq!(tables(&seen.capture), tables(&told));
-    assert_eq!(tables(&told), [("trade".to_owned(), 4, 2, 1)]);
-    assert_eq!(seen.capture.journal_bytes, told.journal_bytes);
-    assert_eq!((seen.capture.sequence, &seen.capture.producers_latest), (told.sequence, &told.producers_latest));
+    assert_eq!(tables(&seen.capture), tables(&status));
+    assert_eq!(tables(&status), [("trade".to_owned(), 4, 2, 1)]);
+    assert_eq!(seen.capture.journal_bytes, status.journal_bytes);
+    assert_eq!((seen.capture.sequence, &seen.capture.producers_latest), (status.sequence, &status.producers_latest));
     assert_eq!((seen.tables[0].stored_rows, seen.tables[0].segments), (10, 1));
 }

@@ -88,8 +88,13 @@ fn history(seed: u64) {
         // A selection keeps every row that is wanted, and may keep more.
         let is_selected =
             |row: &Row| matches!(row.symbol.as_deref(), Some("A" | "Z")) && selection.time.contains(row.time);
-        let found: Vec<_> = read(&snapshot, &selection).into_iter().filter(|(_, row)| is_selected(row)).collect();
-        assert_eq!(found, expected.into_iter().filter(|(_, row)| is_selected(row)).collect::<Vec<_>>(), "seed {seed}");
+        let selected_rows: Vec<_> =
+            read(&snapshot, &selection).into_iter().filter(|(_, row)| is_selected(row)).collect();
+        assert_eq!(
+            selected_rows,
+            expected.into_iter().filter(|(_, row)| is_selected(row)).collect::<Vec<_>>(),
+            "seed {seed}"
+        );
     }
     capture.close().unwrap();
 }

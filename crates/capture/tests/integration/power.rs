@@ -105,16 +105,16 @@ impl History {
             storage.stop_after(None);
             for image in 0..images {
                 self.what = format!("{seed}, cut {cut}, image {image}");
-                let left = self.image(&storage, image);
+                let crash_image = self.image(&storage, image);
                 let mut after = model.clone();
-                let opened = self.check(&left, &mut after);
+                let opened = self.check(&crash_image, &mut after);
                 tried += 1;
                 if image + 1 < images {
                     self.send_again(&opened, &mut after);
                     self.compare(opened.database(), &mut after, false);
                     opened.close().unwrap_or_else(|error| panic!("{}: {error}", self.what));
                 } else {
-                    (storage, model, capture) = (left, after, Some(opened));
+                    (storage, model, capture) = (crash_image, after, Some(opened));
                     break;
                 }
             }
@@ -131,14 +131,14 @@ impl History {
 
     /// What a cut leaves, now and then of a start that was cut as well.
     fn image(&mut self, storage: &FaultStorage, image: u64) -> FaultStorage {
-        let mut left = self.crash(storage, image);
+        let mut crash_image = self.crash(storage, image);
         while self.random.random_range(0..5) == 0 {
-            left.stop_after(Some(self.random.random_range(0..25)));
-            drop(self.open(&left));
-            left.stop_after(None);
-            left = self.crash(&left, image);
+            crash_image.stop_after(Some(self.random.random_range(0..25)));
+            drop(self.open(&crash_image));
+            crash_image.stop_after(None);
+            crash_image = self.crash(&crash_image, image);
         }
-        left
+        crash_image
     }
 
     fn crash(&mut self, storage: &FaultStorage, image: u64) -> FaultStorage {
@@ -239,25 +239,25 @@ impl History {
     }
 
     /// Starts on what is left, compares it with what was sent, and notes what is there and what isn't.
-    fn check(&self, left: &FaultStorage, model: &mut Model) -> Capture {
+    fn check(&self, crash_image: &FaultStorage, model: &mut Model) -> Capture {
         let what = &self.what;
-        let beside = read_beside(left, what);
-        let (recovered, capture) = self.open(left).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let beside = read_beside(crash_image, what);
+        let (recovered, capture) = self.open(crash_image).unwrap_or_else(|error| panic!("{what}: {error}"));
         // Whole batches may stand behind a broken one that was on its way to the disk; nothing else is told of.
         let is_false = |loss: &splay_capture::JournalLoss| loss.kind != LossKind::Torn;
         assert!(!recovered.losses.iter().any(is_false), "{what}: {:?}", recovered.losses);
-        let found = self.compare(capture.database(), model, true);
-        assert!(beside.is_none_or(|beside| beside == found), "{what}: who only reads saw others");
+        let stored_rows = self.compare(capture.database(), model, true);
+        assert!(beside.is_none_or(|beside| beside == stored_rows), "{what}: who only reads saw others");
         capture
     }
 
     /// Compares what is there with what was sent; with `note`, what became of batches is known from now on.
     fn compare(&self, database: &Database, model: &mut Model, note: bool) -> BTreeMap<i64, (usize, Row)> {
-        let (what, found) = (&self.what, rows_of(database, &self.what));
+        let (what, stored_rows) = (&self.what, rows_of(database, &self.what));
         let mut whole = 0;
         for (number, sent) in model.batches.iter_mut().enumerate() {
             let there =
-                sent.rows.iter().filter(|row| found.get(&row.id) == Some(&(sent.table, (*row).clone()))).count();
+                sent.rows.iter().filter(|row| stored_rows.get(&row.id) == Some(&(sent.table, (*row).clone()))).count();
             assert!(there == 0 || there == sent.rows.len(), "{what}: a part of batch {number}: {there} of {sent:?}");
             assert!(there > 0 || sent.fate != Fate::Durable, "{what}: batch {number} is lost: {sent:?}");
             assert!(there == 0 || sent.fate != Fate::Gone, "{what}: batch {number} is there again: {sent:?}");
@@ -270,8 +270,8 @@ impl History {
                 };
             }
         }
-        assert_eq!(whole, found.len(), "{what}: a row that nobody sent, or with other values");
-        found
+        assert_eq!(whole, stored_rows.len(), "{what}: a row that nobody sent, or with other values");
+        stored_rows
     }
 
     /// Producers go on where their last acknowledgement left them.
@@ -328,18 +328,18 @@ fn rows_of(database: &Database, what: &str) -> BTreeMap<i64, (usize, Row)> {
 }
 
 fn try_rows_of(database: &Database) -> splay_store::Result<BTreeMap<i64, (usize, Row)>> {
-    let mut found = BTreeMap::new();
+    let mut rows = BTreeMap::new();
     for (place, table) in TABLES.iter().enumerate() {
         let table = match database.table(table) {
             Err(splay_store::Error::NoSuchTable { .. }) => continue,
             table => table?,
         };
         for (_, row) in read(&table.snapshot()?, &Selection::default()) {
-            let twice = found.insert(row.id, (place, row));
+            let twice = rows.insert(row.id, (place, row));
             assert!(twice.is_none(), "twice: {twice:?}");
         }
     }
-    Ok(found)
+    Ok(rows)
 }
 
 /// What a process sees that only reads; nothing if whole frames stand behind a broken one, which it doesn't pass over before a start has.
@@ -347,7 +347,7 @@ fn read_beside(storage: &FaultStorage, what: &str) -> Option<BTreeMap<i64, (usiz
     let database = Database::open_on(Arc::new(storage.clone())).unwrap_or_else(|error| panic!("{what}: {error}"));
     follow(&database, FollowSettings::default());
     match try_rows_of(&database) {
-        Ok(found) => Some(found),
+        Ok(rows) => Some(rows),
         Err(error) if error.to_string().contains("as others stand behind it") => None,
         Err(error) => panic!("{what}: {error}"),
     }

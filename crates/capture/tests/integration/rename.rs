@@ -73,9 +73,9 @@ fn rows_of_the_old_name_stay_in_their_table() {
     let killed = storage.copy();
     drop(capture);
     let capture = open(&killed, keeping());
-    let found = |table| ids(capture.database(), table);
-    assert_eq!(found("trade"), (100..130).collect::<Vec<i64>>());
-    assert_eq!(found("tape"), (0..40).chain(200..210).collect::<Vec<i64>>());
+    let ids_of = |table| ids(capture.database(), table);
+    assert_eq!(ids_of("trade"), (100..130).collect::<Vec<i64>>());
+    assert_eq!(ids_of("tape"), (0..40).chain(200..210).collect::<Vec<i64>>());
     capture.write_down(None).unwrap();
     capture.close().unwrap();
     let again = open(&killed, keeping());

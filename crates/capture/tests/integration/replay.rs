@@ -98,38 +98,38 @@ fn rows_come_in_order_of_time_whatever_files_they_are_in_and_cut_the_same_way() 
             (one.time, table, &one.symbol, one.id).cmp(&(other.time, of, &other.symbol, other.id))
         });
         let request = fast(&["trade", "quote"]);
-        let given = drain(&mut begin(capture.database(), &request, &whole()));
-        let flat: Vec<(usize, Row)> = given
+        let updates = drain(&mut begin(capture.database(), &request, &whole()));
+        let flat: Vec<(usize, Row)> = updates
             .iter()
             .flat_map(|(table, _, rows)| rows.iter().map(move |row| (usize::from(table == "quote"), row.clone())))
             .collect();
         assert_eq!(flat, expected, "seed {seed}");
-        let numbers: Vec<u64> = given.iter().map(|(_, sequence, _)| *sequence).collect();
-        assert_eq!(numbers, (1..=given.len() as u64).collect::<Vec<_>>());
-        for (_, _, rows) in &given {
+        let numbers: Vec<u64> = updates.iter().map(|(_, sequence, _)| *sequence).collect();
+        assert_eq!(numbers, (1..=updates.len() as u64).collect::<Vec<_>>());
+        for (_, _, rows) in &updates {
             let stretch = |row: &Row| row.time / 10_000_000;
             assert_eq!(stretch(&rows[0]), stretch(&rows[rows.len() - 1]));
         }
-        for pair in given.windows(2) {
+        for pair in updates.windows(2) {
             let stretch = |of: &(String, u64, Vec<Row>)| of.2[0].time / 10_000_000;
             assert!(pair[0].0 != pair[1].0 || stretch(&pair[0]) != stretch(&pair[1]), "they belong together");
         }
         // On disk, joined, in the other format: the same updates.
         capture.write_down(None).unwrap();
-        assert_eq!(drain(&mut begin(capture.database(), &request, &whole())), given, "seed {seed}");
+        assert_eq!(drain(&mut begin(capture.database(), &request, &whole())), updates, "seed {seed}");
         for table in ["trade", "quote"] {
             let options = CompactOptions { tier: Some(Tier::Small), ..CompactOptions::default() };
             let table = capture.database().table(table).unwrap();
             table.compact(&options, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
         }
-        assert_eq!(drain(&mut begin(capture.database(), &request, &whole())), given, "seed {seed}");
+        assert_eq!(drain(&mut begin(capture.database(), &request, &whole())), updates, "seed {seed}");
         // Behind any of them it goes on with the next.
-        let after = given.len() as u64 / 3;
+        let after = updates.len() as u64 / 3;
         let view = ReplayView { from: SubscriptionStart::After(after), ..whole() };
-        assert_eq!(drain(&mut begin(capture.database(), &request, &view)), given[after as usize..]);
+        assert_eq!(drain(&mut begin(capture.database(), &request, &view)), updates[after as usize..]);
         // One table of it has the numbers that it has among the others.
         let view = ReplayView { tables: Some(vec!["QUOTE".to_owned()]), ..whole() };
-        let quotes: Vec<_> = given.iter().filter(|(table, _, _)| table == "quote").cloned().collect();
+        let quotes: Vec<_> = updates.iter().filter(|(table, _, _)| table == "quote").cloned().collect();
         assert_eq!(drain(&mut begin(capture.database(), &request, &view)), quotes);
         // Symbols of a view leave rows out and keep the numbers.
         let view = ReplayView { symbols: Some(vec!["B".to_owned()]), ..whole() };
@@ -138,13 +138,13 @@ fn rows_come_in_order_of_time_whatever_files_they_are_in_and_cut_the_same_way() 
             let rows: Vec<Row> = rows.iter().filter(|row| is_b(row)).cloned().collect();
             (!rows.is_empty()).then(|| (table.clone(), *sequence, rows))
         };
-        let expected: Vec<_> = given.iter().filter_map(of_b).collect();
+        let expected: Vec<_> = updates.iter().filter_map(of_b).collect();
         assert_eq!(drain(&mut begin(capture.database(), &request, &view)), expected);
         // Symbols of the request count among themselves.
         let request = ReplayRequest { symbols: Some(vec!["B".to_owned()]), ..request };
         let alone = drain(&mut begin(capture.database(), &request, &whole()));
         let rows =
-            |given: &[(String, u64, Vec<Row>)]| -> Vec<Row> { given.iter().flat_map(|of| of.2.clone()).collect() };
+            |updates: &[(String, u64, Vec<Row>)]| -> Vec<Row> { updates.iter().flat_map(|of| of.2.clone()).collect() };
         assert_eq!(rows(&alone), rows(&expected));
         assert_eq!(alone.last().map(|of| of.1), Some(alone.len() as u64));
         capture.close().unwrap();
@@ -166,14 +166,14 @@ fn a_stretch_of_the_day_comes_with_what_was_before_it() {
             all.iter().filter(|(table, row)| *table == 0 && row.time < from).map(|(_, row)| row.clone()).collect();
         before.sort_by(|one, other| (&one.symbol, one.time, one.id).cmp(&(&other.symbol, other.time, other.id)));
         assert_eq!(rows(&first), before, "in the table's order");
-        let given: Vec<Row> = drain(&mut replay).into_iter().flat_map(|(_, _, rows)| rows).collect();
+        let replayed_rows: Vec<Row> = drain(&mut replay).into_iter().flat_map(|(_, _, rows)| rows).collect();
         let mut expected: Vec<Row> = all
             .iter()
             .filter(|(table, row)| *table == 0 && (from..to).contains(&row.time))
             .map(|of| of.1.clone())
             .collect();
         expected.sort_by(|one, other| (one.time, &one.symbol, one.id).cmp(&(other.time, &other.symbol, other.id)));
-        assert_eq!(given, expected);
+        assert_eq!(replayed_rows, expected);
     }
     // A day begins with nothing.
     let view = ReplayView { from: SubscriptionStart::Snapshot, ..whole() };
@@ -229,28 +229,28 @@ fn a_recorded_replay_has_the_batches_as_they_came() {
         clock.0.fetch_add(SECOND, Ordering::SeqCst);
     }
     let request = ReplayRequest { source: ReplaySource::Recorded, ..fast(&["trade", "quote"]) };
-    let given =
+    let updates =
         |database: &Database, request: &ReplayRequest, view: &ReplayView| drain(&mut begin(database, request, view));
-    assert_eq!(given(capture.database(), &request, &whole()), sent);
+    assert_eq!(updates(capture.database(), &request, &whole()), sent);
     assert_eq!(
-        given(capture.database(), &request, &ReplayView { from: SubscriptionStart::After(41), ..whole() }),
+        updates(capture.database(), &request, &ReplayView { from: SubscriptionStart::After(41), ..whole() }),
         sent[41..]
     );
     // Write-downs change nothing of what was recorded.
     capture.write_down(None).unwrap();
-    assert_eq!(given(capture.database(), &request, &whole()), sent);
+    assert_eq!(updates(capture.database(), &request, &whole()), sent);
     // Instants are those of receipt.
     let from = Some("00:00:30".to_owned());
     let some = ReplayRequest { from, to: Some("00:00:40".to_owned()), ..request.clone() };
-    assert_eq!(given(capture.database(), &some, &whole()), sent[20..30]);
+    assert_eq!(updates(capture.database(), &some, &whole()), sent[20..30]);
     let another = ReplayRequest { date: Some("2024-03-11".to_owned()), ..request.clone() };
-    assert!(given(capture.database(), &another, &whole()).is_empty());
+    assert!(updates(capture.database(), &another, &whole()).is_empty());
     let any = ReplayRequest { date: None, ..request.clone() };
     // By a process that doesn't capture, while one does and after.
     let other = Database::open(folder.path()).unwrap();
-    assert_eq!(given(&other, &any, &whole()), sent);
+    assert_eq!(updates(&other, &any, &whole()), sent);
     capture.close().unwrap();
-    assert_eq!(given(&other, &any, &whole()), sent);
+    assert_eq!(updates(&other, &any, &whole()), sent);
     // At its own pace.
     let clock = TestClock::at(0);
     let pace = Pace::new(Arc::clone(&clock) as Arc<dyn Clock>);

@@ -57,9 +57,9 @@ impl Leader for Link {
     fn journal(&self, asker: &FollowerIdentity, after: Position, bytes_max: usize) -> Result<JournalPart> {
         // In small parts, so that they end anywhere; nothing is waited for.
         self.pass(|| {
-            let told = self.capture.journal(asker, after, 0)?;
-            let is_more = told.end > after && told.kind == PartKind::Bytes;
-            if is_more { self.capture.journal(asker, after, bytes_max.min(700)) } else { Ok(told) }
+            let part = self.capture.journal(asker, after, 0)?;
+            let is_more = part.end > after && part.kind == PartKind::Bytes;
+            if is_more { self.capture.journal(asker, after, bytes_max.min(700)) } else { Ok(part) }
         })
     }
 
@@ -206,12 +206,12 @@ fn rows_acknowledged_as_replica_are_there_after_any_power_cut_and_promotion() {
         link.is_cut.store(true, Ordering::SeqCst);
         follower.stop();
         copy.stop_after(None);
-        let left = copy.crash(&mut |bound| random.random_range(0..bound));
+        let crash_image = copy.crash(&mut |bound| random.random_range(0..bound));
         drop(follower);
-        let database = Database::open_on(Arc::new(left.clone())).unwrap();
+        let database = Database::open_on(Arc::new(crash_image.clone())).unwrap();
         assert!(matches!(Capture::open(database.clone(), small()), Err(Error::Following { .. })));
         assert_eq!(promote(&database).unwrap(), 2, "history {history}");
-        let promoted = lead(&left);
+        let promoted = lead(&crash_image);
         let there = ids(promoted.database());
         let mut once = there.clone();
         once.dedup();
@@ -318,12 +318,12 @@ fn a_copy_that_was_away_has_what_it_had_after_any_power_cut() {
         let is_whole = (0..20).any(|_| replica.step().unwrap_or(false));
         cuts += u32::from(!is_whole);
         copy.stop_after(None);
-        let left = copy.crash(&mut |bound| random.random_range(0..bound));
+        let crash_image = copy.crash(&mut |bound| random.random_range(0..bound));
         drop(replica);
         // The leader can't be asked: what was here before is here, once.
-        let gone = Link::to(&leader, 0);
-        gone.is_cut.store(true, Ordering::SeqCst);
-        let replica = follow(&left, gone);
+        let cut_link = Link::to(&leader, 0);
+        cut_link.is_cut.store(true, Ordering::SeqCst);
+        let replica = follow(&crash_image, cut_link);
         let there = ids(replica.database());
         let mut once = there.clone();
         once.dedup();
@@ -331,13 +331,13 @@ fn a_copy_that_was_away_has_what_it_had_after_any_power_cut() {
         assert!((0..30).all(|id| there.contains(&id)), "history {history}: {there:?}");
         drop(replica);
         if history % 2 == 0 {
-            let replica = follow(&left, Link::to(&leader, 0));
+            let replica = follow(&crash_image, Link::to(&leader, 0));
             catch_up(&replica);
             assert_eq!(ids(replica.database()), (0..180).collect::<Vec<_>>(), "history {history}");
         } else {
-            let database = Database::open_on(Arc::new(left.clone())).unwrap();
+            let database = Database::open_on(Arc::new(crash_image.clone())).unwrap();
             assert_eq!(promote(&database).unwrap(), 2, "history {history}");
-            let promoted = lead(&left);
+            let promoted = lead(&crash_image);
             assert_eq!(ids(promoted.database()), there, "history {history}");
             promoted.close().unwrap();
         }

@@ -96,7 +96,7 @@ fn damage(storage: &FaultStorage, path: &str, paths: &[String], random: &mut Cha
     let at = random.random_range(0..length.max(1));
     let other = storage.read(&paths[random.random_range(0..paths.len())]).unwrap();
     let what: u32 = random.random_range(0..11);
-    let told = match what {
+    let description = match what {
         0 | 1 if length > 0 => {
             let bit = random.random_range(0..8);
             bytes[at] ^= 1 << bit;
@@ -145,7 +145,7 @@ fn damage(storage: &FaultStorage, path: &str, paths: &[String], random: &mut Cha
         return None;
     }
     storage.damage(path, |old| *old = bytes).unwrap();
-    Some(told)
+    Some(description)
 }
 
 /// What came of a damage.
@@ -159,28 +159,28 @@ enum Outcome {
 
 /// Rows of a table as they have to be, or an error that tells, or rows that are missing.
 fn sound(database: &Database, table: usize, rows: &[Row], what: &str) -> Result<bool, String> {
-    let told = |error: splay_store::Error| error.to_string();
-    let snapshot = database.table(TABLES[table]).map_err(told)?.snapshot().map_err(told)?;
+    let message = |error: splay_store::Error| error.to_string();
+    let snapshot = database.table(TABLES[table]).map_err(message)?.snapshot().map_err(message)?;
     let read = catch_unwind(AssertUnwindSafe(|| try_read(&snapshot))).unwrap_or_else(|_| panic!("{what}: a panic"));
-    let mut found = read?;
-    found.sort_by_key(|row| row.id);
+    let mut stored_rows = read?;
+    stored_rows.sort_by_key(|row| row.id);
     let sent_rows: BTreeMap<i64, &Row> = rows.iter().map(|row| (row.id, row)).collect();
-    let ids: BTreeSet<i64> = found.iter().map(|row| row.id).collect();
-    assert_eq!(ids.len(), found.len(), "{what}: {} has rows twice", TABLES[table]);
+    let ids: BTreeSet<i64> = stored_rows.iter().map(|row| row.id).collect();
+    assert_eq!(ids.len(), stored_rows.len(), "{what}: {} has rows twice", TABLES[table]);
     assert!(
-        found.iter().all(|row| sent_rows.get(&row.id) == Some(&row)),
+        stored_rows.iter().all(|row| sent_rows.get(&row.id) == Some(&row)),
         "{what}: {} has a row that nobody sent",
         TABLES[table]
     );
-    Ok(found.len() == rows.len())
+    Ok(stored_rows.len() == rows.len())
 }
 
 fn try_read(snapshot: &splay_store::TableSnapshot) -> Result<Vec<Row>, String> {
-    let told = |error: splay_store::Error| error.to_string();
-    for piece in snapshot.select(&Selection::default()).map_err(told)?.0 {
+    let message = |error: splay_store::Error| error.to_string();
+    for piece in snapshot.select(&Selection::default()).map_err(message)?.0 {
         let columns: Vec<usize> = (0..snapshot.spec().columns.len()).collect();
-        for batch in piece.segment.batches(snapshot.spec(), &columns, piece.rows.clone(), 100).map_err(told)? {
-            batch.map_err(told)?;
+        for batch in piece.segment.batches(snapshot.spec(), &columns, piece.rows.clone(), 100).map_err(message)? {
+            batch.map_err(message)?;
         }
     }
     Ok(read(snapshot, &Selection::default()).into_iter().map(|(_, row)| row).collect())

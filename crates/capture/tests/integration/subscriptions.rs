@@ -104,10 +104,10 @@ fn a_slow_subscriber_gets_what_it_asked_for_and_slows_nobody() {
     ids.sort_unstable();
     assert_eq!(ids, (0..600).collect::<Vec<_>>(), "a new snapshot has everything");
     assert_eq!(drain(&mut later).0, (5..600).collect::<Vec<_>>());
-    let mut given = 0;
+    let mut row_count = 0;
     let error = loop {
         match ended.next(Duration::ZERO) {
-            Ok(Some(update)) => given += update.rows.num_rows(),
+            Ok(Some(update)) => row_count += update.rows.num_rows(),
             other => break other.unwrap_err(),
         }
     };
@@ -115,7 +115,7 @@ fn a_slow_subscriber_gets_what_it_asked_for_and_slows_nobody() {
     // It goes on behind what it was given.
     let request = SubscribeRequest { from: SubscriptionStart::After(after), ..SubscribeRequest::new("trade") };
     let rest = drain(&mut capture.subscribe(request).unwrap()).0;
-    assert_eq!((given + rest.len(), rest.last()), (595, Some(&599)));
+    assert_eq!((row_count + rest.len(), rest.last()), (595, Some(&599)));
     capture.close().unwrap();
 }
 

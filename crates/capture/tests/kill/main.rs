@@ -76,11 +76,11 @@ fn a_child_captures_until_it_is_killed() {
                         ..Append::new("trade", batch(&rows))
                     };
                     let result = capture.append(append);
-                    let told = match result {
+                    let line = match result {
                         Ok(_) => format!("ack {producer} {number}\n"),
                         Err(error) => format!("error {error}\n"),
                     };
-                    std::io::stdout().lock().write_all(told.as_bytes()).unwrap();
+                    std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
                 }
             });
         }
@@ -106,7 +106,7 @@ fn kill_one(
         .unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
     let last = Arc::new(Mutex::new(BTreeMap::new()));
-    let told = Arc::clone(&last);
+    let shared = Arc::clone(&last);
     let reader = std::thread::spawn(move || {
         for line in output.lines().map_while(Result::ok) {
             assert!(!line.starts_with("error"), "{line}");
@@ -119,7 +119,7 @@ fn kill_one(
                 .zip(words.next())
                 .map(|((a, b), c)| (a, b, c))
             {
-                told.lock().unwrap().insert(producer.parse().unwrap(), number.parse().unwrap());
+                shared.lock().unwrap().insert(producer.parse().unwrap(), number.parse().unwrap());
             }
         }
     });
@@ -133,15 +133,15 @@ fn kill_one(
 
 /// Checks that rows are those of whole batches, each once, among them all acknowledged ones. Gives the number of batches by producer.
 fn check(database: &Database, acknowledged: &BTreeMap<i64, i64>, what: &str) -> Vec<i64> {
-    let mut found: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    let mut stored: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     if database.table("trade").is_ok() {
         for (_, row) in all(database) {
-            found.entry(row.id / SHARE).or_default().push(row.id % SHARE);
+            stored.entry(row.id / SHARE).or_default().push(row.id % SHARE);
         }
     }
     let mut batches = Vec::new();
     for producer in 0..PRODUCERS {
-        let mut ids = found.remove(&producer).unwrap_or_default();
+        let mut ids = stored.remove(&producer).unwrap_or_default();
         ids.sort_unstable();
         // Whole batches, one behind the other.
         let next = ids.last().map_or(0, |last| last / 4 + 1);
@@ -174,10 +174,10 @@ fn a_killed_process_loses_doubles_and_invents_nothing() {
         let at_rest = check(&database, &acknowledged, &format!("cycle {cycle}, at rest"));
         let (capture, recovered) = Capture::open(database.clone(), settings()).unwrap();
         assert_eq!(recovered.losses, [], "cycle {cycle}");
-        let found = check(&database, &acknowledged, &format!("cycle {cycle}"));
-        assert_eq!(found, at_rest, "cycle {cycle}: a reader saw others than came back");
-        total = found.iter().map(|next| (0..*next).map(size).sum::<i64>()).sum();
-        for (producer, next) in (0..PRODUCERS).zip(found) {
+        let batches = check(&database, &acknowledged, &format!("cycle {cycle}"));
+        assert_eq!(batches, at_rest, "cycle {cycle}: a reader saw others than came back");
+        total = batches.iter().map(|next| (0..*next).map(size).sum::<i64>()).sum();
+        for (producer, next) in (0..PRODUCERS).zip(batches) {
             let last = acknowledged.get(&producer).copied().unwrap_or(-1);
             assert!(next <= last + 2, "cycle {cycle}, producer {producer}: {next} was not sent");
         }
@@ -204,20 +204,23 @@ fn readers_of_other_processes_see_all_that_was_acknowledged_and_never_less_than_
     let follower = Database::create(folder.path()).unwrap();
     follow(&follower, FollowSettings::default());
     for cycle in 0..kills {
-        let last = kill_one(folder.path(), &acknowledged.clone(), |told| {
+        let last = kill_one(folder.path(), &acknowledged.clone(), |acks| {
             let enough = before.iter().sum::<i64>() + 2_000;
             while before.iter().sum::<i64>() < enough {
                 looks += 1;
                 let mut now = acknowledged.clone();
-                now.extend(told.lock().unwrap().clone());
+                now.extend(acks.lock().unwrap().clone());
                 let what = format!("cycle {cycle}, look {looks}");
                 let other = Database::open(folder.path()).unwrap();
                 follow(&other, FollowSettings::default());
                 // One that has followed from the beginning, then one that comes now: it sees no less.
                 for database in [&follower, &other] {
-                    let found = check(database, &now, &what);
-                    assert!(found.iter().zip(&before).all(|(now, before)| now >= before), "{what}: fewer than before");
-                    before = found;
+                    let batches = check(database, &now, &what);
+                    assert!(
+                        batches.iter().zip(&before).all(|(now, before)| now >= before),
+                        "{what}: fewer than before"
+                    );
+                    before = batches;
                 }
             }
         });

@@ -120,12 +120,12 @@ fn faults(errors: &[LineError]) -> Vec<(u64, u64, String)> {
     errors.iter().map(|error| (error.line, error.offset, error.reason.to_string())).collect()
 }
 
-fn same(left: &[LineRows], right: &[LineRows]) {
-    assert_eq!(left.len(), right.len());
-    for (left, right) in left.iter().zip(right) {
-        assert_eq!((&left.table, &left.spec), (&right.table, &right.spec));
-        for name in names(&left.rows) {
-            assert_eq!(column(&left.rows, &name), column(&right.rows, &name));
+fn same(actual: &[LineRows], expected: &[LineRows]) {
+    assert_eq!(actual.len(), expected.len());
+    for (actual, expected) in actual.iter().zip(expected) {
+        assert_eq!((&actual.table, &actual.spec), (&expected.table, &expected.spec));
+        for name in names(&actual.rows) {
+            assert_eq!(column(&actual.rows, &name), column(&expected.rows, &name));
         }
     }
 }
@@ -224,7 +224,7 @@ fn an_endless_line_takes_no_more_memory_than_its_limit() {
         for _ in 0..1000 {
             let piece = [b'x'; 333];
             assert_eq!(decoder.push(&piece, NOW), piece.len());
-            assert!(decoder.held() < 3000, "{start:?} {}", decoder.held());
+            assert!(decoder.carry_bytes() < 3000, "{start:?} {}", decoder.carry_bytes());
         }
         let _ = decoder.push(b"\nt a=1 1\n", NOW);
         assert!(decoder.finish(NOW));
@@ -279,8 +279,8 @@ fn rows_that_name_few_of_many_columns_take_about_what_they_hold() {
     let batches = batches(LineSettings::default(), bytes.as_bytes());
     batches.iter().for_each(check);
     assert_eq!(batches.iter().map(|batch| batch.lines).sum::<u64>(), 20_000);
-    let held: usize = batches.iter().map(|batch| batch.rows.get_array_memory_size()).sum();
-    assert!(held < 100 * bytes.len(), "{held} bytes of columns for {} of lines", bytes.len());
+    let memory_bytes: usize = batches.iter().map(|batch| batch.rows.get_array_memory_size()).sum();
+    assert!(memory_bytes < 100 * bytes.len(), "{memory_bytes} bytes of columns for {} of lines", bytes.len());
     // Each batch has the columns of its own rows alone.
     assert!(batches.iter().all(|batch| batch.rows.num_columns() as u64 <= batch.lines + 1));
 }
