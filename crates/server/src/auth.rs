@@ -79,7 +79,7 @@ impl Tokens {
     fn find(&self, token: &str) -> Option<&TokenEntry> {
         let digest = blake3::hash(token.as_bytes());
         // Not `find`, which would stop at the first.
-        self.tokens.iter().fold(None, |found, entry| if entry.digest == digest { Some(entry) } else { found })
+        self.tokens.iter().fold(None, |matching, entry| if entry.digest == digest { Some(entry) } else { matching })
     }
 }
 

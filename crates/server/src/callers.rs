@@ -156,8 +156,8 @@ impl Callers {
     /// # Errors
     /// [`Code::Unauthorized`], [`Code::Corrupt`].
     pub(crate) async fn identify(&self, value: Option<&str>) -> Outcome<Caller> {
-        let found = self.identified(value).await;
-        self.noted(found, || match value.and_then(credentials)? {
+        let caller = self.identified(value).await;
+        self.noted(caller, || match value.and_then(credentials)? {
             Credentials::Basic { user, .. } => Some(user),
             Credentials::Token(_) => None,
         })
@@ -189,15 +189,16 @@ impl Callers {
     }
 
     /// Records whether somebody was let in. Of a name that he gave none is recorded that nobody has: it may be his password.
-    fn noted(&self, found: Outcome<Caller>, given: impl FnOnce() -> Option<String>) -> Outcome<Caller> {
-        match &found {
+    fn noted(&self, outcome: Outcome<Caller>, name_given: impl FnOnce() -> Option<String>) -> Outcome<Caller> {
+        match &outcome {
             Ok(caller) => caller.note_sign_in(),
             Err(problem) => {
-                let name = given().and_then(|given| Some(self.access().ok()?.role(&given)?.name.clone()));
+                let name =
+                    name_given().and_then(|name_given| Some(self.access().ok()?.role(&name_given)?.name.clone()));
                 Peer::current().note_refusal(problem, name);
             }
         }
-        found
+        outcome
     }
 
     async fn of_pair(&self, access: &Arc<Access>, user: &str, password: &str) -> Outcome<Caller> {
@@ -301,8 +302,8 @@ impl Callers {
     /// # Errors
     /// [`Code::Forbidden`], [`Code::Corrupt`].
     pub(crate) fn check_signed_in(&self, browser: &SignedInBrowser) -> Outcome<()> {
-        let found = self.of_vouched(&self.access()?, browser.vouched(now_seconds()));
-        self.noted(found, || Some(browser.person.name.to_string())).map(drop)
+        let caller = self.of_vouched(&self.access()?, browser.vouched(now_seconds()));
+        self.noted(caller, || Some(browser.person.name.to_string())).map(drop)
     }
 
     /// Records that somebody wasn't let in who came back from the provider.
@@ -403,20 +404,20 @@ impl Callers {
     /// [`Code::Unauthorized`] once he isn't let in any more, [`Code::Corrupt`].
     pub(crate) fn still(&self, caller: &Caller) -> Outcome<Caller> {
         let access = self.access()?;
-        let found = match &caller.identity {
+        let current = match &caller.identity {
             Identity::Anybody => self.anonymous_among(&access),
             Identity::Token { .. } => Ok(caller.clone()),
             Identity::User(user) => {
-                let gone = || {
+                let revoked = || {
                     Problem::new(
                         Code::Unauthorized,
                         "the user, his password or his token has been changed or has ended",
                     )
                 };
-                self.user(&access, &user.name, user.proof.clone()).ok_or_else(gone)
+                self.user(&access, &user.name, user.proof.clone()).ok_or_else(revoked)
             }
         };
-        found.map(|found| found.on_connection_of(caller))
+        current.map(|current| current.on_connection_of(caller))
     }
 
     /// The session in which somebody's statements run: one for all who may do the same. `open` may do everything.

@@ -66,8 +66,8 @@ impl RunningStatements {
     /// Cancels what runs under a name; whether anything did.
     pub(crate) fn cancel(&self, name: &Bytes) -> bool {
         let statements = self.statements.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = statements.get(name).filter(|_| !name.is_empty());
-        let senders = found.into_iter().flatten();
+        let cancellers = statements.get(name).filter(|_| !name.is_empty());
+        let senders = cancellers.into_iter().flatten();
         senders.fold(false, |_, sender| {
             sender.send_replace(true);
             true

@@ -122,7 +122,7 @@ fn with_others(quality: &Quality) -> Vec<SeriesQuality> {
     // A symbol that is called as the others are is one of them.
     let named = quality.named.iter().filter(|series| series.symbol != OTHER);
     let mut all: Vec<SeriesQuality> = named.cloned().collect();
-    let others = all.iter().fold(quality.defects, |left, series| left.without(&series.defects));
+    let others = all.iter().fold(quality.defects, |rest, series| rest.without(&series.defects));
     all.push(SeriesQuality { symbol: OTHER.to_owned(), venue: String::new(), defects: others });
     all
 }

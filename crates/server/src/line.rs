@@ -190,12 +190,12 @@ impl Connection {
 impl Connection {
     /// Takes bytes, those of the first line only once they are known to be one.
     fn take(&mut self, bytes: &[u8], first: &mut Option<Vec<u8>>) -> Result<(), ConnectionEnd> {
-        let Some(mut held) = first.take() else { return self.push(bytes) };
-        held.extend_from_slice(bytes);
-        match detect_protocol(&held, self.sink.front.limits.line_bytes_max) {
-            DetectedProtocol::Lines => self.push(&held),
+        let Some(mut first_bytes) = first.take() else { return self.push(bytes) };
+        first_bytes.extend_from_slice(bytes);
+        match detect_protocol(&first_bytes, self.sink.front.limits.line_bytes_max) {
+            DetectedProtocol::Lines => self.push(&first_bytes),
             DetectedProtocol::Undecided => {
-                *first = Some(held);
+                *first = Some(first_bytes);
                 Ok(())
             }
             DetectedProtocol::Foreign(protocol) => {
@@ -203,7 +203,7 @@ impl Connection {
                 tracing::warn!(%client, protocol, "a connection that doesn't speak line protocol was closed");
                 let reason =
                     format!("the connection opens with {protocol}; line protocol over HTTP goes to /api/v2/write");
-                self.sink.front.ingest.reject("line", reason, &held);
+                self.sink.front.ingest.reject("line", reason, &first_bytes);
                 Err(ConnectionEnd::Foreign)
             }
         }

@@ -116,8 +116,8 @@ impl LineStream {
 
     fn take<E>(&mut self, sink: &mut impl FnMut(Append) -> Result<(), E>) -> Result<(), E> {
         self.note_refused();
-        let taken = self.decoder.take();
-        taken.into_iter().map(|rows| self.append(rows)).try_for_each(sink)
+        let batches = self.decoder.take();
+        batches.into_iter().map(|rows| self.append(rows)).try_for_each(sink)
     }
 
     fn note_refused(&mut self) {

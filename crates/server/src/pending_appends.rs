@@ -61,8 +61,8 @@ impl PendingAppends {
 
     /// Waits until none is under way, at most so long; whether none is.
     pub(crate) fn drain(&self, patience: Duration) -> bool {
-        let left = self.fewer.wait_timeout_while(self.state(), patience, |state| state.count > 0);
-        left.unwrap_or_else(PoisonError::into_inner).0.count == 0
+        let waited = self.fewer.wait_timeout_while(self.state(), patience, |state| state.count > 0);
+        waited.unwrap_or_else(PoisonError::into_inner).0.count == 0
     }
 
     /// Keeps an append that found no room.

@@ -54,7 +54,7 @@ struct SlotDemand {
 pub(crate) struct StatementSlot {
     places: Arc<StatementSlots>,
     since: Instant,
-    held: Mutex<SlotState>,
+    state: Mutex<SlotState>,
     /// The kind of slot that is held, readable without the lock.
     kind: AtomicU8,
 }
@@ -118,8 +118,8 @@ impl StatementSlots {
                 Arc::clone(&self.short).acquire_owned().await.map_err(|_| QueueFull)?
             }
         };
-        let (since, held) = (Instant::now(), Mutex::new(SlotState::Short { _permit: permit }));
-        let place = Arc::new(StatementSlot { places: Arc::clone(self), since, held, kind: AtomicU8::new(IN_SHORT) });
+        let (since, state) = (Instant::now(), Mutex::new(SlotState::Short { _permit: permit }));
+        let place = Arc::new(StatementSlot { places: Arc::clone(self), since, state, kind: AtomicU8::new(IN_SHORT) });
         place.watch();
         Ok(place)
     }
@@ -158,14 +158,14 @@ impl Drop for StatementSlot {
 }
 
 impl StatementSlot {
-    fn held(&self) -> MutexGuard<'_, SlotState> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, SlotState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hold(&self, held: &mut SlotState, next: SlotState) {
+    fn hold(&self, state: &mut SlotState, next: SlotState) {
         self.has_left();
         self.kind.store(next.kind(), Ordering::Relaxed);
-        *held = next;
+        *state = next;
     }
 
     /// The short place is left, if the statement was told to leave it.
@@ -201,7 +201,7 @@ impl StatementSlot {
     /// Whether the statement has to leave its short place, because more wait for one than others leave. Said once, it stays so.
     fn is_to_leave(&self) -> bool {
         // Held so that it is said once.
-        let _held = self.held();
+        let _state = self.state();
         if self.kind.load(Ordering::Relaxed) != IN_SHORT {
             return self.kind.load(Ordering::Relaxed) != IN_LONG;
         }
@@ -216,12 +216,12 @@ impl StatementSlot {
 
     /// Takes a long place in exchange for the short one, if there is one.
     fn move_up(&self) -> bool {
-        let mut held = self.held();
-        if !matches!(*held, SlotState::Short { .. }) {
-            return matches!(*held, SlotState::Long { .. });
+        let mut state = self.state();
+        if !matches!(*state, SlotState::Short { .. }) {
+            return matches!(*state, SlotState::Long { .. });
         }
         let Ok(permit) = Arc::clone(&self.places.long).try_acquire_owned() else { return false };
-        self.hold(&mut held, SlotState::Long { _permit: permit });
+        self.hold(&mut state, SlotState::Long { _permit: permit });
         true
     }
 
@@ -230,10 +230,10 @@ impl StatementSlot {
     /// # Errors
     /// [`QueueFull`].
     pub(crate) fn step_aside(&self) -> Result<(), QueueFull> {
-        let mut held = self.held();
-        if !matches!(*held, SlotState::Waiting { .. }) {
+        let mut state = self.state();
+        if !matches!(*state, SlotState::Waiting { .. }) {
             let waiting = self.places.wait()?;
-            self.hold(&mut held, waiting);
+            self.hold(&mut state, waiting);
         }
         Ok(())
     }
@@ -248,7 +248,7 @@ impl StatementSlot {
         }
         self.step_aside()?;
         let permit = Arc::clone(&self.places.long).acquire_owned().await.map_err(|_| QueueFull)?;
-        self.hold(&mut self.held(), SlotState::Long { _permit: permit });
+        self.hold(&mut self.state(), SlotState::Long { _permit: permit });
         Ok(())
     }
 }

@@ -124,7 +124,7 @@ impl SubscriptionRequest {
         let not = |error| wrong(format!("not a subscription: {error}"));
         let mut ask: SubscriptionRequest = serde_json::from_slice(text).map_err(not)?;
         let names = |names: &Option<Vec<String>>| names.as_ref().map_or(0, Vec::len);
-        if [&ask.symbols, &ask.columns, &ask.tables].into_iter().any(|given| names(given) > NAMES_MAX) {
+        if [&ask.symbols, &ask.columns, &ask.tables].into_iter().any(|list| names(list) > NAMES_MAX) {
             return Err(wrong(format!("more than {NAMES_MAX} names")));
         }
         match (&ask.table, &ask.tables) {

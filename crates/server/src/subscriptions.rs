@@ -34,26 +34,27 @@ const UPDATES_WAITING: usize = 4;
 /// How many updates may still be sent.
 #[derive(Debug)]
 pub(crate) struct Credit {
-    left: AtomicU64,
+    updates: AtomicU64,
     more: Notify,
 }
 
 impl Credit {
     fn new(credit: Option<u64>) -> Arc<Credit> {
-        Arc::new(Credit { left: AtomicU64::new(credit.unwrap_or(u64::MAX)), more: Notify::new() })
+        Arc::new(Credit { updates: AtomicU64::new(credit.unwrap_or(u64::MAX)), more: Notify::new() })
     }
 
     /// Gives credit for so many updates more.
     pub(crate) fn give(&self, updates: u64) {
-        let add = |left: u64| Some(left.saturating_add(updates));
-        let _ = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
+        let add = |updates_now: u64| Some(updates_now.saturating_add(updates));
+        let _ = self.updates.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
         self.more.notify_one();
     }
 
     /// Takes credit for one update, if there is any.
     fn take(&self) -> bool {
-        let subtract = |left: u64| if left == u64::MAX { Some(left) } else { left.checked_sub(1) };
-        self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, subtract).is_ok()
+        let subtract =
+            |updates_now: u64| if updates_now == u64::MAX { Some(updates_now) } else { updates_now.checked_sub(1) };
+        self.updates.fetch_update(Ordering::AcqRel, Ordering::Acquire, subtract).is_ok()
     }
 }
 

@@ -184,11 +184,11 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Store`](crate::Error::Store) if the tables can't be listed, [`Error::Internal`] if it can't be set up.
-    pub fn holding(&self, held: &Arc<TransactionSnapshots>, begins: bool) -> Result<Session> {
+    pub fn with_snapshots(&self, snapshots: &Arc<TransactionSnapshots>, begins: bool) -> Result<Session> {
         if begins {
-            held.hold_all(&self.database)?;
+            snapshots.take_all(&self.database)?;
         }
-        let database = self.database.holding(Arc::clone(held));
+        let database = self.database.with_snapshots(Arc::clone(snapshots));
         let settings = SessionSettings { result_cache_bytes: 0, ..self.settings.clone() };
         let states = states(&database, &settings, self.has_catalogue, self.caller.guard.clone())?;
         let statements = Arc::new(TickStatements::new(0));

@@ -1,6 +1,6 @@
 //! Snapshots of tables that several statements read alike: what a transaction sees, live rows included.
 //!
-//! - Each table is held as it is when it is first looked at. [`TransactionSnapshots::hold_all`] looks at all of them at once, so that a transaction sees
+//! - Each table is held as it is when it is first looked at. [`TransactionSnapshots::take_all`] looks at all of them at once, so that a transaction sees
 //!   the tables as they are when it begins, and no later commit of any.
 //! - A held snapshot keeps its files from removal and its live rows in memory: who holds one lets go of it soon.
 //! - Definitions aren't held. A table that is dropped meanwhile isn't found, one that is made meanwhile is held from its first look on.
@@ -23,7 +23,7 @@ impl TransactionSnapshots {
     ///
     /// # Errors
     /// Those of [`Database::tables`].
-    pub fn hold_all(&self, database: &Database) -> Result<()> {
+    pub fn take_all(&self, database: &Database) -> Result<()> {
         for name in database.tables()? {
             if let Ok(table) = database.table(&name) {
                 let _ = self.snapshot(&table);
@@ -48,7 +48,7 @@ impl TransactionSnapshots {
 impl Database {
     /// This database with tables as they are held.
     #[must_use]
-    pub fn holding(&self, snapshots: Arc<TransactionSnapshots>) -> Database {
+    pub fn with_snapshots(&self, snapshots: Arc<TransactionSnapshots>) -> Database {
         Database { snapshots: Some(snapshots), ..self.clone() }
     }
 }

@@ -11,7 +11,7 @@ use crate::ingest::{Ack, Append, IngestCallback, IngestError};
 use crate::settings::AuditLevel;
 
 /// How often the numbers of a connection have a record while its rows come.
-const TOLD_INTERVAL: Duration = Duration::from_secs(60);
+const RECORD_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Rows of a user for a table on a connection. Dropped it records what it hasn't.
 #[derive(Debug)]
@@ -21,19 +21,19 @@ pub(super) struct Tally {
     messages: AtomicU64,
     refused: AtomicU64,
     rows: AtomicU64,
-    told: Mutex<Instant>,
+    last_record: Mutex<Instant>,
 }
 
 impl Tally {
     fn new(auditor: Auditor, event: AuditEvent) -> Tally {
         let (messages, refused, rows) = Default::default();
-        Tally { auditor, event, messages, refused, rows, told: Mutex::new(Instant::now()) }
+        Tally { auditor, event, messages, refused, rows, last_record: Mutex::new(Instant::now()) }
     }
 
     fn tell_now_and_then(&self) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.elapsed() >= TOLD_INTERVAL {
-            *told = Instant::now();
+        let mut last_record = self.last_record.lock().unwrap_or_else(PoisonError::into_inner);
+        if last_record.elapsed() >= RECORD_INTERVAL {
+            *last_record = Instant::now();
             self.tell();
         }
     }
@@ -75,7 +75,7 @@ impl Counts {
         let counts = Counts(self.0.clone());
         Box::new(move |acked: Result<Ack, IngestError>| {
             match &acked {
-                Ok(ack) => counts.taken(ack.duplicate),
+                Ok(ack) => counts.accepted(ack.duplicate),
                 Err(_) => counts.refused(),
             }
             done(acked);
@@ -83,7 +83,7 @@ impl Counts {
     }
 
     /// They were taken; the rows of a repeated message were before.
-    fn taken(&self, is_repeat: bool) {
+    fn accepted(&self, is_repeat: bool) {
         for (tally, rows) in &self.0 {
             tally.messages.fetch_add(1, Ordering::Relaxed);
             tally.rows.fetch_add(if is_repeat { 0 } else { *rows }, Ordering::Relaxed);

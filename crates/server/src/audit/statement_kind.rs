@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn the_object_of_a_statement_is_found_by_its_words() {
-        for (text, found) in [
+        for (text, expected) in [
             ("insert into trade values (1)", "trade"),
             ("INSERT OR REPLACE INTO \"My Trade\" select 1", "My Trade"),
             ("-- why\ndelete from trade where x = 1", "trade"),
@@ -93,7 +93,7 @@ mod tests {
             ("create table é", "é"),
             ("drop \"", ""),
         ] {
-            assert_eq!(object(text), found, "{text}");
+            assert_eq!(object(text), expected, "{text}");
         }
     }
 

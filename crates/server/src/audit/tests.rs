@@ -23,8 +23,8 @@ fn ann(peer: &Arc<Peer>) -> Actor {
 /// The records of a log that is closed then, but for those about itself.
 fn records(storage: &FaultStorage, auditor: &Auditor) -> Vec<Value> {
     auditor.close();
-    let found = verify(storage, None, None).unwrap();
-    assert!(found.is_sound(), "{found:?}");
+    let verification = verify(storage, None, None).unwrap();
+    assert!(verification.is_sound(), "{verification:?}");
     let mut records = Vec::new();
     let others = read::<splay_store::Error>(storage, &AuditFilter::default(), &mut |_, record| {
         if record["kind"] != "file" {

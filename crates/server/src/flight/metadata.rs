@@ -181,7 +181,7 @@ pub(super) fn tables(command: CommandGetTables, session: &Session, as_texts: boo
                 builder.append(CATALOG, SCHEMA, &name, TABLE_TYPE, &Schema::empty()).map_err(cant_write)?;
                 continue;
             }
-            found => found?,
+            result => result?,
         };
         let spec = snapshot.spec();
         let visible = session.known_columns(&spec.name, &spec.arrow());

@@ -141,7 +141,7 @@ impl FlightFront {
     /// # Errors
     /// [`Code::NotFound`] if none of them runs.
     fn cancel(&self, info: &FlightInfo) -> Outcome<()> {
-        let mut found = false;
+        let mut any_cancelled = false;
         for ticket in info.endpoint.iter().filter_map(|endpoint| endpoint.ticket.as_ref()) {
             let command = Any::decode(&*ticket.ticket).ok().and_then(|any| Command::try_from(any).ok());
             let name = match command {
@@ -149,10 +149,10 @@ impl FlightFront {
                 Some(Command::CommandPreparedStatementQuery(query)) => query.prepared_statement_handle,
                 _ => return Err(Problem::new(Code::Request, "this flight is no statement's")),
             };
-            found |= self.running.cancel(&name);
+            any_cancelled |= self.running.cancel(&name);
         }
         let none = || Problem::new(Code::NotFound, "no such statement runs; it may have ended");
-        found.then_some(()).ok_or_else(none)
+        any_cancelled.then_some(()).ok_or_else(none)
     }
 
     /// The columns of what a descriptor names.

@@ -81,8 +81,8 @@ impl PreparedStatements {
 
     pub(super) fn get(&self, handle: &[u8]) -> Outcome<Arc<FlightStatement>> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone = || Problem::new(Code::NotFound, "no such prepared statement; it may have made room for others");
-        cache.statements.get(handle).cloned().ok_or_else(gone)
+        let not_found = || Problem::new(Code::NotFound, "no such prepared statement; it may have made room for others");
+        cache.statements.get(handle).cloned().ok_or_else(not_found)
     }
 
     pub(super) fn remove(&self, handle: &[u8]) {

@@ -173,18 +173,18 @@ impl Encode for Encoder {
         let bytes = match self {
             Encoder::Json(writer) => {
                 let written = writer.write(batch);
-                taken(writer.get_mut(), written)?
+                encoded_part(writer.get_mut(), written)?
             }
             Encoder::Ndjson(writer) => {
                 let written = writer.write(batch);
-                taken(writer.get_mut(), written)?
+                encoded_part(writer.get_mut(), written)?
             }
             Encoder::Csv(buffer, Some(memory)) => csv(buffer, batch, memory, false)?,
             Encoder::Arrow { writer: Some(writer), memory: Some(memory) } => {
                 // The message is made as a whole, and then written.
                 let _message = counted_bytes::part(memory, widest_row_bytes(batch) * batch.num_rows() as u64)?;
                 let written = writer.write(batch);
-                taken(writer.get_mut(), written)?
+                encoded_part(writer.get_mut(), written)?
             }
             Encoder::Csv(_, None) | Encoder::Arrow { .. } => {
                 return Err(Problem::new(Code::Internal, "rows before columns"));
@@ -201,7 +201,7 @@ impl Encode for Encoder {
             }
             Encoder::Arrow { writer: Some(writer), .. } => {
                 let written = writer.finish();
-                taken(writer.get_mut(), written)?
+                encoded_part(writer.get_mut(), written)?
             }
             _ => Bytes::new(),
         };
@@ -210,7 +210,7 @@ impl Encode for Encoder {
 }
 
 /// What was written into a buffer, or why it wasn't.
-fn taken(buffer: &mut CountedBuffer, written: Result<(), ArrowError>) -> Outcome<Bytes> {
+fn encoded_part(buffer: &mut CountedBuffer, written: Result<(), ArrowError>) -> Outcome<Bytes> {
     match written {
         Ok(()) => Ok(buffer.take()),
         Err(error) => Err(buffer.problem(|| cant_write(error))),
@@ -228,5 +228,5 @@ fn csv(buffer: &mut CountedBuffer, batch: &RecordBatch, memory: &AnswerMemory, h
     });
     let rows = rows.map_err(|error| refused.map_or_else(|| cant_write(error), Problem::from))?;
     let written = arrow::csv::WriterBuilder::new().with_header(header).build(&mut *buffer).write(&rows);
-    taken(buffer, written)
+    encoded_part(buffer, written)
 }

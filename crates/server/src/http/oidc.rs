@@ -40,7 +40,7 @@ pub(super) fn session_of<'a>(callers: &Callers, headers: &'a HeaderMap) -> Optio
 fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let lines = headers.get_all(header::COOKIE).into_iter().filter_map(|line| line.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
 fn set_cookie(response: &mut Response, cookies: &Cookies, (name, value): (&str, &str), site: &str, seconds: u64) {
@@ -159,7 +159,7 @@ async fn finish(
         problem
     };
     let now = now_seconds();
-    let text = |given: &Option<String>| given.clone().unwrap_or_default();
+    let text = |parameter: &Option<String>| parameter.clone().unwrap_or_default();
     let (code, state, console) = (text(&callback.code), text(&callback.state), console_of(vouching, headers)?);
     if let Some(error) = &callback.error {
         let plain = |c: &char| c.is_ascii_alphanumeric() || *c == '_';

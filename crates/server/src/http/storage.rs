@@ -31,12 +31,12 @@ pub(super) async fn storage(
     let caller = server.caller(&headers, Role::Read).await?;
     let session = server.statements(&caller).await?.session().clone();
     let described = on_thread(move || {
-        let found = session.table(&table)?;
+        let snapshot_table = session.table(&table)?;
         if caller.rights().is_some_and(|rights| !reads_all(rights, &table)) {
             let reason = format!("the sizes of table {table:?} tell of rows and columns that you may not read");
             return Err(Problem::new(Code::Forbidden, reason));
         }
-        describe(&found)
+        describe(&snapshot_table)
     });
     Ok(Json(described.await??))
 }

@@ -57,8 +57,8 @@ pub(super) fn types(text: &str) -> Outcome<Vec<(String, ColumnType)>> {
     parts.push(&text[start..]);
     let wrong = |part: &str, why: String| Problem::new(Code::Request, format!("types: {part:?}: {why}"));
     let one = |part: &&str| {
-        let (name, held) = part.rsplit_once(':').ok_or_else(|| wrong(part, "is not COLUMN:TYPE".to_owned()))?;
-        Ok((name.trim().to_owned(), held.trim().parse().map_err(|why: String| wrong(part, why))?))
+        let (name, column_type) = part.rsplit_once(':').ok_or_else(|| wrong(part, "is not COLUMN:TYPE".to_owned()))?;
+        Ok((name.trim().to_owned(), column_type.trim().parse().map_err(|why: String| wrong(part, why))?))
     };
     parts.iter().map(one).collect()
 }

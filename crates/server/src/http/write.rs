@@ -27,8 +27,8 @@ use crate::settings::Role;
 fn in_url<T: DeserializeOwned>(query: Option<&str>) -> Outcome<T> {
     let wrong = |what: &dyn std::fmt::Display| Problem::new(Code::Request, format!("the parameters: {what}"));
     let uri = Uri::try_from(format!("/?{}", query.unwrap_or_default())).map_err(|error| wrong(&error))?;
-    let Query(given) = Query::try_from_uri(&uri).map_err(|error| wrong(&error))?;
-    Ok(given)
+    let Query(parameters) = Query::try_from_uri(&uri).map_err(|error| wrong(&error))?;
+    Ok(parameters)
 }
 
 pub(super) fn parsed<T: std::str::FromStr<Err = String>>(text: Option<&str>) -> Outcome<Option<T>> {
@@ -177,9 +177,9 @@ pub(super) async fn give_up(
 ) -> Outcome<Json<serde_json::Value>> {
     let caller = server.caller(&headers, Role::Write).await?;
     caller.check_writer()?;
-    let given: AbandonedNumber = in_url(query.as_deref())?;
-    let was_missing = server.appends(&caller)?.ingest().give_up(&given.producer, given.sequence);
-    Ok(Json(json!({ "producer": given.producer, "sequence": given.sequence, "was_missing": was_missing })))
+    let number: AbandonedNumber = in_url(query.as_deref())?;
+    let was_missing = server.appends(&caller)?.ingest().give_up(&number.producer, number.sequence);
+    Ok(Json(json!({ "producer": number.producer, "sequence": number.sequence, "was_missing": was_missing })))
 }
 
 /// Parameters of InfluxDB's two paths. Buckets, organisations and databases are taken and not looked at: tables are named by
@@ -250,13 +250,13 @@ async fn lines(server: &HttpState, query: Option<&str>, headers: &HeaderMap, bod
     let written = write_lines(server, query, headers, body).await;
     server.metrics.request("influx", written.as_ref().map_or_else(|problem| problem.code.as_str(), |_| "ok"));
     match written {
-        Ok(ack) => taken(ack.as_ref()),
+        Ok(ack) => no_content(ack.as_ref()),
         Err(problem) => refused(&problem),
     }
 }
 
 /// No body, as InfluxDB answers. What became of the rows is in headers.
-fn taken(ack: Option<&Ack>) -> Response {
+fn no_content(ack: Option<&Ack>) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let of = |ack: &Ack| [ack.sequence, ack.rows, ack.quarantined, ack.duplicate_rows, u64::from(ack.duplicate)];
     let counts = ack.map_or([0; 5], of);

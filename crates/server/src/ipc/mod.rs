@@ -122,8 +122,8 @@ impl Checker {
 
     /// Whether a message is within what may be held besides the dictionaries.
     fn bound(&self, bytes: usize) -> Outcome<()> {
-        let held = self.dictionaries.values().fold(bytes, |held, dictionary| held.saturating_add(*dictionary));
-        if held > self.bytes_max { Err(self.too_large()) } else { Ok(()) }
+        let total = self.dictionaries.values().fold(bytes, |total, dictionary| total.saturating_add(*dictionary));
+        if total > self.bytes_max { Err(self.too_large()) } else { Ok(()) }
     }
 
     fn too_large(&self) -> Problem {

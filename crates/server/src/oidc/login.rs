@@ -87,8 +87,8 @@ impl PendingSignIn<'_> {
 
     /// Whether a browser comes back from this sign-in. Compares in constant time.
     pub(super) fn is_answered_by(&self, state: &str) -> bool {
-        let found = BASE64_URL_SAFE_NO_PAD.decode(state).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-        found.is_some_and(|found| blake3::Hash::from_bytes(found) == self.part("state"))
+        let digest = BASE64_URL_SAFE_NO_PAD.decode(state).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+        digest.is_some_and(|digest| blake3::Hash::from_bytes(digest) == self.part("state"))
     }
 }
 

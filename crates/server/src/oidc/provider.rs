@@ -81,7 +81,7 @@ struct ProviderData {
 /// How many requests there may be.
 #[derive(Debug)]
 struct RequestAllowance {
-    left: u32,
+    requests: u32,
     since: Instant,
     failed: Option<Instant>,
 }
@@ -90,11 +90,11 @@ impl RequestAllowance {
     fn take(&mut self, now: Instant) -> bool {
         let more = now.saturating_duration_since(self.since).as_secs() / ASK_INTERVAL.as_secs();
         if more > 0 {
-            self.left = self.left.saturating_add(u32::try_from(more).unwrap_or(ASKS)).min(ASKS);
+            self.requests = self.requests.saturating_add(u32::try_from(more).unwrap_or(ASKS)).min(ASKS);
             self.since = now;
         }
-        let is_left = self.left > 0;
-        self.left = self.left.saturating_sub(1);
+        let is_left = self.requests > 0;
+        self.requests = self.requests.saturating_sub(1);
         is_left
     }
 }
@@ -133,7 +133,7 @@ impl Provider {
     pub(super) fn new(settings: &Oidc) -> Result<Provider> {
         let is_tls = settings.issuer.starts_with("https:") || settings.authority.is_some();
         let tls = is_tls.then(|| connector_of(settings)).transpose()?;
-        let asks = RequestAllowance { left: ASKS, since: Instant::now(), failed: None };
+        let asks = RequestAllowance { requests: ASKS, since: Instant::now(), failed: None };
         Ok(Provider {
             secret: settings.read_secret()?,
             settings: settings.clone(),
@@ -194,9 +194,9 @@ impl Provider {
 
     async fn fetch(&self) -> Result<ProviderData, String> {
         let issuer = self.settings.issuer.trim_end_matches('/');
-        let found = self.get(&format!("{issuer}/.well-known/openid-configuration")).await?;
+        let document = self.get(&format!("{issuer}/.well-known/openid-configuration")).await?;
         let discovery: Discovery =
-            serde_json::from_slice(&found).map_err(|_| "its description of itself is malformed".to_owned())?;
+            serde_json::from_slice(&document).map_err(|_| "its description of itself is malformed".to_owned())?;
         if discovery.issuer != self.settings.issuer {
             return Err("it describes another issuer than auth.oidc.issuer".to_owned());
         }
@@ -321,9 +321,9 @@ impl Provider {
         let answer = sent.await.map_err(|reason| away(&reason))?;
         match answer.status {
             200 => {
-                let given: TokenResponse =
+                let token_response: TokenResponse =
                     serde_json::from_slice(&answer.body).map_err(|_| away(&"it gave no ID token"))?;
-                Ok(given.id_token)
+                Ok(token_response.id_token)
             }
             status @ 400..500 => {
                 tracing::warn!(status, "the provider refused the code of a sign-in, or this client");
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn requests_for_keys_are_few() {
         let start = Instant::now();
-        let mut asks = RequestAllowance { left: ASKS, since: start, failed: None };
+        let mut asks = RequestAllowance { requests: ASKS, since: start, failed: None };
         let count = |asks: &mut RequestAllowance, at: Instant| (0..100).filter(|_| asks.take(at)).count();
         assert_eq!(count(&mut asks, start), 4);
         assert_eq!(count(&mut asks, start + ASK_INTERVAL - Duration::from_secs(1)), 0);

@@ -14,29 +14,35 @@ const ITEMS_MAX: usize = 1 << 16;
 ///
 /// # Errors
 /// What isn't an array, has several dimensions, or has an item that isn't of its type.
-pub(super) fn value(at: usize, item: u32, held: &DataType, format: i16, bytes: &[u8]) -> Result<ScalarValue, Refusal> {
+pub(super) fn value(
+    at: usize,
+    item: u32,
+    data_type: &DataType,
+    format: i16,
+    bytes: &[u8],
+) -> Result<ScalarValue, Refusal> {
     let items = match format {
         0 => of_text(at, bytes)?.into_iter().map(|text| values::value(at, item, 0, text.as_deref())).collect(),
         _ => of_binary(at, bytes)?.into_iter().map(|(of, item)| values::value(at, of, 1, item)).collect(),
     };
-    let (items, held) = match item {
+    let (items, data_type) = match item {
         types::NUMERIC => numbers(at, items?)?,
-        _ => (items_of_type(at, held, items)?, held.clone()),
+        _ => (items_of_type(at, data_type, items)?, data_type.clone()),
     };
-    Ok(ScalarValue::List(ScalarValue::new_list_nullable(&items, &held)))
+    Ok(ScalarValue::List(ScalarValue::new_list_nullable(&items, &data_type)))
 }
 
 fn items_of_type(
     at: usize,
-    held: &DataType,
+    data_type: &DataType,
     items: Result<Vec<ScalarValue>, Refusal>,
 ) -> Result<Vec<ScalarValue>, Refusal> {
     let items = items?;
-    match items.iter().find(|item| item.data_type() != *held) {
+    match items.iter().find(|item| item.data_type() != *data_type) {
         None => Ok(items),
         Some(item) => {
             let text =
-                format!("the array ${at} has an item of the type {} where {held} was announced", item.data_type());
+                format!("the array ${at} has an item of the type {} where {data_type} was announced", item.data_type());
             Err(Refusal::new("22P03", text))
         }
     }
@@ -55,15 +61,15 @@ fn numbers(at: usize, items: Vec<ScalarValue>) -> Result<(Vec<ScalarValue>, Data
         ScalarValue::Decimal128(Some(_), _, scale) => Some(*scale),
         _ => None,
     });
-    let held = match is_float {
+    let data_type = match is_float {
         true => DataType::Float64,
         false => DataType::Decimal128(38, scales.max().unwrap_or(0)),
     };
     let converted = items.into_iter().map(|item| match item.is_null() {
-        true => ScalarValue::try_from(&held).map_err(|_| refused(&item)),
-        false => item.cast_to(&held).map_err(|_| refused(&item)),
+        true => ScalarValue::try_from(&data_type).map_err(|_| refused(&item)),
+        false => item.cast_to(&data_type).map_err(|_| refused(&item)),
     });
-    Ok((converted.collect::<Result<_, _>>()?, held))
+    Ok((converted.collect::<Result<_, _>>()?, data_type))
 }
 
 fn too_many(at: usize) -> Refusal {
@@ -232,7 +238,7 @@ mod tests {
         assert_eq!(array("{1e37,0.01}").unwrap_err().code, "22003");
     }
 
-    fn list_of(held: DataType) -> DataType {
-        ScalarValue::List(ScalarValue::new_list_nullable(&[], &held)).data_type()
+    fn list_of(data_type: DataType) -> DataType {
+        ScalarValue::List(ScalarValue::new_list_nullable(&[], &data_type)).data_type()
     }
 }

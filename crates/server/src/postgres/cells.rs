@@ -61,7 +61,7 @@ impl Cells {
         let cant = |error: arrow::error::ArrowError| {
             Problem::new(Code::Unsupported, format!("a column of {} can't be sent: {error}", column.data_type()))
         };
-        let to = |held: DataType| cast(column, &held).map_err(cant);
+        let to = |data_type: DataType| cast(column, &data_type).map_err(cant);
         Ok(match column.data_type() {
             DataType::Null => Cells::Null,
             DataType::Boolean => Cells::Bool(column.as_boolean().clone()),
@@ -112,7 +112,7 @@ impl Cells {
                 Cells::Bytes(to(DataType::Binary)?.as_binary().clone())
             }
             DataType::Dictionary(_, values) => return Cells::of(&to(values.as_ref().clone())?),
-            held => match types::item(held) {
+            data_type => match types::item(data_type) {
                 Some(item) => return Cells::of_lists(column, Type::of(item).oid),
                 None => Cells::Text(shown(column).map_err(cant)?),
             },

@@ -183,7 +183,7 @@ impl Command {
 
 fn prepare(text: &str) -> Result<Option<Command>, Refusal> {
     match NamedStatement::of(text) {
-        Ok(found) => Ok(found.map(Command::Prepare)),
+        Ok(statement) => Ok(statement.map(Command::Prepare)),
         Err(error) => Err(Refusal::new("42601", error.to_string())),
     }
 }

@@ -461,7 +461,7 @@ impl Connection {
 /// The column of what `SHOW` gives.
 pub(super) fn shown(command: &Command) -> Option<Vec<Column>> {
     match command {
-        Command::Show(name) => Some(vec![Column { name: name.clone(), held: Type::TEXT }]),
+        Command::Show(name) => Some(vec![Column { name: name.clone(), data_type: Type::TEXT }]),
         _ => None,
     }
 }

@@ -405,15 +405,15 @@ mod tests {
     }
 
     fn texts(bytes: &[u8], format: &StreamFormat) -> Result<Vec<Vec<Option<String>>>, String> {
-        let (mut found, fields) = (Vec::new(), fields());
+        let (mut decoded, fields) = (Vec::new(), fields());
         for batch in rows(bytes, &fields, format) {
             let batch = batch?;
             for row in 0..batch.num_rows() {
                 let columns = batch.columns().iter().map(|column| column.as_string::<i32>());
-                found.push(columns.map(|column| column.iter().nth(row).flatten().map(str::to_owned)).collect());
+                decoded.push(columns.map(|column| column.iter().nth(row).flatten().map(str::to_owned)).collect());
             }
         }
-        Ok(found)
+        Ok(decoded)
     }
 
     fn some(rows: &[[Option<&str>; 2]]) -> Vec<Vec<Option<String>>> {
@@ -444,8 +444,8 @@ mod tests {
     fn binary_rows_end_with_a_trailer_or_without() {
         let rows = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\x02\0\0\0\x01a\xff\xff\xff\xff";
         for end in [&b""[..], b"\xff\xff"] {
-            let found = texts(&[&rows[..], end].concat(), &format(StreamKind::Binary)).unwrap();
-            assert_eq!(found, some(&[[Some("a"), None]]));
+            let decoded = texts(&[&rows[..], end].concat(), &format(StreamKind::Binary)).unwrap();
+            assert_eq!(decoded, some(&[[Some("a"), None]]));
         }
         assert_eq!(texts(&rows[..19], &format(StreamKind::Binary)).unwrap(), some(&[]));
     }

@@ -43,14 +43,14 @@ pub(super) struct Rows {
     /// As `Bind` gives them.
     formats: Vec<i16>,
     /// Types that were told before it ran: by these its values are read.
-    told: Option<Vec<u32>>,
+    described_types: Option<Vec<u32>>,
     schema: Option<SchemaRef>,
     buffer: CountedBuffer,
 }
 
 impl Rows {
-    pub(super) fn new(formats: Vec<i16>, told: Option<Vec<u32>>) -> Rows {
-        Rows { formats, told, ..Rows::default() }
+    pub(super) fn new(formats: Vec<i16>, described_types: Option<Vec<u32>>) -> Rows {
+        Rows { formats, described_types, ..Rows::default() }
     }
 
     /// Whether the answer has the columns that its client was told of.
@@ -64,14 +64,14 @@ impl Rows {
             return Err(too_many_columns());
         }
         let columns = types::columns(schema);
-        let Some(told) = &self.told else { return Ok(()) };
+        let Some(described) = &self.described_types else { return Ok(()) };
         // What was taken for text, such as a placeholder without a type, is text in whichever type.
-        let fits = |(at, told): (usize, &u32)| {
+        let fits = |(at, described): (usize, &u32)| {
             columns.get(at).is_some_and(|column| {
-                column.held.oid == *told || (*told == types::TEXT && format(&self.formats, at) == 0)
+                column.data_type.oid == *described || (*described == types::TEXT && format(&self.formats, at) == 0)
             })
         };
-        if told.len() == columns.len() && told.iter().enumerate().all(fits) {
+        if described.len() == columns.len() && described.iter().enumerate().all(fits) {
             return Ok(());
         }
         Err(Problem::new(

@@ -183,14 +183,14 @@ impl Connection {
         if !name.is_empty() && self.prepared.contains_key(&name) {
             return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")));
         }
-        let (mut found, rest) = statements::split(text);
+        let (mut texts, rest) = statements::split(text);
         if !statements::is_blank(rest) {
-            found.push(rest.trim());
+            texts.push(rest.trim());
         }
-        if found.len() > 1 {
+        if texts.len() > 1 {
             return Err(Refusal::new("42601", "cannot insert multiple commands into a prepared statement"));
         }
-        let statement = found.first().copied().unwrap_or_default();
+        let statement = texts.first().copied().unwrap_or_default();
         let executed = self.executed(statement)?;
         let statement = executed.as_deref().unwrap_or(statement);
         let kind = match Command::of(statement)? {
@@ -243,11 +243,11 @@ impl Connection {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let Bind { portal, formats, values: given, columns, .. } = bind;
+        let Bind { portal, formats, values: parameter_values, columns, .. } = bind;
         let type_of = |at: usize| prepared.types.get(at).copied().unwrap_or(0);
         let lacks = |(at, value): (usize, &Option<Bytes>)| value.is_some() && matches!(type_of(at), 0 | types::UNKNOWN);
         let described = match matches!(prepared.kind, PreparedKind::Read | PreparedKind::Change)
-            && given.iter().enumerate().any(lacks)
+            && parameter_values.iter().enumerate().any(lacks)
         {
             // One that can't be described says why when it runs.
             true => self.described(&prepared).await?.ok(),
@@ -267,7 +267,7 @@ impl Connection {
                 false => Ok(value),
             }
         };
-        let values: Vec<_> = match given.iter().enumerate().map(value).collect() {
+        let values: Vec<_> = match parameter_values.iter().enumerate().map(value).collect() {
             Ok(values) => values,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -323,9 +323,9 @@ impl Connection {
             return Ok(Ok(described.clone()));
         }
         let count = prepared.placeholders;
-        let given = |at: usize| prepared.types.get(at).copied().filter(|oid| !matches!(*oid, 0 | types::UNKNOWN));
-        let mut types: Vec<u32> = (0..count).map(|at| given(at).unwrap_or(types::TEXT)).collect();
-        let mut found: Vec<(String, DataType)> = Vec::new();
+        let declared = |at: usize| prepared.types.get(at).copied().filter(|oid| !matches!(*oid, 0 | types::UNKNOWN));
+        let mut types: Vec<u32> = (0..count).map(|at| declared(at).unwrap_or(types::TEXT)).collect();
+        let mut inferred: Vec<(String, DataType)> = Vec::new();
         let columns = match &prepared.kind {
             PreparedKind::Read => {
                 if let Err(refusal) = self.check(Role::Read) {
@@ -339,7 +339,8 @@ impl Connection {
                     Ok(described) => described,
                     Err(problem) => return Ok(Err(problem.into())),
                 };
-                found = described.parameters.into_iter().filter_map(|(name, held)| Some((name, held?))).collect();
+                inferred =
+                    described.parameters.into_iter().filter_map(|(name, data_type)| Some((name, data_type?))).collect();
                 types::columns(&described.schema)
             }
             PreparedKind::Change => {
@@ -350,8 +351,8 @@ impl Connection {
                     Ok(statements) => statements,
                     Err(refusal) => return Ok(Err(refusal)),
                 };
-                found = match statements.describe_change(prepared.text.clone()).await {
-                    Ok(found) => found,
+                inferred = match statements.describe_change(prepared.text.clone()).await {
+                    Ok(inferred) => inferred,
                     Err(problem) => return Ok(Err(problem.into())),
                 };
                 Vec::new()
@@ -363,10 +364,10 @@ impl Connection {
         if columns.len() > COLUMNS_MAX {
             return Ok(Err(too_many_columns().into()));
         }
-        for (name, held) in found {
+        for (name, data_type) in inferred {
             let at = name.trim_start_matches('$').parse::<usize>().ok().and_then(|at| at.checked_sub(1));
-            if let Some(at) = at.filter(|at| *at < count && given(*at).is_none()) {
-                types[at] = types::of_placeholder(&prepared.text, at + 1, Type::of(&held).oid);
+            if let Some(at) = at.filter(|at| *at < count && declared(*at).is_none()) {
+                types[at] = types::of_placeholder(&prepared.text, at + 1, Type::of(&data_type).oid);
             }
         }
         Ok(Ok(prepared.described.get_or_init(|| StatementDescription { columns, types }).clone()))
@@ -468,7 +469,7 @@ impl Connection {
             return Ok(Err(Refusal::new("54000", text)));
         }
         let described = portal.prepared.described.get().filter(|_| portal.prepared.is_told.load(Ordering::Relaxed));
-        let inferred = described.map(|described| described.columns.iter().map(|column| column.held.oid).collect());
+        let inferred = described.map(|described| described.columns.iter().map(|column| column.data_type.oid).collect());
         let (encode, parameters) = (Rows::new(portal.formats.clone(), inferred), parameters(&portal.values));
         let mut started = match self.start(&portal.prepared.text, parameters, encode, None).await? {
             Ok(started) => started,

@@ -88,8 +88,8 @@ impl Default for Parameters {
 
 /// The name of a setting as it is kept.
 fn supported(name: &str) -> Result<&'static str, Refusal> {
-    let found = DEFAULTS.iter().find(|(supported, _)| supported.eq_ignore_ascii_case(name));
-    found.map(|(supported, _)| *supported).ok_or_else(|| {
+    let entry = DEFAULTS.iter().find(|(supported, _)| supported.eq_ignore_ascii_case(name));
+    entry.map(|(supported, _)| *supported).ok_or_else(|| {
         Refusal::new("42704", format!("unrecognized configuration parameter \"{name}\"; SplayDB has those that docs/reference/postgres.md lists"))
     })
 }
@@ -97,8 +97,8 @@ fn supported(name: &str) -> Result<&'static str, Refusal> {
 impl Parameters {
     /// Names and values that the client is told of, as PostgreSQL spells them.
     pub(super) fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let told = |name: &&'static str| self.values.get(name).map(|value| (spelt(name), value.as_str()));
-        REPORTED.iter().chain(["timezone"].iter()).filter_map(told)
+        let name_and_value = |name: &&'static str| self.values.get(name).map(|value| (spelt(name), value.as_str()));
+        REPORTED.iter().chain(["timezone"].iter()).filter_map(name_and_value)
     }
 
     /// Whether a setting is told of when it changes, with its name as it is told.
@@ -364,9 +364,9 @@ mod tests {
 
     #[test]
     fn options_are_taken_apart() {
-        let found = of_options("-c statement_timeout=5s --search-path=a\\ b -cx=1").unwrap();
-        let found: Vec<_> = found.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        assert_eq!(found, [("statement_timeout", "5s"), ("search_path", "a b"), ("x", "1")]);
+        let options = of_options("-c statement_timeout=5s --search-path=a\\ b -cx=1").unwrap();
+        let options: Vec<_> = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(options, [("statement_timeout", "5s"), ("search_path", "a b"), ("x", "1")]);
         assert!(of_options("-x 1").is_err() && of_options("-c").is_err() && of_options("-c a").is_err());
         assert!(of_options(" ").unwrap().is_empty());
     }

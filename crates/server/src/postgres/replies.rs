@@ -15,7 +15,7 @@ pub(super) struct Replies {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Column {
     pub(super) name: String,
-    pub(super) held: Type,
+    pub(super) data_type: Type,
 }
 
 impl Replies {
@@ -74,9 +74,9 @@ impl Replies {
                 // Neither table nor column of one is told.
                 body.put_u32(0);
                 body.put_u16(0);
-                body.put_u32(column.held.oid);
-                body.put_i16(column.held.size);
-                body.put_i32(column.held.modifier);
+                body.put_u32(column.data_type.oid);
+                body.put_i16(column.data_type.size);
+                body.put_i32(column.data_type.modifier);
                 body.put_i16(format(formats, at));
             }
         });

@@ -48,16 +48,16 @@ impl Connection {
             self.refuse(&refusal, "", 0);
             return Ok(());
         }
-        let (mut found, rest) = statements::split(text);
+        let (mut texts, rest) = statements::split(text);
         if !statements::is_blank(rest) {
-            found.push(rest.trim());
+            texts.push(rest.trim());
         }
-        if found.is_empty() {
+        if texts.is_empty() {
             self.replies.plain(b'I');
             return Ok(());
         }
-        let alone = found.len() == 1;
-        for statement in found {
+        let alone = texts.len() == 1;
+        for statement in texts {
             if let Err(refusal) = self.simple(statement, alone).await? {
                 let before = statement.as_ptr() as usize - text.as_ptr() as usize;
                 self.refuse(&refusal, statement, text[..before].chars().count());

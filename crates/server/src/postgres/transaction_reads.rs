@@ -15,7 +15,7 @@ use crate::problem::Outcome;
 /// The snapshots of a transaction, and the session that reads them.
 #[derive(Debug, Default)]
 pub(super) struct TransactionReads {
-    held: Arc<TransactionSnapshots>,
+    snapshots: Arc<TransactionSnapshots>,
     /// A session of the newest tables, and that over the snapshots.
     sessions: Option<(Session, Session)>,
 }
@@ -24,16 +24,16 @@ impl TransactionReads {
     /// A session as the given one over the snapshots, which are taken the first time.
     ///
     /// # Errors
-    /// Those of [`Session::holding`].
+    /// Those of [`Session::with_snapshots`].
     pub(super) async fn session(&mut self, newest: Session) -> Outcome<Session> {
-        if let Some((before, holding)) = &self.sessions
+        if let Some((before, reads)) = &self.sessions
             && newest.reads_as(before)
         {
-            return Ok(newest.over_tables_of(holding));
+            return Ok(newest.over_tables_of(reads));
         }
-        let (held, is_first, given) = (Arc::clone(&self.held), self.sessions.is_none(), newest.clone());
-        let holding = on_thread(move || given.holding(&held, is_first)).await??;
-        self.sessions = Some((newest, holding.clone()));
-        Ok(holding)
+        let (snapshots, is_first, session) = (Arc::clone(&self.snapshots), self.sessions.is_none(), newest.clone());
+        let reads = on_thread(move || session.with_snapshots(&snapshots, is_first)).await??;
+        self.sessions = Some((newest, reads.clone()));
+        Ok(reads)
     }
 }

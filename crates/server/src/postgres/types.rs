@@ -11,14 +11,17 @@ const INT8S: u32 = 1016;
 
 /// The columns of an answer.
 pub(super) fn columns(schema: &Schema) -> Vec<Column> {
-    let held = |name: &str, held: Type| match held.oid {
+    let data_type = |name: &str, data_type: Type| match data_type.oid {
         // There are no composite types with columns that it could name.
-        INT8S if name == "attrtypoids" => Type { oid: OIDS, ..held },
-        _ => held,
+        INT8S if name == "attrtypoids" => Type { oid: OIDS, ..data_type },
+        _ => data_type,
     };
     let fields = schema.fields().iter();
     fields
-        .map(|field| Column { name: field.name().clone(), held: held(field.name(), Type::of(field.data_type())) })
+        .map(|field| Column {
+            name: field.name().clone(),
+            data_type: data_type(field.name(), Type::of(field.data_type())),
+        })
         .collect()
 }
 

@@ -67,8 +67,8 @@ fn null(at: usize, oid: u32) -> Result<ScalarValue, Refusal> {
     if oid == 0 || oid == types::UNKNOWN {
         return Ok(ScalarValue::Null);
     }
-    let held = arrow(at, oid)?;
-    ScalarValue::try_from(&held).map_err(|error| Refusal::new("22023", error.to_string()))
+    let data_type = arrow(at, oid)?;
+    ScalarValue::try_from(&data_type).map_err(|error| Refusal::new("22023", error.to_string()))
 }
 
 fn wrong(at: usize, text: &str, what: &str) -> Refusal {
@@ -95,10 +95,11 @@ fn of_text(at: usize, oid: u32, text: &str) -> Result<ScalarValue, Refusal> {
         types::NUMERIC => decimal(trimmed).ok_or_else(|| wrong(at, text, "a number of at most 38 digits")),
         0 | types::TEXT | types::VARCHAR | types::BPCHAR | types::NAME | types::UNKNOWN => Ok(ScalarValue::from(text)),
         _ => {
-            let held = arrow(at, oid)?;
+            let data_type = arrow(at, oid)?;
             let texts = StringArray::from(vec![trimmed]);
             let options = CastOptions { safe: false, ..CastOptions::default() };
-            let cast = cast_with_options(&texts, &held, &options).map_err(|_| wrong(at, text, "a date or time"))?;
+            let cast =
+                cast_with_options(&texts, &data_type, &options).map_err(|_| wrong(at, text, "a date or time"))?;
             if cast.is_null(0) {
                 return Err(wrong(at, text, "a date or time"));
             }

@@ -89,18 +89,18 @@ impl HttpLeader {
 
     /// Why a leader refused.
     fn refused(&self, answer: &HttpAnswer) -> Error {
-        let told: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-        if let Some(epoch) = told["fenced"].as_u64() {
+        let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        if let Some(epoch) = body["fenced"].as_u64() {
             return Error::Fenced { epoch };
         }
-        if let Some(reason) = told["other_leader"].as_str() {
+        if let Some(reason) = body["other_leader"].as_str() {
             return Error::OtherLeader { reason: reason.to_owned() };
         }
-        if told["code"] == "not_found" {
+        if body["code"] == "not_found" {
             let (path, source) = (self.url.clone().into(), std::io::ErrorKind::NotFound.into());
             return splay_store::Error::Io { act: "fetch a file from", path, source }.into();
         }
-        let why = told["error"].as_str().unwrap_or("this isn't an answer of a SplayDB server");
+        let why = body["error"].as_str().unwrap_or("this isn't an answer of a SplayDB server");
         Error::Leader { reason: format!("{} answers with status {}: {why}", self.url, answer.status) }
     }
 }

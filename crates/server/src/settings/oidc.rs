@@ -148,8 +148,9 @@ impl Oidc {
     /// Whether an endpoint of the provider is where it may be.
     pub(crate) fn allows(&self, url: &str) -> bool {
         let host = |url: &str| url.parse::<Uri>().ok().and_then(|uri| Some(uri.host()?.to_ascii_lowercase()));
-        let Some(found) = host(url).filter(|_| is_safe(url)) else { return false };
-        host(&self.issuer).as_ref() == Some(&found) || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(&found))
+        let Some(url_host) = host(url).filter(|_| is_safe(url)) else { return false };
+        host(&self.issuer).as_ref() == Some(&url_host)
+            || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(&url_host))
     }
 }
 

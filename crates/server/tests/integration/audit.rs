@@ -51,8 +51,8 @@ fn so_far(served: &Served) -> (Vec<String>, Vec<Value>) {
 fn all(served: &mut Served) -> (Vec<String>, Vec<Value>) {
     served.stop();
     let storage = LocalStorage::new(audit::folder_of(served.folder.path()));
-    let found = audit::verify(&storage, None, None).unwrap();
-    assert!(found.is_sound(), "{found:?}");
+    let verification = audit::verify(&storage, None, None).unwrap();
+    assert!(verification.is_sound(), "{verification:?}");
     so_far(served)
 }
 

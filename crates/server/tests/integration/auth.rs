@@ -58,8 +58,8 @@ fn every_path_asks_for_the_token_that_it_needs() {
         assert!(ok == 200 || ok == 204 || ok == 101 || (path.starts_with("/api/v1") && ok == 400), "{path}: {ok}");
     }
     for path in ["/health", "/ready", "/ping", "/"] {
-        let found = request(served.http(), "GET", path, &[("accept-encoding", "gzip")], b"");
-        assert!(found.status < 300, "{path}");
+        let answer = request(served.http(), "GET", path, &[("accept-encoding", "gzip")], b"");
+        assert!(answer.status < 300, "{path}");
     }
 }
 

@@ -51,17 +51,18 @@ fn other_sites_and_other_names_do_not_get_the_page() {
 #[test]
 fn storage_tells_partitions_columns_and_loads() {
     let served = Served::new();
-    let told = served.get("/tables/trade/storage").json();
-    assert_eq!((told["name"].as_str(), told["partition_count"].as_u64()), (Some("trade"), Some(1)));
-    let partition = &told["partitions"][0];
+    let storage = served.get("/tables/trade/storage").json();
+    assert_eq!((storage["name"].as_str(), storage["partition_count"].as_u64()), (Some("trade"), Some(1)));
+    let partition = &storage["partitions"][0];
     assert_eq!(partition["date"], "2026-01-01");
     assert_eq!(partition["tiers"], serde_json::json!(["mapped"]));
     assert_eq!(partition["rows"].as_i64(), Some(TRADES));
     assert_eq!((partition["live_rows"].as_u64(), partition["segments"].as_u64()), (Some(0), Some(1)));
     assert!(partition["bytes"].as_u64().unwrap() > 0);
     assert_eq!(partition["time_min"].as_i64(), Some(1_767_225_600_000_000_000));
-    let columns: Vec<_> = told["columns"].as_array().unwrap().iter().map(|column| column["column"].clone()).collect();
+    let columns: Vec<_> =
+        storage["columns"].as_array().unwrap().iter().map(|column| column["column"].clone()).collect();
     assert_eq!(columns, ["time", "sym", "price"]);
-    assert_eq!(told["load_count"].as_u64(), Some(0), "rows without a source");
+    assert_eq!(storage["load_count"].as_u64(), Some(0), "rows without a source");
     assert_eq!(served.get("/tables/none/storage").code(), "not_found");
 }

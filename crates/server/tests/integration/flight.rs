@@ -211,10 +211,10 @@ fn refused_batches_are_reported_in_their_place_to_who_asks_for_that() {
     let good = || (trades(0, 10), json!({}));
     let bad = || (trades(0, 10), json!({ "sequence": 1 }));
     let answers = put(messages(vec![good(), bad(), good()]), "report");
-    let told: Vec<Value> =
-        answers.into_iter().map(|told| serde_json::from_slice(&told.unwrap().app_metadata).unwrap()).collect();
-    assert_eq!((&told[0]["rows"], &told[2]["rows"]), (&json!(10), &json!(10)), "{told:?}");
-    assert_eq!((&told[1]["code"], &told[1]["retryable"]), (&json!("bad_request"), &json!(false)), "{told:?}");
+    let results: Vec<Value> =
+        answers.into_iter().map(|results| serde_json::from_slice(&results.unwrap().app_metadata).unwrap()).collect();
+    assert_eq!((&results[0]["rows"], &results[2]["rows"]), (&json!(10), &json!(10)), "{results:?}");
+    assert_eq!((&results[1]["code"], &results[1]["retryable"]), (&json!("bad_request"), &json!(false)), "{results:?}");
     assert_eq!(served.ingest.rejected().len(), 1);
     // Sent again these would be taken, and those behind them must not come before.
     served.ingest.be_full(1);

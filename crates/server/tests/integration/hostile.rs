@@ -110,7 +110,7 @@ fn slow_senders_are_cut_off() {
 #[test]
 fn connections_beyond_the_limit_are_closed_and_places_come_back() {
     let served = Served::with("limits.client_connections_max = 8");
-    let held: Vec<_> = (0..8).map(|_| connect(served.http())).collect();
+    let connections: Vec<_> = (0..8).map(|_| connect(served.http())).collect();
     eventually("a connection too many is closed", || {
         let mut stream = connect(served.http());
         let _ = stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
@@ -118,7 +118,7 @@ fn connections_beyond_the_limit_are_closed_and_places_come_back() {
         let _ = stream.read_to_end(&mut answer);
         answer.is_empty()
     });
-    drop(held);
+    drop(connections);
     eventually("places come back", || {
         let mut stream = connect(served.http());
         let _ = stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");

@@ -108,8 +108,8 @@ impl Client {
 }
 
 fn field(body: &[u8], kind: u8) -> Option<String> {
-    let found = body.split(|byte| *byte == 0).find(|field| field.first() == Some(&kind))?;
-    Some(String::from_utf8(found[1..].to_vec()).unwrap())
+    let value = body.split(|byte| *byte == 0).find(|field| field.first() == Some(&kind))?;
+    Some(String::from_utf8(value[1..].to_vec()).unwrap())
 }
 
 /// SQLSTATE of the first failure among replies.

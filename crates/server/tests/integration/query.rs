@@ -230,8 +230,8 @@ fn a_statement_stops_when_its_client_leaves_in_the_middle_of_the_answer() {
         std::io::Read::read_exact(&mut stream, &mut some).unwrap();
         assert!(some.starts_with(b"HTTP/1.1 200"));
         drop(stream);
-        let left = "splay_statements_total{way=\"http\",outcome=\"left\"} 1";
-        crate::support::eventually("it stopped", || served.get("/metrics").text().contains(left));
+        let metric_line = "splay_statements_total{way=\"http\",outcome=\"left\"} 1";
+        crate::support::eventually("it stopped", || served.get("/metrics").text().contains(metric_line));
         assert_eq!(served.query("select 1").status, 200, "its place is free again");
     }
 }

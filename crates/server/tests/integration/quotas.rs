@@ -74,14 +74,18 @@ fn answers_have_the_rows_of_the_quota_or_none() {
 #[test]
 fn the_widest_of_his_roles_holds_and_never_above_the_server() {
     let desk = desk("limits.statement_rows_max = 200\n");
-    let told = || desk.query(&desk.reader, "select * from trade").text().to_owned();
+    let answer_text = || desk.query(&desk.reader, "select * from trade").text().to_owned();
     desk.run("alter role desk set (statement_rows_max = 50)");
     desk.run("alter user reader set (statement_rows_max = 10)");
-    assert!(told().contains("more than 50 rows") && told().contains("of role desk"), "{}", told());
+    assert!(answer_text().contains("more than 50 rows") && answer_text().contains("of role desk"), "{}", answer_text());
     desk.run("alter user reader set (statement_rows_max = 60)");
-    assert!(told().contains("more than 60 rows") && told().contains("of role reader"), "{}", told());
+    assert!(
+        answer_text().contains("more than 60 rows") && answer_text().contains("of role reader"),
+        "{}",
+        answer_text()
+    );
     desk.run("alter user reader set (statement_rows_max = 1000000)");
-    assert!(told().contains("more than 200 rows") && !told().contains("quota"), "{}", told());
+    assert!(answer_text().contains("more than 200 rows") && !answer_text().contains("quota"), "{}", answer_text());
     // A superuser has none, whatever his roles have.
     desk.run("alter user admin set (statement_rows_max = 1)");
     assert_eq!(desk.query(&desk.admin, "select * from trade limit 2").status, 200);

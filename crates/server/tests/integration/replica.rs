@@ -74,8 +74,8 @@ impl Node {
     }
 
     fn count(&self) -> u64 {
-        let told = self.get("/query?query=select%20count(*)%20from%20trade&format=json");
-        told["rows"][0][0].as_u64().unwrap_or(0)
+        let answer = self.get("/query?query=select%20count(*)%20from%20trade&format=json");
+        answer["rows"][0][0].as_u64().unwrap_or(0)
     }
 
     fn stop(&mut self) {

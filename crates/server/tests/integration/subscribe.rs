@@ -148,8 +148,8 @@ fn a_subscription_is_resumed_without_loss_or_repeat() {
     socket.text();
     assert_eq!(socket.text()["sequence"], 4);
     assert_eq!(socket.text()["sequence"], 5);
-    let mut gone = Socket::open(&served, &json!({ "table": "trade", "after": 0 }));
-    assert_eq!(gone.text()["code"], "gone");
+    let mut expired = Socket::open(&served, &json!({ "table": "trade", "after": 0 }));
+    assert_eq!(expired.text()["code"], "gone");
 }
 
 #[test]
@@ -186,13 +186,13 @@ fn subscriptions_have_a_limit_and_places_come_back() {
     write_lines(&served, 1);
     let begin = || {
         let mut socket = Socket::open(&served, &json!({ "table": "trade", "format": "json" }));
-        let told = socket.text();
-        (socket, told)
+        let message = socket.text();
+        (socket, message)
     };
-    let mut held: Vec<_> = (0..2).map(|_| begin()).collect();
-    assert!(held.iter().all(|(_, told)| told["error"].is_null()));
+    let mut sockets: Vec<_> = (0..2).map(|_| begin()).collect();
+    assert!(sockets.iter().all(|(_, message)| message["error"].is_null()));
     assert_eq!(upgrade_status(served.http(), &[]), 503, "refused, to be tried again");
-    held.pop();
+    sockets.pop();
     eventually("a place comes back", || upgrade_status(served.http(), &[]) == 101);
 }
 

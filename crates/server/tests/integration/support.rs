@@ -69,11 +69,11 @@ impl Served {
         let ingest = Arc::new(MemoryIngest::default());
         let (stop, stopped) = oneshot::channel();
         let (sender, bound) = std::sync::mpsc::channel();
-        let given = Arc::clone(&ingest);
+        let ingest_of_server = Arc::clone(&ingest);
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             runtime.block_on(async move {
-                let server = Server::bind(settings, database, Some(given)).await.unwrap();
+                let server = Server::bind(settings, database, Some(ingest_of_server)).await.unwrap();
                 sender.send(server.addresses()).unwrap();
                 server.run(async { drop(stopped.await) }).await;
             });

@@ -488,9 +488,9 @@ fn a_statement_over_http_runs_by_the_rights_at_its_bodys_end() {
     );
     stream.write_all(head.as_bytes()).unwrap();
     // It is sent once the head was looked at.
-    let mut told = *b"HTTP/1.1 100 Continue\r\n\r\n";
-    stream.read_exact(&mut told).unwrap();
-    assert!(told.starts_with(b"HTTP/1.1 100"), "{}", String::from_utf8_lossy(&told));
+    let mut interim = *b"HTTP/1.1 100 Continue\r\n\r\n";
+    stream.read_exact(&mut interim).unwrap();
+    assert!(interim.starts_with(b"HTTP/1.1 100"), "{}", String::from_utf8_lossy(&interim));
     desk.run("drop user writer");
     stream.write_all(insert.as_bytes()).unwrap();
     let mut answer = String::new();

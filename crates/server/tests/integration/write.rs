@@ -99,12 +99,12 @@ fn text_is_stored_line_by_line_and_once() {
     let served = Served::new();
     let path = "/api/v1/write?table=trade&types=time:timestamp,sym:symbol,price:float64&producer=file";
     let body = b"time,sym,price\n1,IBM,1.5\nnonsense\n2,AIG,2\n";
-    let told = served.post(path, &[("content-type", "text/csv; charset=utf-8")], body).json();
+    let report = served.post(path, &[("content-type", "text/csv; charset=utf-8")], body).json();
     assert_eq!(
-        (told["rows"].as_u64(), told["refused"].as_u64(), told["last_line"].as_u64()),
+        (report["rows"].as_u64(), report["refused"].as_u64(), report["last_line"].as_u64()),
         (Some(2), Some(1), Some(4))
     );
-    assert_eq!(told["errors"], serde_json::json!([{ "line": 3, "reason": "it has 1 fields, not 3" }]));
+    assert_eq!(report["errors"], serde_json::json!([{ "line": 3, "reason": "it has 1 fields, not 3" }]));
     assert_eq!(served.ingest.rejected(), ["text: table \"trade\": line 3: it has 1 fields, not 3"]);
     assert_eq!(served.post(path, &[("content-type", "text/csv")], &gzip(body)).code(), "bad_request");
     let packed = [("content-type", "text/csv"), ("content-encoding", "gzip")];
@@ -175,17 +175,17 @@ fn a_body_of_lines_is_one_message_whatever_its_size_and_tables() {
 fn lines_that_are_sent_again_with_their_number_are_stored_once() {
     let served = Served::new();
     let lines = b"trade,sym=IBM price=1 1\nquote,sym=IBM bid=1 1";
-    let told = |answer: crate::support::Answer| {
+    let counts_of = |answer: crate::support::Answer| {
         assert_eq!(answer.status, 204, "{}", answer.text());
         (answer.headers["splay-duplicate"].clone(), answer.headers["splay-rows"].clone())
     };
-    let told_as = |duplicate: &str, rows: &str| (duplicate.to_owned(), rows.to_owned());
+    let counts = |duplicate: &str, rows: &str| (duplicate.to_owned(), rows.to_owned());
     let by_url = "/api/v2/write?producer=feed&sequence=1";
-    assert_eq!(told(served.post(by_url, &[], lines)), told_as("0", "2"));
-    assert_eq!(told(served.post(by_url, &[], lines)), told_as("1", "2"));
+    assert_eq!(counts_of(served.post(by_url, &[], lines)), counts("0", "2"));
+    assert_eq!(counts_of(served.post(by_url, &[], lines)), counts("1", "2"));
     let numbered = |number| [("splay-producer", "feed"), ("splay-sequence", number)];
-    assert_eq!(told(served.post("/write?db=d", &numbered("1"), lines)), told_as("1", "2"));
-    assert_eq!(told(served.post("/write?db=d", &numbered("2"), lines)), told_as("0", "2"));
+    assert_eq!(counts_of(served.post("/write?db=d", &numbered("1"), lines)), counts("1", "2"));
+    assert_eq!(counts_of(served.post("/write?db=d", &numbered("2"), lines)), counts("0", "2"));
     assert_eq!((served.ingest.rows("trade"), served.ingest.rows("quote")), (2, 2));
     assert_eq!(served.get("/api/v1/write?producer=feed").json()["sequence"], 2);
     for headers in [&numbered("2")[..1], &numbered("two")[..]] {
@@ -197,8 +197,8 @@ fn lines_that_are_sent_again_with_their_number_are_stored_once() {
 fn a_producer_gives_up_messages_that_found_no_room() {
     let served = Served::new();
     let give_up = |query: &str| request(served.http(), "DELETE", &format!("/api/v1/write?{query}"), &[], b"");
-    let told = |was_missing| serde_json::json!({ "producer": "feed", "sequence": 7, "was_missing": was_missing });
-    assert_eq!(give_up("producer=feed&sequence=7").json(), told(true));
+    let expected = |was_missing| serde_json::json!({ "producer": "feed", "sequence": 7, "was_missing": was_missing });
+    assert_eq!(give_up("producer=feed&sequence=7").json(), expected(true));
     assert_eq!(give_up("producer=feed&sequence=8").json()["was_missing"], false);
     assert_eq!(give_up("producer=feed").code(), "bad_request");
 }
