@@ -102,14 +102,14 @@ pub(crate) fn spread(of: &BooleanArray, holds: &BooleanArray) -> BooleanArray {
 /// The rows that a mask keeps.
 pub(crate) struct SomeRows<'a> {
     columns: &'a dyn Columns,
-    kept: FilterMask,
+    mask: FilterMask,
     are_asked: bool,
 }
 
 impl<'a> SomeRows<'a> {
     pub fn new(columns: &'a dyn Columns, mask: BooleanArray) -> SomeRows<'a> {
         let are_asked = columns.are_asked();
-        SomeRows { columns, kept: FilterMask::new(mask), are_asked }
+        SomeRows { columns, mask: FilterMask::new(mask), are_asked }
     }
 
     /// Rows that ask for a value. Choices nested within it compute only what these rows ask for: if each tried all rows first, the number of attempts
@@ -121,12 +121,12 @@ impl<'a> SomeRows<'a> {
 
 impl Columns for SomeRows<'_> {
     fn rows(&self) -> usize {
-        self.kept.rows()
+        self.mask.rows()
     }
 
     fn column(&self, position: usize) -> Result<Value> {
         Ok(match self.columns.column(position)? {
-            Value::Array(array) => Value::Array(self.kept.filter(&array)?),
+            Value::Array(array) => Value::Array(self.mask.filter(&array)?),
             one => one,
         })
     }
@@ -168,9 +168,9 @@ mod tests {
             data_type: DataType::Int64,
         };
         let is_safe = both(BinaryOp::NotEqual, 1, Expr::Constant(0));
-        let found = case(vec![is_safe.clone(), is_safe]).evaluate(&columns, &constants).unwrap();
-        let found: Vec<Option<i64>> = found.into_array(5).unwrap().as_primitive::<Int64Type>().iter().collect();
-        assert_eq!(found, [Some(3), Some(-1), None, Some(-1), Some(-1)]);
+        let chosen = case(vec![is_safe.clone(), is_safe]).evaluate(&columns, &constants).unwrap();
+        let chosen: Vec<Option<i64>> = chosen.into_array(5).unwrap().as_primitive::<Int64Type>().iter().collect();
+        assert_eq!(chosen, [Some(3), Some(-1), None, Some(-1), Some(-1)]);
         let is_zero = both(BinaryOp::Equal, 1, Expr::Constant(0));
         assert!(
             matches!(case(vec![is_zero]).evaluate(&columns, &constants), Err(Error::Arrow(_))),

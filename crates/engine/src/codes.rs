@@ -21,7 +21,7 @@ const ROWS_OF_TEXT_MIN: usize = 2;
 pub(crate) struct TextResults {
     /// Rows of all blocks.
     rows: usize,
-    known: RefCell<Vec<TextResult>>,
+    results: RefCell<Vec<TextResult>>,
 }
 
 #[derive(Debug)]
@@ -40,18 +40,19 @@ impl TextResults {
 
     /// Empty results for the texts of `rows` rows.
     pub fn new(rows: usize) -> TextResults {
-        TextResults { rows, known: RefCell::default() }
+        TextResults { rows, results: RefCell::default() }
     }
 
     fn get(&self, expr: &Expr, dictionary: &ArrayRef, constants: &[ArrayRef]) -> Option<Option<ArrayRef>> {
-        let known = self.known.borrow();
-        let found = known.iter().find(|it| is_same(&it.dictionary, dictionary) && it.expr.is_same(expr, constants))?;
-        Some(found.values.clone())
+        let results = self.results.borrow();
+        let result =
+            results.iter().find(|it| is_same(&it.dictionary, dictionary) && it.expr.is_same(expr, constants))?;
+        Some(result.values.clone())
     }
 
     fn put(&self, expr: &Expr, dictionary: &ArrayRef, values: Option<&ArrayRef>) {
         let (expr, dictionary, values) = (expr.clone(), Arc::clone(dictionary), values.cloned());
-        self.known.borrow_mut().push(TextResult { expr, dictionary, values });
+        self.results.borrow_mut().push(TextResult { expr, dictionary, values });
     }
 }
 
@@ -63,7 +64,7 @@ pub(crate) fn over_known_texts(expr: &Expr, columns: &dyn Columns, constants: &[
         return Ok(None);
     };
     let values = match results.and_then(|results| results.get(expr, dictionary.values(), constants)) {
-        Some(known) => known,
+        Some(cached) => cached,
         None => {
             let values = unless_refused(over_texts(expr, column, &dictionary, constants))?;
             if let Some(results) = results {
@@ -102,7 +103,7 @@ pub(crate) fn condition(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRe
 /// Conditions that are evaluated block by block, with the results over dictionary codes: the blocks of a segment share their texts.
 #[derive(Debug, Default)]
 pub(crate) struct Conditions<'a> {
-    known: Vec<ChosenTexts<'a>>,
+    evaluated: Vec<ChosenTexts<'a>>,
 }
 
 /// For which texts of a dictionary a condition holds.
@@ -184,23 +185,23 @@ impl<'a> Conditions<'a> {
         codes: &DictionaryArray<Int32Type>,
         constants: &[ArrayRef],
     ) -> Result<&ChosenTexts<'a>> {
-        let place = self.known.iter().position(|known| std::ptr::eq(known.condition, condition));
+        let place = self.evaluated.iter().position(|choice| std::ptr::eq(choice.condition, condition));
         if let Some(place) = place
-            && is_same(&self.known[place].dictionary, codes.values())
+            && is_same(&self.evaluated[place].dictionary, codes.values())
         {
-            return Ok(&self.known[place]);
+            return Ok(&self.evaluated[place]);
         }
         let values = unless_refused(over_texts(condition, column, codes, constants))?;
         let chosen = values.map(|values| holds(&values)).transpose()?;
         let mut chosen: Option<Vec<bool>> = chosen.map(|chosen| chosen.values().iter().collect());
         let is_null_chosen = chosen.as_mut().and_then(Vec::pop).unwrap_or(false);
-        let known = ChosenTexts { condition, dictionary: Arc::clone(codes.values()), chosen, is_null_chosen };
-        let place = place.unwrap_or(self.known.len());
-        match self.known.get_mut(place) {
-            Some(former) => *former = known,
-            None => self.known.push(known),
+        let choice = ChosenTexts { condition, dictionary: Arc::clone(codes.values()), chosen, is_null_chosen };
+        let place = place.unwrap_or(self.evaluated.len());
+        match self.evaluated.get_mut(place) {
+            Some(former) => *former = choice,
+            None => self.evaluated.push(choice),
         }
-        Ok(&self.known[place])
+        Ok(&self.evaluated[place])
     }
 }
 
@@ -255,7 +256,7 @@ impl ChosenTexts<'_> {
             let (codes, only): (ArrayRef, ArrayRef) =
                 (Arc::new(codes.clone()), Arc::new(Int32Array::from(vec![*only])));
             return compare::numbers(BinaryOp::Equal, &Value::Array(codes), &Value::Scalar(only))
-                .map(|found| holds(&found))
+                .map(|is_equal| holds(&is_equal))
                 .transpose();
         }
         let of_code = |code: i32| usize::try_from(code).is_ok_and(|code| chosen.get(code).copied().unwrap_or(false));
@@ -410,9 +411,9 @@ mod tests {
         for expr in expressions {
             assert!(coded_column(&expr, &columns, columns.rows).unwrap().is_some());
             let expected = holds(&expr.evaluate(&columns, &constants).unwrap().into_array(8).unwrap()).unwrap();
-            let found = condition(&expr, &columns, &constants).unwrap();
+            let mask = condition(&expr, &columns, &constants).unwrap();
             assert_eq!(
-                found.values().iter().collect::<Vec<_>>(),
+                mask.values().iter().collect::<Vec<_>>(),
                 expected.values().iter().collect::<Vec<_>>(),
                 "{expr:?}"
             );
@@ -442,8 +443,8 @@ mod tests {
         let constants = ["N", "first"].map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef);
         let case =
             Expr::Case { branches: vec![(equals(0), Expr::Constant(1))], otherwise: None, data_type: DataType::Utf8 };
-        let found = over_known_texts(&case, &columns, &constants).unwrap().unwrap().into_array(8).unwrap();
-        let found: Vec<Option<&str>> = found.as_string::<i32>().iter().collect();
-        assert_eq!(found, [Some("first"), None, None, None, Some("first"), None, None, None]);
+        let computed = over_known_texts(&case, &columns, &constants).unwrap().unwrap().into_array(8).unwrap();
+        let computed: Vec<Option<&str>> = computed.as_string::<i32>().iter().collect();
+        assert_eq!(computed, [Some("first"), None, None, None, Some("first"), None, None, None]);
     }
 }

@@ -25,8 +25,8 @@ pub(crate) type MaskedPart<'a> = (&'a ArrayRef, Option<&'a FilterMask>);
 /// The kept rows of at least one part.
 pub(crate) fn kept_rows(parts: &[MaskedPart<'_>]) -> Result<ArrayRef> {
     let first: &dyn Array = parts[0].0.as_ref();
-    if let Some(found) = first.as_any_dictionary_opt().and_then(|_| codes(parts)) {
-        return Ok(found);
+    if let Some(coded) = first.as_any_dictionary_opt().and_then(|_| codes(parts)) {
+        return Ok(coded);
     }
     if first.as_boolean_opt().is_some() {
         return Ok(Arc::new(truth_values(&typed(parts, |array| array.as_boolean_opt())?)));
@@ -42,11 +42,11 @@ pub(crate) fn kept_rows(parts: &[MaskedPart<'_>]) -> Result<ArrayRef> {
 
 /// By Arrow's kernels: lists, structures and dictionaries of different values.
 fn of_any_type(parts: &[MaskedPart<'_>]) -> Result<ArrayRef> {
-    let kept = parts.iter().map(|(values, kept)| match kept {
-        Some(kept) => Ok(kept.arrow().filter(values)?),
+    let filtered = parts.iter().map(|(values, mask)| match mask {
+        Some(mask) => Ok(mask.arrow().filter(values)?),
         None => Ok(Arc::clone(values)),
     });
-    joined(kept.collect::<Result<_>>()?, parts[0].0.data_type())
+    joined(filtered.collect::<Result<_>>()?, parts[0].0.data_type())
 }
 
 type TypedPart<'a, A> = (&'a A, Option<&'a FilterMask>);
@@ -57,8 +57,8 @@ fn typed<'a, A>(
     cast: impl Fn(&'a dyn Array) -> Option<&'a A>,
 ) -> Result<Vec<TypedPart<'a, A>>, ArrowError> {
     let other = |array: &dyn Array| ArrowError::CastError(format!("a part of another type: {}", array.data_type()));
-    let parts = parts.iter().map(|&(array, kept)| match cast(array.as_ref()) {
-        Some(typed) => Ok((typed, kept)),
+    let parts = parts.iter().map(|&(array, mask)| match cast(array.as_ref()) {
+        Some(typed) => Ok((typed, mask)),
         None => Err(other(array)),
     });
     parts.collect()
@@ -66,7 +66,7 @@ fn typed<'a, A>(
 
 /// How many rows of parts are kept.
 fn rows_of<A: Array>(parts: &[TypedPart<'_, A>]) -> usize {
-    parts.iter().map(|(array, kept)| kept.map_or(array.len(), |kept| kept.rows())).sum()
+    parts.iter().map(|(array, mask)| mask.map_or(array.len(), |mask| mask.rows())).sum()
 }
 
 /// Codes of parts that share their values; `None` for others.
@@ -77,7 +77,7 @@ fn codes(parts: &[MaskedPart<'_>]) -> Option<ArrayRef> {
     if !coded[1..].iter().all(|(part, _)| is_same(part.values())) {
         return None;
     }
-    let keys = numbers(&coded.iter().map(|(part, kept)| (part.keys(), *kept)).collect::<Vec<_>>());
+    let keys = numbers(&coded.iter().map(|(part, mask)| (part.keys(), *mask)).collect::<Vec<_>>());
     // SAFETY: each key is that of a dictionary array with these values.
     Some(Arc::new(unsafe { DictionaryArray::new_unchecked(keys, Arc::clone(values)) }))
 }
@@ -92,11 +92,11 @@ fn numbers_like<T: ArrowPrimitiveType>(
 
 fn numbers<T: ArrowPrimitiveType>(parts: &[TypedPart<'_, PrimitiveArray<T>>]) -> PrimitiveArray<T> {
     let mut values = Vec::with_capacity(rows_of(parts) + SLACK_BYTES / size_of::<T::Native>());
-    for (part, kept) in parts {
-        match kept {
-            Some(kept) => match kept.numbers() {
+    for (part, mask) in parts {
+        match mask {
+            Some(mask) => match mask.numbers() {
                 Some(rows) => values.extend(rows.iter().map(|row| part.values()[*row as usize])),
-                None => append(&mut values, part.values(), kept.words()),
+                None => append(&mut values, part.values(), mask.words()),
             },
             None => values.extend_from_slice(part.values()),
         }
@@ -107,8 +107,8 @@ fn numbers<T: ArrowPrimitiveType>(parts: &[TypedPart<'_, PrimitiveArray<T>>]) ->
 
 fn truth_values(parts: &[TypedPart<'_, BooleanArray>]) -> BooleanArray {
     let mut bits = BitWriter::with_capacity(rows_of(parts));
-    for (part, kept) in parts {
-        bits.append(part.values(), *kept);
+    for (part, mask) in parts {
+        bits.append(part.values(), *mask);
     }
     BooleanArray::new(bits.finish(), validity(parts))
 }
@@ -119,10 +119,10 @@ fn validity<A: Array>(parts: &[TypedPart<'_, A>]) -> Option<NullBuffer> {
         return None;
     }
     let mut bits = BitWriter::with_capacity(rows_of(parts));
-    for (part, kept) in parts {
+    for (part, mask) in parts {
         match part.nulls() {
-            Some(nulls) => bits.append(nulls.inner(), *kept),
-            None => bits.append_ones(kept.map_or(part.len(), |kept| kept.rows())),
+            Some(nulls) => bits.append(nulls.inner(), *mask),
+            None => bits.append_ones(mask.map_or(part.len(), |mask| mask.rows())),
         }
     }
     Some(NullBuffer::new(bits.finish())).filter(|nulls| nulls.null_count() > 0)
@@ -132,10 +132,10 @@ fn texts(parts: &[TypedPart<'_, StringArray>]) -> Result<StringArray, ArrowError
     let mut offsets: Vec<i32> = Vec::with_capacity(rows_of(parts) + 1);
     offsets.push(0);
     let mut bytes: Vec<u8> = Vec::new();
-    for (part, kept) in parts {
+    for (part, mask) in parts {
         let (starts, data) = (part.value_offsets(), part.value_data());
         let place = |row: usize| usize::try_from(starts[row]).unwrap_or(0);
-        let share = kept.map_or(1.0, |kept| kept.rows() as f64 / part.len().max(1) as f64);
+        let share = mask.map_or(1.0, |mask| mask.rows() as f64 / part.len().max(1) as f64);
         bytes.reserve(((place(part.len()) - place(0)) as f64 * share) as usize);
         let mut copy = |rows: Range<usize>| {
             let (from, to) = (bytes.len(), place(rows.start));
@@ -147,13 +147,13 @@ fn texts(parts: &[TypedPart<'_, StringArray>]) -> Result<StringArray, ArrowError
             offsets.extend(starts[rows.start + 1..=rows.end].iter().map(|start| start + shift));
             Ok::<(), ArrowError>(())
         };
-        match kept {
-            Some(kept) if kept.numbers().is_some() => {
-                let mut rows = kept.numbers().unwrap_or_default().iter().map(|row| *row as usize);
+        match mask {
+            Some(mask) if mask.numbers().is_some() => {
+                let mut rows = mask.numbers().unwrap_or_default().iter().map(|row| *row as usize);
                 rows.try_for_each(|row| copy(row..row + 1))?;
             }
-            Some(kept) => {
-                for (number, word) in kept.words().iter().enumerate() {
+            Some(mask) => {
+                for (number, word) in mask.words().iter().enumerate() {
                     runs(*word).try_for_each(|run| copy(number * 64 + run.start..number * 64 + run.end))?;
                 }
             }
@@ -213,18 +213,18 @@ impl BitWriter {
         }
     }
 
-    fn append(&mut self, bits: &BooleanBuffer, kept: Option<&FilterMask>) {
+    fn append(&mut self, bits: &BooleanBuffer, filter: Option<&FilterMask>) {
         let chunks = bits.bit_chunks();
-        match kept {
-            Some(kept) if kept.numbers().is_some() => {
-                for rows in kept.numbers().unwrap_or_default().chunks(64) {
+        match filter {
+            Some(filter) if filter.numbers().is_some() => {
+                for rows in filter.numbers().unwrap_or_default().chunks(64) {
                     let bit = |(place, row): (usize, &u32)| u64::from(bits.value(*row as usize)) << place;
                     self.push(rows.iter().enumerate().map(bit).fold(0, |word, bit| word | bit), rows.len() as u32);
                 }
             }
-            Some(kept) => {
+            Some(filter) => {
                 let compressed = compress::bits();
-                for (bits, mask) in chunks.iter_padded().zip(kept.words()) {
+                for (bits, mask) in chunks.iter_padded().zip(filter.words()) {
                     self.push(compressed(bits, *mask), mask.count_ones());
                 }
             }
@@ -283,7 +283,7 @@ mod tests {
                 columns(first, rows(mask) + 3, &shared).iter().map(|column| column.slice(3, rows(mask))).collect()
             })
             .collect();
-        let kept: Vec<Option<FilterMask>> = masks
+        let part_masks: Vec<Option<FilterMask>> = masks
             .iter()
             .map(|mask| {
                 // A mask that begins within a word, too.
@@ -293,24 +293,24 @@ mod tests {
             })
             .collect();
         for column in 0..parts[0].len() {
-            let given: Vec<MaskedPart<'_>> =
-                parts.iter().zip(&kept).map(|(part, kept)| (&part[column], kept.as_ref())).collect();
-            let expected: Vec<ArrayRef> = given
+            let masked_parts: Vec<MaskedPart<'_>> =
+                parts.iter().zip(&part_masks).map(|(part, mask)| (&part[column], mask.as_ref())).collect();
+            let expected: Vec<ArrayRef> = masked_parts
                 .iter()
-                .map(|(part, kept)| match kept {
-                    Some(kept) => filter(part, kept.mask()).unwrap(),
+                .map(|(part, mask)| match mask {
+                    Some(mask) => filter(part, mask.mask()).unwrap(),
                     None => Arc::clone(part),
                 })
                 .collect();
             let expected: Vec<&dyn Array> = expected.iter().map(AsRef::as_ref).collect();
-            let (found, expected) = (kept_rows(&given).unwrap(), concat(&expected).unwrap());
-            assert_eq!(found.data_type(), expected.data_type());
-            found.to_data().validate_full().unwrap();
+            let (actual, expected) = (kept_rows(&masked_parts).unwrap(), concat(&expected).unwrap());
+            assert_eq!(actual.data_type(), expected.data_type());
+            actual.to_data().validate_full().unwrap();
             let plain = |array: &ArrayRef| match array.as_dictionary_opt::<Int32Type>() {
                 Some(coded) => arrow::compute::cast(coded, coded.values().data_type()).unwrap(),
                 None => Arc::clone(array),
             };
-            assert_eq!(&plain(&found), &plain(&expected), "column {column}");
+            assert_eq!(&plain(&actual), &plain(&expected), "column {column}");
         }
     }
 

@@ -55,7 +55,7 @@ pub(crate) fn numbers(op: BinaryOp, left: &Value, right: &Value) -> Option<Array
 }
 
 fn compared<N: Number>(op: BinaryOp, left: &Value, right: &Value) -> Option<ArrayRef> {
-    let (found, nulls) = match (left, right) {
+    let (bits, nulls) = match (left, right) {
         (Value::Array(left), Value::Scalar(right)) => with_one::<N>(op, left, right)?,
         (Value::Scalar(left), Value::Array(right)) => with_one::<N>(op.swapped(), right, left)?,
         (Value::Array(left), Value::Array(right)) | (Value::Scalar(left), Value::Scalar(right)) => {
@@ -63,7 +63,7 @@ fn compared<N: Number>(op: BinaryOp, left: &Value, right: &Value) -> Option<Arra
             (with_each(op, &natives::<N>(left), &natives::<N>(right))?, nulls)
         }
     };
-    Some(Arc::new(BooleanArray::new(found, nulls)))
+    Some(Arc::new(BooleanArray::new(bits, nulls)))
 }
 
 fn with_one<N: Number>(op: BinaryOp, values: &ArrayRef, one: &ArrayRef) -> Option<(BooleanBuffer, Option<NullBuffer>)> {
@@ -73,7 +73,7 @@ fn with_one<N: Number>(op: BinaryOp, values: &ArrayRef, one: &ArrayRef) -> Optio
     }
     let (one, of) = (natives::<N>(one)[0], natives::<N>(values));
     // NaN is equal to NaN alone, and nothing is above it.
-    let found = match (op, one.is_nan()) {
+    let bits = match (op, one.is_nan()) {
         (BinaryOp::Equal, false) => each(&of, |value| value == one),
         (BinaryOp::NotEqual, false) => !&each(&of, |value| value == one),
         (BinaryOp::Less, false) => each(&of, |value| value < one),
@@ -86,7 +86,7 @@ fn with_one<N: Number>(op: BinaryOp, values: &ArrayRef, one: &ArrayRef) -> Optio
         (BinaryOp::Greater, true) => BooleanBuffer::new_unset(values.len()),
         _ => return None,
     };
-    Some((found, values.nulls().cloned()))
+    Some((bits, values.nulls().cloned()))
 }
 
 fn with_each<N: Number>(op: BinaryOp, left: &[N], right: &[N]) -> Option<BooleanBuffer> {
@@ -191,8 +191,8 @@ mod tests {
         };
         let wide = |values: &[Option<f64>]| -> ArrayRef { Arc::new(Float64Array::from(values.to_vec())) };
         let check = |op, one: Value, other: Value, expected: Vec<Option<bool>>| {
-            let found = numbers(op, &one, &other).unwrap();
-            assert_eq!(found.as_boolean(), &BooleanArray::from(expected), "{op:?} {one:?} {other:?}");
+            let actual = numbers(op, &one, &other).unwrap();
+            assert_eq!(actual.as_boolean(), &BooleanArray::from(expected), "{op:?} {one:?} {other:?}");
         };
         for op in OPS {
             let expect = |left: &[Option<f64>], right: &[Option<f64>]| -> Vec<Option<bool>> {
@@ -238,14 +238,14 @@ mod tests {
                 assert_eq!(numbers(op, &both.0, &both.1).unwrap().as_boolean(), &expected, "{op:?} {data_type}");
                 let one = Value::Scalar(right.slice(3, 1));
                 let expected = numbers_of(7).map(|value| Some(holds(op, value? as f64, -17.0)));
-                let found = numbers(op, &both.0, &one).unwrap();
-                assert_eq!(found.as_boolean(), &expected.collect::<BooleanArray>(), "{op:?} {data_type}");
+                let actual = numbers(op, &both.0, &one).unwrap();
+                assert_eq!(actual.as_boolean(), &expected.collect::<BooleanArray>(), "{op:?} {data_type}");
             }
         }
         let large: ArrayRef = Arc::new(UInt8Array::from(vec![200, 100]));
-        let found =
+        let actual =
             numbers(BinaryOp::Greater, &Value::Array(large), &Value::Scalar(Arc::new(UInt8Array::from(vec![127]))));
-        assert_eq!(found.unwrap().as_boolean(), &BooleanArray::from(vec![true, false]), "without a sign");
+        assert_eq!(actual.unwrap().as_boolean(), &BooleanArray::from(vec![true, false]), "without a sign");
         let texts: ArrayRef = Arc::new(arrow::array::StringArray::from(vec!["a"]));
         assert!(numbers(BinaryOp::Less, &Value::Array(Arc::clone(&texts)), &Value::Array(texts)).is_none());
     }

@@ -37,13 +37,13 @@ fn append_chunks<T: Copy + Default>(out: &mut Vec<T>, chunks: &[[T; 64]], words:
             0 => {}
             64 => out.extend_from_slice(chunk),
             DENSE.. => {
-                let mut found = 0;
+                let mut count = 0;
                 for (row, value) in chunk.iter().enumerate() {
                     // At most as many were kept as there are rows before this one.
-                    together[found & 63] = *value;
-                    found += (word >> row & 1) as usize;
+                    together[count & 63] = *value;
+                    count += (word >> row & 1) as usize;
                 }
-                out.extend_from_slice(&together[..found]);
+                out.extend_from_slice(&together[..count]);
             }
             _ => ones(*word).for_each(|row| out.push(chunk[row & 63])),
         }
@@ -71,11 +71,11 @@ pub(crate) fn bits() -> fn(u64, u64) -> u64 {
 
 /// The compression of one word on every processor (Hacker's Delight, 7-4).
 fn compressed(bits: u64, mut mask: u64) -> u64 {
-    let mut kept = bits & mask;
-    if kept == 0 || mask == u64::MAX {
-        return kept;
+    let mut result = bits & mask;
+    if result == 0 || mask == u64::MAX {
+        return result;
     }
-    if kept == mask {
+    if result == mask {
         return u64::MAX >> (64 - mask.count_ones());
     }
     // Each step moves the bits with an odd number of zeros, counted in powers of two, to their right.
@@ -87,11 +87,11 @@ fn compressed(bits: u64, mut mask: u64) -> u64 {
         }
         let moved = odd & mask;
         mask = (mask ^ moved) | (moved >> (1 << step));
-        let bits = kept & moved;
-        kept = (kept ^ bits) | (bits >> (1 << step));
+        let bits = result & moved;
+        result = (result ^ bits) | (bits >> (1 << step));
         zeros &= !odd;
     }
-    kept
+    result
 }
 
 /// By AVX-512: an instruction moves the kept values of a register to its front, and all of the register is written; what is too much, the next
@@ -187,11 +187,11 @@ mod x86 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    unsafe fn put(out: *mut u8, width: usize, kept: u32, values: std::arch::x86_64::__m512i) -> *mut u8 {
+    unsafe fn put(out: *mut u8, width: usize, count: u32, values: std::arch::x86_64::__m512i) -> *mut u8 {
         // SAFETY: the caller's.
         unsafe {
             _mm512_storeu_si512(out.cast(), values);
-            out.add(kept as usize * width)
+            out.add(count as usize * width)
         }
     }
 }
@@ -213,14 +213,14 @@ mod tests {
         let is_kept = |row: usize| words[row / 64] >> (row % 64) & 1 > 0;
         let expected = (0..rows).filter(|row| is_kept(*row)).map(|row| values[row]);
         let expected: Vec<T> = [values.first().copied().unwrap_or_default()].into_iter().chain(expected).collect();
-        let mut found = vec![expected[0]];
-        append(&mut found, &values, &words);
-        assert_eq!(found, expected, "width {}", size_of::<T>());
+        let mut actual = vec![expected[0]];
+        append(&mut actual, &values, &words);
+        assert_eq!(actual, expected, "width {}", size_of::<T>());
         let (chunks, rest) = values.as_chunks::<64>();
-        let mut found = vec![expected[0]];
-        append_chunks(&mut found, chunks, &words);
-        found.extend((rows - rest.len()..rows).filter(|row| is_kept(*row)).map(|row| values[row]));
-        assert_eq!(found, expected, "width {}", size_of::<T>());
+        let mut actual = vec![expected[0]];
+        append_chunks(&mut actual, chunks, &words);
+        actual.extend((rows - rest.len()..rows).filter(|row| is_kept(*row)).map(|row| values[row]));
+        assert_eq!(actual, expected, "width {}", size_of::<T>());
     }
 
     fn check_all(words: &[u64], rest: usize) {

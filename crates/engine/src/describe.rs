@@ -91,13 +91,13 @@ fn write_step(f: &mut Formatter<'_>, plan: &Plan) -> Result {
             write!(f, "Cross: a list of {} rows", columns.first().map_or(0, |column| column.len()))
         }
         Plan::Asof { asof, .. } => {
-            let kept = if asof.inner { "matches alone" } else { "every row" };
+            let result_rows = if asof.inner { "matches alone" } else { "every row" };
             let rule = &asof.rule;
             let op = if rule.inclusive { "inclusive" } else { "strict" };
             let keys = asof.keys.len() + usize::from(asof.symbol.is_some());
             match asof.all_of_time {
-                true => write!(f, "JoinByTime: {kept}, all rows of the same time, by {keys} more keys")?,
-                false => write!(f, "AsofJoin: {kept}, {:?} {op}, by {keys} keys", rule.direction)?,
+                true => write!(f, "JoinByTime: {result_rows}, all rows of the same time, by {keys} more keys")?,
+                false => write!(f, "AsofJoin: {result_rows}, {:?} {op}, by {keys} keys", rule.direction)?,
             }
             write_scan(f, &asof.scan)
         }
@@ -109,9 +109,9 @@ fn write_step(f: &mut Formatter<'_>, plan: &Plan) -> Result {
             write_scan(f, &join.scan)
         }
         Plan::Join { join, .. } => {
-            let kept = if join.inner { "matches alone" } else { "every row" };
+            let result_rows = if join.inner { "matches alone" } else { "every row" };
             let condition = if join.condition.is_some() { " and a condition" } else { "" };
-            write!(f, "Join: {kept}, by {} keys{condition}", join.keys.len())
+            write!(f, "Join: {result_rows}, by {} keys{condition}", join.keys.len())
         }
         Plan::Window { calls, .. } => {
             write!(f, "Window: {} functions", calls.len())?;

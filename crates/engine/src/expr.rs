@@ -131,8 +131,8 @@ pub(crate) trait Columns {
     fn column(&self, position: usize) -> Result<Value>;
 
     /// The rows of a column that a mask keeps.
-    fn kept(&self, position: usize, kept: &FilterMask) -> Result<Value> {
-        kept.filter_value(self.column(position)?)
+    fn kept(&self, position: usize, mask: &FilterMask) -> Result<Value> {
+        mask.filter_value(self.column(position)?)
     }
 
     /// Whether a column may hold codes of a dictionary. To ask is cheap, which reading the column may not be.
@@ -252,7 +252,7 @@ impl Expr {
                 };
                 let value = value.evaluate(columns, constants)?;
                 value.map(|array| match list.contains_own(array, constants)? {
-                    Some(found) => Ok(found),
+                    Some(mask) => Ok(mask),
                     None => list.contains(&wide_of(array, wide)?, constants),
                 })
             }

@@ -90,11 +90,11 @@ mod tests {
 
     #[test]
     fn few_runs_are_found_and_many_are_not() {
-        let found = |bits: Vec<bool>| pieces(&BooleanBuffer::from(bits), 2);
-        assert_eq!(found([vec![false; 70], vec![true; 90]].concat()), Some(vec![70..160]));
-        assert_eq!(found([vec![true; 64], vec![true; 64]].concat()), Some(vec![0..128]), "over the end of a word");
-        assert_eq!(found([vec![true; 64], vec![false], vec![true; 3]].concat()), Some(vec![0..64, 65..68]));
-        assert_eq!(found(vec![true, false, true, false, true]), None);
-        assert_eq!(found(vec![]), Some(vec![]));
+        let runs_of = |bits: Vec<bool>| pieces(&BooleanBuffer::from(bits), 2);
+        assert_eq!(runs_of([vec![false; 70], vec![true; 90]].concat()), Some(vec![70..160]));
+        assert_eq!(runs_of([vec![true; 64], vec![true; 64]].concat()), Some(vec![0..128]), "over the end of a word");
+        assert_eq!(runs_of([vec![true; 64], vec![false], vec![true; 3]].concat()), Some(vec![0..64, 65..68]));
+        assert_eq!(runs_of(vec![true, false, true, false, true]), None);
+        assert_eq!(runs_of(vec![]), Some(vec![]));
     }
 }

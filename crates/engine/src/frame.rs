@@ -127,10 +127,10 @@ impl Frame {
     }
 
     /// The rows that a mask keeps.
-    pub fn kept(&self, kept: FilterMask) -> Result<Frame> {
-        let (kept, mut choices) = (Arc::new(kept), Choices::default());
-        let columns = self.columns.iter().map(|column| choices.masked(column, &kept)).collect::<Result<Vec<_>>>()?;
-        Ok(Frame { columns, rows: kept.rows() })
+    pub fn kept(&self, mask: FilterMask) -> Result<Frame> {
+        let (mask, mut choices) = (Arc::new(mask), Choices::default());
+        let columns = self.columns.iter().map(|column| choices.masked(column, &mask)).collect::<Result<Vec<_>>>()?;
+        Ok(Frame { columns, rows: mask.rows() })
     }
 
     pub fn project(&self, outputs: &[Expr], constants: &[ArrayRef]) -> Result<Frame> {
@@ -194,7 +194,7 @@ pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
     }
     // The texts of all, each once, and for each part what its codes become.
     let mut texts: Vec<&str> = Vec::new();
-    let mut known: HashMap<&str, i32> = HashMap::new();
+    let mut codes_by_text: HashMap<&str, i32> = HashMap::new();
     // By the dictionary, which many parts may share.
     let mut mappings: HashMap<(*const u8, usize), Vec<i32>> = HashMap::new();
     let identity = |values: &StringArray| (values.offsets().inner().inner().as_ptr(), values.len());
@@ -202,7 +202,7 @@ pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
         let values = part.values().as_string::<i32>();
         mappings.entry(identity(values)).or_insert_with(|| {
             let new = |code| {
-                *known.entry(values.value(code)).or_insert_with(|| {
+                *codes_by_text.entry(values.value(code)).or_insert_with(|| {
                     texts.push(values.value(code));
                     i32::try_from(texts.len() - 1).unwrap_or(i32::MAX)
                 })

@@ -93,12 +93,12 @@ impl Gather {
             if rows.rows().null_count() == 0 {
                 return read(part, rows);
             }
-            let found: UInt32Array = rows.rows().iter().flatten().map(Some).collect();
+            let existing: UInt32Array = rows.rows().iter().flatten().map(Some).collect();
             let places = rows.rows().iter().scan(0, |next, row| {
                 *next += u32::from(row.is_some());
                 Some(row.map(|_| *next - 1))
             });
-            Ok(take(&read(part, &found.into())?, &places.collect::<UInt32Array>(), None)?)
+            Ok(take(&read(part, &existing.into())?, &places.collect::<UInt32Array>(), None)?)
         })
     }
 
@@ -161,10 +161,10 @@ fn rows_of_part(positions: &[u64]) -> RowList {
     if !positions.contains(&NOTHING) {
         return UInt32Array::new(positions.iter().map(|position| place(*position).1).collect(), None).into();
     }
-    let found = BooleanBuffer::collect_bool(positions.len(), |row| positions[row] != NOTHING);
+    let validity = BooleanBuffer::collect_bool(positions.len(), |row| positions[row] != NOTHING);
     // A missing row has a valid number nevertheless, for readers that see only the numbers.
     let row = |position: &u64| if *position == NOTHING { 0 } else { place(*position).1 };
-    UInt32Array::new(positions.iter().map(row).collect(), Some(NullBuffer::new(found))).into()
+    UInt32Array::new(positions.iter().map(row).collect(), Some(NullBuffer::new(validity))).into()
 }
 
 /// Dictionaries of the same values put together as one of these values: Arrow's kernel would write them behind each other.
@@ -207,8 +207,8 @@ mod tests {
 
     #[test]
     fn rows_come_in_the_order_that_was_asked_for() {
-        let asked = [position(1, 3), position(0, 2), NOTHING, position(1, 0), position(0, 2)];
-        assert_eq!(gathered(&asked), [Some(103), Some(2), None, Some(100), Some(2)]);
+        let positions = [position(1, 3), position(0, 2), NOTHING, position(1, 0), position(0, 2)];
+        assert_eq!(gathered(&positions), [Some(103), Some(2), None, Some(100), Some(2)]);
         assert_eq!(gathered(&[position(2, 5), NOTHING, position(2, 1)]), [Some(205), None, Some(201)]);
         assert_eq!(gathered(&[NOTHING, NOTHING]), [None, None]);
         assert_eq!(gathered(&[]), []);
@@ -229,14 +229,14 @@ mod tests {
             })
             .collect();
         let read = |part: u32, rows: &RowList| Ok(take(&parts[part as usize], rows.rows(), None)?);
-        let asked: Vec<u64> =
+        let positions: Vec<u64> =
             (0..900).map(|row| if row == 7 { NOTHING } else { position(row % 2, row as usize / 2) }).collect();
-        let column = Gather::new(&asked).stored(parts[0].data_type(), read).unwrap();
+        let column = Gather::new(&positions).stored(parts[0].data_type(), read).unwrap();
         let column = column.as_dictionary::<Int32Type>();
         assert_eq!(column.values().len(), 3);
-        for (row, found) in column.downcast_dict::<arrow::array::StringArray>().unwrap().into_iter().enumerate() {
+        for (row, actual) in column.downcast_dict::<arrow::array::StringArray>().unwrap().into_iter().enumerate() {
             let expected = (row != 7).then(|| text(row / 2 + row % 2));
-            assert_eq!(found, expected, "row {row}");
+            assert_eq!(actual, expected, "row {row}");
         }
     }
 }

@@ -143,11 +143,11 @@ impl<V: Copy + PartialEq> ValueSet<V> {
         self.reserve(1, hash_of);
         let mut place = self.place(hash);
         loop {
-            let found = self.places[place];
-            if found == value {
+            let occupant = self.places[place];
+            if occupant == value {
                 return false;
             }
-            if found == self.free {
+            if occupant == self.free {
                 break;
             }
             place = (place + 1) & (self.places.len() - 1);

@@ -74,7 +74,7 @@ impl FrameColumn {
     }
 
     /// The arrays that it holds outside of mapped files.
-    pub fn held(&self) -> Vec<ArrayRef> {
+    pub fn memory_arrays(&self) -> Vec<ArrayRef> {
         match self {
             FrameColumn::Made(values) => vec![Arc::clone(values)],
             FrameColumn::Late(late) => {
@@ -134,11 +134,11 @@ impl ColumnPart {
     }
 
     /// The kept rows, or all and the mask that keeps them.
-    fn kept<'k>(&self, kept: Option<&'k FilterMask>) -> Result<(ArrayRef, Option<&'k FilterMask>)> {
-        if let (ColumnPart::Stored { .. }, Some(rows)) = (self, kept.and_then(FilterMask::numbers)) {
+    fn kept<'k>(&self, mask: Option<&'k FilterMask>) -> Result<(ArrayRef, Option<&'k FilterMask>)> {
+        if let (ColumnPart::Stored { .. }, Some(rows)) = (self, mask.and_then(FilterMask::numbers)) {
             return Ok((self.take(&rows.to_vec().into())?, None));
         }
-        Ok((self.all()?, kept))
+        Ok((self.all()?, mask))
     }
 }
 
@@ -203,7 +203,7 @@ pub(crate) struct RowChoice {
 enum RowChoices {
     All,
     /// The rows of each part that its mask keeps. A part without a mask keeps all its rows.
-    Kept(Vec<Option<Arc<FilterMask>>>),
+    Masks(Vec<Option<Arc<FilterMask>>>),
     Numbers,
 }
 
@@ -232,9 +232,9 @@ impl RowChoice {
     }
 
     /// The rows of one part that a mask keeps.
-    pub fn kept(kept: Arc<FilterMask>) -> Option<RowChoice> {
-        let rows = u32::try_from(kept.mask().len()).ok()?;
-        Some(RowChoice::new(vec![0, rows], RowChoices::Kept(vec![Some(kept)])))
+    pub fn kept(mask: Arc<FilterMask>) -> Option<RowChoice> {
+        let rows = u32::try_from(mask.mask().len()).ok()?;
+        Some(RowChoice::new(vec![0, rows], RowChoices::Masks(vec![Some(mask)])))
     }
 
     fn all_rows(&self) -> u32 {
@@ -244,11 +244,11 @@ impl RowChoice {
     /// The numbers of its rows.
     fn numbers(&self) -> &UInt32Array {
         self.numbers.get_or_init(|| match &self.chosen {
-            RowChoices::Kept(kept) => {
+            RowChoices::Masks(masks) => {
                 let mut numbers = Vec::new();
-                for (kept, part) in kept.iter().zip(self.starts.windows(2)) {
-                    match kept {
-                        Some(kept) => numbers.extend(kept.mask().values().set_indices_u32().map(|row| part[0] + row)),
+                for (mask, part) in masks.iter().zip(self.starts.windows(2)) {
+                    match mask {
+                        Some(mask) => numbers.extend(mask.mask().values().set_indices_u32().map(|row| part[0] + row)),
                         None => numbers.extend(part[0]..part[1]),
                     }
                 }
@@ -259,14 +259,14 @@ impl RowChoice {
     }
 
     /// The chosen rows that a mask over them keeps.
-    fn masked(&self, kept: &Arc<FilterMask>) -> Result<RowChoice> {
+    fn masked(&self, mask: &Arc<FilterMask>) -> Result<RowChoice> {
         match self.chosen {
             RowChoices::All if self.starts.len() == 2 => {
-                Ok(RowChoice::new(self.starts.clone(), RowChoices::Kept(vec![Some(Arc::clone(kept))])))
+                Ok(RowChoice::new(self.starts.clone(), RowChoices::Masks(vec![Some(Arc::clone(mask))])))
             }
             _ => {
                 let numbers: ArrayRef = Arc::new(self.numbers().clone());
-                let numbers = kept.filter(&numbers)?.as_primitive::<UInt32Type>().clone();
+                let numbers = mask.filter(&numbers)?.as_primitive::<UInt32Type>().clone();
                 Ok(RowChoice::of_numbers(self.starts.clone(), numbers))
             }
         }
@@ -301,11 +301,11 @@ impl RowChoice {
         }
         let masks = |choice: &&RowChoice| match &choice.chosen {
             RowChoices::All => Some(vec![None; choice.starts.len() - 1]),
-            RowChoices::Kept(kept) => Some(kept.clone()),
+            RowChoices::Masks(masks) => Some(masks.clone()),
             RowChoices::Numbers => None,
         };
         if let Some(masks) = choices.iter().map(masks).collect::<Option<Vec<_>>>() {
-            return Some(RowChoice::new(starts, RowChoices::Kept(masks.concat())));
+            return Some(RowChoice::new(starts, RowChoices::Masks(masks.concat())));
         }
         let numbers = choices.iter().zip(&begins);
         let numbers = numbers.flat_map(|(choice, begin)| choice.numbers().values().iter().map(move |row| row + begin));
@@ -319,10 +319,10 @@ impl RowChoice {
             (RowChoices::All, parts) => {
                 joined(parts.iter().map(ColumnPart::all).collect::<Result<_>>()?, parts[0].data_type())
             }
-            (RowChoices::Kept(kept), parts) => {
-                let parts = parts.iter().zip(kept).map(|(part, kept)| part.kept(kept.as_deref()));
+            (RowChoices::Masks(masks), parts) => {
+                let parts = parts.iter().zip(masks).map(|(part, mask)| part.kept(mask.as_deref()));
                 let parts = parts.collect::<Result<Vec<_>>>()?;
-                kept_rows(&parts.iter().map(|(values, kept)| (values, *kept)).collect::<Vec<MaskedPart<'_>>>())
+                kept_rows(&parts.iter().map(|(values, mask)| (values, *mask)).collect::<Vec<MaskedPart<'_>>>())
             }
             (_, [one]) => one.take(self.numbers()),
             (_, parts) => self.of_several(parts),
@@ -330,13 +330,13 @@ impl RowChoice {
     }
 
     fn of_several(&self, parts: &[ColumnPart]) -> Result<ArrayRef> {
-        let taken = |rows: &[(usize, UInt32Array)]| {
+        let take_rows = |rows: &[(usize, UInt32Array)]| {
             rows.iter().map(|(part, rows)| parts[*part].take(rows)).collect::<Result<Vec<ArrayRef>>>()
         };
         match self.places.get_or_init(|| self.find_places()) {
-            RowPlaces::Runs(runs) => joined(taken(runs)?, parts[0].data_type()),
+            RowPlaces::Runs(runs) => joined(take_rows(runs)?, parts[0].data_type()),
             RowPlaces::Dealt { by_part, indices } => {
-                let arrays = one_dictionary(taken(by_part)?)?;
+                let arrays = one_dictionary(take_rows(by_part)?)?;
                 if let Some(coded) = interleaved_codes(&arrays, indices)? {
                     return Ok(coded);
                 }
@@ -412,12 +412,12 @@ impl Choices {
     }
 
     /// The rows of a column that a mask keeps.
-    pub fn masked(&mut self, column: &FrameColumn, kept: &Arc<FilterMask>) -> Result<FrameColumn> {
+    pub fn masked(&mut self, column: &FrameColumn, mask: &Arc<FilterMask>) -> Result<FrameColumn> {
         Ok(match column {
-            FrameColumn::Made(values) => FrameColumn::Made(kept.filter(values)?),
-            FrameColumn::Late(late) if late.decoded().is_some() => FrameColumn::Made(kept.filter(&late.values()?)?),
+            FrameColumn::Made(values) => FrameColumn::Made(mask.filter(values)?),
+            FrameColumn::Late(late) if late.decoded().is_some() => FrameColumn::Made(mask.filter(&late.values()?)?),
             FrameColumn::Late(late) => {
-                let rows = self.of(&late.rows, |rows| rows.masked(kept))?;
+                let rows = self.of(&late.rows, |rows| rows.masked(mask))?;
                 FrameColumn::Late(LateColumn::new(Arc::clone(&late.parts), rows))
             }
         })

@@ -94,10 +94,10 @@ impl LookupTable {
     /// The row of each key of one column, or [`MISSING`].
     pub(crate) fn rows(&self, keys: &ArrayRef, constants: &[ArrayRef]) -> Result<Vec<u32>> {
         let of = self.keys(constants).ok_or_else(of_another_width)?;
-        let found = self.rows.get(of, || Rows::new(of, self.first)).and_then(|rows| rows.find(keys));
-        match found {
+        let result = self.rows.get(of, || Rows::new(of, self.first)).and_then(|rows| rows.find(keys));
+        match result {
             Err(Error::Unsupported(_)) if self.first => first_equal(keys, of),
-            found => found,
+            result => result,
         }
     }
 
@@ -155,8 +155,8 @@ impl LookupTable {
     /// Whether there is a row for each key.
     pub(crate) fn has(&self, keys: &ArrayRef, constants: &[ArrayRef]) -> Result<ArrayRef> {
         let rows = self.find(keys, constants)?;
-        let found = rows.nulls().map_or_else(|| BooleanBuffer::new_set(rows.len()), |nulls| nulls.inner().clone());
-        Ok(Arc::new(BooleanArray::new(found, None)))
+        let is_present = rows.nulls().map_or_else(|| BooleanBuffer::new_set(rows.len()), |nulls| nulls.inner().clone());
+        Ok(Arc::new(BooleanArray::new(is_present, None)))
     }
 
     /// A column's texts for each key, as codes; `None` of other columns.
@@ -243,8 +243,8 @@ impl Rows {
                 let mut numbers = leading.find(first)?;
                 for ((rows, pairs), key) in steps.iter().zip(further) {
                     for (number, own) in numbers.iter_mut().zip(rows.find(key)?) {
-                        let found = pair(*number, own).and_then(|pair| pairs.get(&pair).copied());
-                        *number = found.unwrap_or(MISSING);
+                        let row_number = pair(*number, own).and_then(|pair| pairs.get(&pair).copied());
+                        *number = row_number.unwrap_or(MISSING);
                     }
                 }
                 Ok(numbers)
@@ -294,7 +294,7 @@ impl Rows {
 struct RowsByWord {
     seed: u64,
     /// Each word once, with the first of its rows, and where it stands here by its hash.
-    known: Vec<(u64, u32)>,
+    entries: Vec<(u64, u32)>,
     places: NumbersByHash,
     /// Whether a word has several rows.
     repeat: bool,
@@ -306,19 +306,19 @@ const WORDS_TOGETHER: usize = 1_024;
 impl RowsByWord {
     fn new(words: Vec<(u64, u32)>) -> RowsByWord {
         let seed = DefaultHashBuilder::default().hash_one(words.len());
-        let mut known: Vec<(u64, u32)> = Vec::with_capacity(words.len());
+        let mut entries: Vec<(u64, u32)> = Vec::with_capacity(words.len());
         let mut places = NumbersByHash::default();
         places.reserve(words.len());
         let mut repeat = false;
         for (word, row) in words {
             let hash = half(hash(seed, &[word]));
-            let next = u32::try_from(known.len()).unwrap_or(MISSING);
-            match places.find_or_add(hash, next, |place| known[place as usize].0 == word) {
+            let next = u32::try_from(entries.len()).unwrap_or(MISSING);
+            match places.find_or_add(hash, next, |place| entries[place as usize].0 == word) {
                 Some(_) => repeat = true,
-                None => known.push((word, row)),
+                None => entries.push((word, row)),
             }
         }
-        RowsByWord { seed, known, places, repeat }
+        RowsByWord { seed, entries, places, repeat }
     }
 
     /// The first row of each word, or [`MISSING`].
@@ -330,12 +330,12 @@ impl RowsByWord {
             hashes.extend(words.iter().map(|word| half(hash(self.seed, &[*word]))));
             self.places.first(&hashes, &mut places);
             rows.extend(words.iter().zip(&hashes).zip(&places).map(|((word, hash), place)| {
-                match self.known.get(*place as usize) {
+                match self.entries.get(*place as usize) {
                     None => MISSING,
-                    Some((known, row)) if known == word => *row,
+                    Some((entry_word, row)) if entry_word == word => *row,
                     Some(_) => {
-                        let place = self.places.find(*hash, |place| self.known[place as usize].0 == *word);
-                        place.map_or(MISSING, |place| self.known[place as usize].1)
+                        let place = self.places.find(*hash, |place| self.entries[place as usize].0 == *word);
+                        place.map_or(MISSING, |place| self.entries[place as usize].1)
                     }
                 }
             }));
@@ -560,9 +560,10 @@ mod tests {
         for (keys, probes) in cases {
             let table = LookupTable::new(vec![1], vec![0]);
             let constants = [Arc::clone(&fees), keys];
-            let found = table.column(&probes, 0, &constants).unwrap();
-            let found: Vec<Option<f64>> = found.as_primitive::<arrow::datatypes::Float64Type>().iter().collect();
-            assert_eq!(found, [Some(2.5), None, None, Some(0.5)]);
+            let column_values = table.column(&probes, 0, &constants).unwrap();
+            let column_values: Vec<Option<f64>> =
+                column_values.as_primitive::<arrow::datatypes::Float64Type>().iter().collect();
+            assert_eq!(column_values, [Some(2.5), None, None, Some(0.5)]);
             let has = table.has(&probes, &constants).unwrap();
             assert_eq!(has.as_boolean().values().iter().collect::<Vec<_>>(), [true, false, false, true]);
         }
@@ -590,11 +591,11 @@ mod tests {
         ];
         for (width, expected) in (2..).zip(expected) {
             let table = LookupTable::new((0..width).collect(), vec![1]);
-            let found = table.numbers(&probes[..width], &keys).unwrap();
-            assert_eq!(found.iter().collect::<Vec<_>>(), expected);
+            let row_numbers = table.numbers(&probes[..width], &keys).unwrap();
+            assert_eq!(row_numbers.iter().collect::<Vec<_>>(), expected);
             assert!(LookupTable::are_unique(&keys[..width]));
             let by_number = LookupTable::by_number(vec![1]);
-            let values = by_number.column(&(Arc::new(found) as ArrayRef), 0, &keys).unwrap();
+            let values = by_number.column(&(Arc::new(row_numbers) as ArrayRef), 0, &keys).unwrap();
             assert_eq!(values.as_primitive::<arrow::datatypes::Int64Type>().iter().nth(3), Some(Some(i64::MIN)));
         }
         let twice = [texts(&[Some("a"), Some("a"), Some("a")]), numbers(&[Some(1), Some(2), Some(1)])];
@@ -629,12 +630,12 @@ mod tests {
                     let probes = plain(&probes.iter().map(String::as_str).collect::<Vec<_>>());
                     for probes in [coded(&probes), Arc::clone(&probes)] {
                         let table = LookupTable::new(vec![0], vec![0]);
-                        let found = table.rows(&probes, &[Arc::clone(&keys)]).unwrap();
+                        let row_numbers = table.rows(&probes, &[Arc::clone(&keys)]).unwrap();
                         let names = cast(&probes, &DataType::Utf8).unwrap();
                         let expected = names.as_string::<i32>().iter().map(|name| row_of(name.unwrap()));
                         let expected: Vec<u32> =
                             expected.map(|row| row.map_or(MISSING, |row| u32::try_from(row).unwrap())).collect();
-                        assert_eq!(found, expected);
+                        assert_eq!(row_numbers, expected);
                     }
                 }
             }

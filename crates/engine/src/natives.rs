@@ -68,10 +68,10 @@ mod tests {
         ];
         for array in arrays {
             let array = array.slice(1, 2);
-            let found = with_native!(array.data_type(), N => {
+            let rebuilt = with_native!(array.data_type(), N => {
                 array_of::<N>(natives::<N>(&array).to_vec(), array.nulls().cloned(), array.data_type()).unwrap()
             }, _ => panic!("no numbers"));
-            assert_eq!(&found, &array);
+            assert_eq!(&rebuilt, &array);
         }
     }
 }

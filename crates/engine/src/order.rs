@@ -272,8 +272,8 @@ fn first_of(columns: &[SortColumn], keys: &[u64], is_exact: bool, fetch: usize) 
         return Ok(first);
     }
     let mut first = first_in_order(rows_where(u64::lt), columns, None)?;
-    let left = fetch.saturating_sub(first.len());
-    first.extend(first_in_order(rows_where(|key, bound| key == bound), &columns[1..], Some(left))?);
+    let remaining = fetch.saturating_sub(first.len());
+    first.extend(first_in_order(rows_where(|key, bound| key == bound), &columns[1..], Some(remaining))?);
     Ok(first)
 }
 
@@ -281,9 +281,9 @@ fn first_of(columns: &[SortColumn], keys: &[u64], is_exact: bool, fetch: usize) 
 fn first_in_order(mut rows: Vec<u32>, columns: &[SortColumn], fetch: Option<usize>) -> Result<Vec<u32>> {
     if rows.len() > 1
         && !columns.is_empty()
-        && let Some(found) = order(&chosen(columns, &rows)?, fetch)?
+        && let Some(places) = order(&chosen(columns, &rows)?, fetch)?
     {
-        return Ok(found.into_iter().map(|place| rows[place as usize]).collect());
+        return Ok(places.into_iter().map(|place| rows[place as usize]).collect());
     }
     rows.truncate(fetch.unwrap_or(usize::MAX));
     Ok(rows)
@@ -534,20 +534,20 @@ fn ranks(array: &ArrayRef) -> Option<Vec<u64>> {
     if texts.len() < TEXT_ROWS_MIN {
         return None;
     }
-    let mut known = Texts::default();
+    let mut distinct = Texts::default();
     let mut numbers = Vec::with_capacity(texts.len());
     for start in (0..texts.len()).step_by(TEXT_ROWS_MIN) {
         let rows = texts.slice(start, TEXT_ROWS_MIN.min(texts.len() - start));
-        numbers.extend(known.numbers(&rows, 0u32));
+        numbers.extend(distinct.numbers(&rows, 0u32));
         // Of the first rows each may have a text of its own.
-        if known.len() > texts.len() / ROWS_OF_TEXT_MIN {
+        if distinct.len() > texts.len() / ROWS_OF_TEXT_MIN {
             return None;
         }
     }
-    let known: Vec<&str> = known.iter().collect();
-    let mut sorted: Vec<usize> = (0..known.len()).collect();
-    sorted.sort_unstable_by_key(|number| known[*number]);
-    let mut ranks = vec![0; known.len()];
+    let distinct: Vec<&str> = distinct.iter().collect();
+    let mut sorted: Vec<usize> = (0..distinct.len()).collect();
+    sorted.sort_unstable_by_key(|number| distinct[*number]);
+    let mut ranks = vec![0; distinct.len()];
     sorted.iter().zip(0..).for_each(|(number, rank)| ranks[*number] = rank);
     // A column of nothing but nulls has no text.
     Some(numbers.into_iter().map(|number| ranks.get(number as usize).copied().unwrap_or(0)).collect())
@@ -607,9 +607,9 @@ mod tests {
                 .collect();
             let mut expected = by_rows(&columns, None).unwrap();
             expected.truncate(fetch.unwrap_or(rows.len()));
-            let mut found = order(&columns, fetch).unwrap().unwrap_or_else(|| (0..rows.len() as u32).collect());
-            found.truncate(fetch.unwrap_or(rows.len()));
-            prop_assert_eq!(found, expected);
+            let mut actual = order(&columns, fetch).unwrap().unwrap_or_else(|| (0..rows.len() as u32).collect());
+            actual.truncate(fetch.unwrap_or(rows.len()));
+            prop_assert_eq!(actual, expected);
         }
     }
 

@@ -364,8 +364,8 @@ mod tests {
                     };
                     let constant_side = || Box::new(Expr::Constant(0));
                     let expected = evaluated(&Expr::Binary(op, side(false), constant_side()), &widened, &constants);
-                    let found = evaluated(&Expr::Binary(op, side(true), constant_side()), &values, &constants);
-                    assert_eq!(&found, &expected, "{own} {op:?} {constant:?}");
+                    let actual = evaluated(&Expr::Binary(op, side(true), constant_side()), &values, &constants);
+                    assert_eq!(&actual, &expected, "{own} {op:?} {constant:?}");
                     let swapped = Expr::Binary(op.swapped(), constant_side(), side(true));
                     assert_eq!(&evaluated(&swapped, &values, &constants), &expected, "{own} {op:?} {constant:?}");
                 }
@@ -387,13 +387,13 @@ mod tests {
                 let null = new_null_array(&wide, 1);
                 for list in [concat(&[&list, &null]).unwrap(), list.slice(0, 3), list.slice(0, 1), list] {
                     let Ok(widened) = cast(&values, &wide) else { continue };
-                    let found = |value, values| {
+                    let contains = |value, values| {
                         let in_list = Arc::new(crate::value_list::ValueList::new(0));
                         evaluated(&Expr::In(Box::new(value), in_list), values, &[Arc::clone(&list)])
                     };
-                    let expected = found(Expr::Column(0), &widened);
+                    let expected = contains(Expr::Column(0), &widened);
                     let cast = Expr::Cast(Box::new(Expr::Column(0)), wide.clone());
-                    assert_eq!(&found(cast, &values), &expected, "{own} in {list:?}");
+                    assert_eq!(&contains(cast, &values), &expected, "{own} in {list:?}");
                 }
             }
         }

@@ -36,8 +36,8 @@ impl<T> PerRun<T> {
 
     /// Whether something was made of a constant.
     pub fn has(&self, of: &ArrayRef) -> bool {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.iter().any(|(one, _)| std::ptr::addr_eq(one.as_ptr(), Arc::as_ptr(of)))
+        let cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.iter().any(|(one, _)| std::ptr::addr_eq(one.as_ptr(), Arc::as_ptr(of)))
     }
 
     #[cfg(test)]

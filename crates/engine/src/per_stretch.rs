@@ -50,7 +50,7 @@ pub(crate) fn grain_of(expr: &Expr, is_instant: &dyn Fn(&Expr) -> bool, constant
             least(&branches.chain(otherwise.as_deref()).collect::<Vec<_>>())
         }
         Expr::Call(function, arguments) if arguments.iter().any(is_instant) => {
-            let known: Vec<Option<&ArrayRef>> = arguments
+            let constant_arguments: Vec<Option<&ArrayRef>> = arguments
                 .iter()
                 .map(|argument| match argument {
                     Expr::Constant(constant) => Some(&constants[*constant]),
@@ -58,8 +58,8 @@ pub(crate) fn grain_of(expr: &Expr, is_instant: &dyn Fn(&Expr) -> bool, constant
                 })
                 .collect();
             // The instant alone isn't known.
-            let is_one = known.iter().filter(|argument| argument.is_none()).count() == 1;
-            function.grain(&known).filter(|_| is_one)
+            let is_one = constant_arguments.iter().filter(|argument| argument.is_none()).count() == 1;
+            function.grain(&constant_arguments).filter(|_| is_one)
         }
         Expr::Call(_, arguments) => least(&arguments.iter().collect::<Vec<_>>()),
     }
@@ -104,9 +104,9 @@ pub(crate) fn over_stretches(expr: &Expr, columns: &dyn Columns, constants: &[Ar
 }
 
 fn casts_to_zone(expr: &Expr) -> bool {
-    let mut found = false;
-    expr.visit(&mut |expr| found |= matches!(expr, Expr::Cast(_, DataType::Timestamp(_, Some(_)))));
-    found
+    let mut any_cast = false;
+    expr.visit(&mut |expr| any_cast |= matches!(expr, Expr::Cast(_, DataType::Timestamp(_, Some(_)))));
+    any_cast
 }
 
 /// An instant of each stretch within a grain, null for that of rows without one, and the stretch of each row, wherever the rows of one stand;
@@ -119,7 +119,7 @@ fn stretches(instants: &PrimitiveArray<TimestampNanosecondType>, grain: i64) -> 
         firsts.push(first);
         Some(stretch)
     };
-    let mut known: HashMap<i64, u32> = HashMap::new();
+    let mut stretch_by_start: HashMap<i64, u32> = HashMap::new();
     let (mut stretch, mut start, mut end, mut of_null) = (0, i64::MAX, i64::MIN, None);
     let nulls = instants.nulls().filter(|nulls| nulls.null_count() > 0);
     for (row, instant) in instants.values().iter().enumerate() {
@@ -134,10 +134,10 @@ fn stretches(instants: &PrimitiveArray<TimestampNanosecondType>, grain: i64) -> 
         if !(start..end).contains(instant) {
             start = instant - instant.rem_euclid(grain);
             end = start.checked_add(grain)?;
-            stretch = match known.get(&start) {
-                Some(known) => *known,
+            stretch = match stretch_by_start.get(&start) {
+                Some(stretch) => *stretch,
                 None if *instant < QUARTERS_FROM => return None,
-                None => *known.entry(start).or_insert(add(Some(*instant))?),
+                None => *stretch_by_start.entry(start).or_insert(add(Some(*instant))?),
             };
         }
         of_rows.push(stretch);
@@ -193,7 +193,7 @@ mod tests {
         }
     }
 
-    fn asked(instants: Vec<Option<i64>>) -> (Vec<Option<i64>>, usize) {
+    fn evaluations(instants: Vec<Option<i64>>) -> (Vec<Option<i64>>, usize) {
         let function = Arc::new(Minute::default());
         let (rows, instants) = (instants.len(), Arc::new(TimestampNanosecondArray::from(instants)) as ArrayRef);
         let columns = EvaluatedColumns { columns: vec![Some(Value::Array(instants))], rows };
@@ -210,34 +210,34 @@ mod tests {
             instants.iter().map(|instant| instant.map(|instant| instant.div_euclid(MINUTE))).collect::<Vec<_>>()
         };
         let slow: Vec<Option<i64>> = (0..1_000).map(|row| Some(from + row * 7_000_000_000 % (40 * MINUTE))).collect();
-        assert_eq!(asked(slow.clone()), (minutes(&slow), 41));
+        assert_eq!(evaluations(slow.clone()), (minutes(&slow), 41));
         let mut with_nulls = slow.clone();
         (300..600).step_by(2).for_each(|row| with_nulls[row] = None);
-        assert_eq!(asked(with_nulls.clone()), (minutes(&with_nulls), 42));
+        assert_eq!(evaluations(with_nulls.clone()), (minutes(&with_nulls), 42));
         // As they come, from one end and from the other in turns.
         let turned: Vec<Option<i64>> = (0..500).flat_map(|row| [slow[row], slow[999 - row]]).collect();
-        assert_eq!(asked(turned.clone()), (minutes(&turned), 41));
+        assert_eq!(evaluations(turned.clone()), (minutes(&turned), 41));
         // Rows of different minutes, few rows, and years in which any zone may be off by seconds: each row is asked for.
         let quick: Vec<Option<i64>> = (0..1_000).map(|row| Some(from + row * 31_000_000_000)).collect();
         let early: Vec<Option<i64>> =
             slow.iter().map(|instant| instant.map(|instant| instant - QUARTERS_FROM)).collect();
         for instants in [quick, early, slow[..63].to_vec(), Vec::new()] {
-            assert_eq!(asked(instants.clone()), (minutes(&instants), instants.len()));
+            assert_eq!(evaluations(instants.clone()), (minutes(&instants), instants.len()));
         }
     }
 
     #[test]
     fn only_what_reads_one_column_of_instants_has_a_grain() {
         let constants = [Arc::new(StringArray::from(vec!["x"])) as ArrayRef];
-        let found = |expr: &Expr| grain_of(expr, &|expr| instants(expr) == Some(0), &constants);
+        let grain = |expr: &Expr| grain_of(expr, &|expr| instants(expr) == Some(0), &constants);
         let minute = |of: Expr| Expr::Call(Arc::new(Minute::default()), vec![of]);
         let zone = DataType::Timestamp(TimeUnit::Nanosecond, Some("America/New_York".into()));
         let cast = |to: DataType| Expr::Cast(Box::new(Expr::Column(0)), to);
-        assert_eq!(found(&minute(Expr::Column(0))), Some(MINUTE));
-        assert_eq!(found(&minute(cast(zone))), Some(MINUTE));
-        assert_eq!(found(&cast(DataType::Date32)), Some(DAY));
-        assert_eq!(found(&minute(Expr::Column(1))), None);
-        assert_eq!(found(&minute(cast(DataType::Timestamp(TimeUnit::Second, None)))), None);
-        assert_eq!(found(&Expr::Constant(0)), Some(i64::MAX));
+        assert_eq!(grain(&minute(Expr::Column(0))), Some(MINUTE));
+        assert_eq!(grain(&minute(cast(zone))), Some(MINUTE));
+        assert_eq!(grain(&cast(DataType::Date32)), Some(DAY));
+        assert_eq!(grain(&minute(Expr::Column(1))), None);
+        assert_eq!(grain(&minute(cast(DataType::Timestamp(TimeUnit::Second, None)))), None);
+        assert_eq!(grain(&Expr::Constant(0)), Some(i64::MAX));
     }
 }

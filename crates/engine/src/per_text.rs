@@ -111,8 +111,8 @@ mod tests {
                     EvaluatedColumns { columns: vec![Some(Value::Array(Arc::clone(&texts)))], rows: texts.len() };
                 let call = Expr::Call(Arc::new(Length), vec![Expr::Column(0)]);
                 let expected = arrow::compute::kernels::length::length(&texts).unwrap();
-                let found = call.evaluate(&columns, &[]).unwrap().into_array(texts.len()).unwrap();
-                assert_eq!(&found, &expected, "{different} {nulls}");
+                let values = call.evaluate(&columns, &[]).unwrap().into_array(texts.len()).unwrap();
+                assert_eq!(&values, &expected, "{different} {nulls}");
                 if different == 7 {
                     assert!(over_recurring_texts(&call, &columns, &[]).unwrap().is_some());
                 }

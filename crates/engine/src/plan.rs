@@ -277,7 +277,7 @@ fn keep_only(selection: &mut Option<Vec<String>>, mut symbols: Vec<String>) {
     symbols.sort_unstable();
     symbols.dedup();
     match selection {
-        Some(known) => known.retain(|symbol| symbols.binary_search(symbol).is_ok()),
+        Some(selected) => selected.retain(|symbol| symbols.binary_search(symbol).is_ok()),
         None => *selection = Some(symbols),
     }
 }

@@ -40,7 +40,7 @@ impl Plan {
 
     /// Makes other columns of the plan's.
     fn project(&mut self, outputs: Vec<Expr>) {
-        *self = Plan::Project { input: Box::new(taken(self)), outputs };
+        *self = Plan::Project { input: Box::new(take_plan(self)), outputs };
     }
 
     fn keep(&mut self, used: &BTreeSet<usize>, null: usize) {
@@ -82,7 +82,7 @@ impl Plan {
                     let mut places = 0..;
                     calls.retain(|_| places.next().is_some_and(is_used));
                     if calls.is_empty() {
-                        *self = taken(input);
+                        *self = take_plan(input);
                     }
                     self.project(outputs);
                     return self.keep(used, null);
@@ -193,7 +193,7 @@ fn places(first: usize, is_used: impl Iterator<Item = bool>, null: usize) -> Vec
 }
 
 /// A plan, in whose place another one is put.
-fn taken(plan: &mut Plan) -> Plan {
+fn take_plan(plan: &mut Plan) -> Plan {
     std::mem::replace(plan, Plan::Union { inputs: Vec::new() })
 }
 

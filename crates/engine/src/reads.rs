@@ -84,8 +84,9 @@ impl Reads {
         let mut bytes = 0usize;
         for values in made {
             let reckoned = values.len().saturating_mul(VALUE_BYTES);
-            let held = values.to_data().get_slice_memory_size().unwrap_or_else(|_| values.get_array_memory_size());
-            bytes = bytes.saturating_add(held.saturating_sub(reckoned));
+            let bytes_of_array =
+                values.to_data().get_slice_memory_size().unwrap_or_else(|_| values.get_array_memory_size());
+            bytes = bytes.saturating_add(bytes_of_array.saturating_sub(reckoned));
         }
         if bytes == 0 {
             return Ok(());

@@ -152,7 +152,7 @@ impl RowReader<'_> {
     /// time, by threads.
     fn read_first(&self, covers: &[Cover], fetch: usize, threads: usize) -> Result<Vec<Frame>> {
         let mut frames = Vec::new();
-        let mut left = fetch;
+        let mut remaining = fetch;
         let row_bytes: u64 = self.columns().iter().map(|(column, _)| column_bytes(self.snapshot, *column)).sum();
         let parts = |cover: &Cover, block_rows: usize| {
             let blocks = cover.blocks(block_rows).into_iter();
@@ -160,9 +160,9 @@ impl RowReader<'_> {
         };
         let mut parts: Box<dyn Iterator<Item = (Cover, Block)>> = match self.predicate {
             None => {
-                let firsts = covers.iter().scan(fetch, |left, cover| {
-                    let first = (*left > 0).then(|| cover.first(*left))?;
-                    *left -= first.selected_rows();
+                let firsts = covers.iter().scan(fetch, |remaining, cover| {
+                    let first = (*remaining > 0).then(|| cover.first(*remaining))?;
+                    *remaining -= first.selected_rows();
                     Some(first)
                 });
                 Box::new(firsts.flat_map(move |cover| parts(&cover, BLOCK_ROWS_MAX)))
@@ -173,7 +173,7 @@ impl RowReader<'_> {
             }
         };
         let mut count = 1;
-        while left > 0 {
+        while remaining > 0 {
             let some: Vec<(Cover, Block)> = parts.by_ref().take(count).collect();
             if some.is_empty() {
                 break;
@@ -185,8 +185,8 @@ impl RowReader<'_> {
                 self.block(&CoverColumns::new(self.snapshot, part), block)
             })?;
             for frame in read.into_iter().flatten().filter(|frame| frame.len() > 0) {
-                let frame = if frame.len() > left { frame.slice(0, left) } else { frame };
-                left -= frame.len();
+                let frame = if frame.len() > remaining { frame.slice(0, remaining) } else { frame };
+                remaining -= frame.len();
                 frames.push(frame);
             }
             count = (2 * count).min(BLOCKS_AT_ONCE_MAX);
@@ -220,22 +220,22 @@ impl RowReader<'_> {
     /// The wanted rows of a block, as one frame, or as several where long stretches of it are wanted whole: then these aren't copied.
     fn block(&self, columns: &CoverColumns<'_>, block: &Block) -> Result<Vec<Frame>> {
         let rows = BlockRows { columns, block };
-        let kept = self.kept(&rows)?;
+        let mask = self.kept(&rows)?;
         let late = are_late(columns.cover()).then_some(&rows);
-        let stretches = match &kept {
-            Some(kept) if are_mapped(columns.cover()) => stretches(kept.words(), kept.mask().len()),
+        let stretches = match &mask {
+            Some(mask) if are_mapped(columns.cover()) => stretches(mask.words(), mask.mask().len()),
             _ => None,
         };
-        let (Some(stretches), Some(kept)) = (stretches, &kept) else {
-            return Ok(vec![self.chosen(&rows, late, kept)?]);
+        let (Some(stretches), Some(mask)) = (stretches, &mask) else {
+            return Ok(vec![self.chosen(&rows, late, mask)?]);
         };
         let frames = stretches.into_iter().map(|(stretch, is_whole)| {
             let rows = block.rows.start + stretch.start..block.rows.start + stretch.end;
             let part = Block { rows, spans: Vec::new() };
-            let kept =
-                if is_whole { None } else { Some(FilterMask::new(kept.mask().slice(stretch.start, stretch.len()))) };
+            let mask =
+                if is_whole { None } else { Some(FilterMask::new(mask.mask().slice(stretch.start, stretch.len()))) };
             let rows = BlockRows { columns, block: &part };
-            self.chosen(&rows, late.map(|_| &rows), kept)
+            self.chosen(&rows, late.map(|_| &rows), mask)
         });
         frames.collect()
     }
@@ -243,12 +243,12 @@ impl RowReader<'_> {
     /// What the filter keeps of some rows; `None` if that is all of them.
     fn kept(&self, all: &dyn Columns) -> Result<Option<FilterMask>> {
         self.stop.check()?;
-        let kept = match self.predicate {
+        let mask = match self.predicate {
             None => None,
             Some(predicate) => Some(FilterMask::new(condition(predicate, all, self.constants)?)),
         };
         self.stop.add_rows(all.rows());
-        Ok(kept.filter(|kept| kept.rows() < all.rows()))
+        Ok(mask.filter(|mask| mask.rows() < all.rows()))
     }
 
     /// A block's column to be gathered late. `None` if it was decoded already for a filter, or if the store reads it by batches.
@@ -266,15 +266,15 @@ impl RowReader<'_> {
     }
 
     /// The rows that pass. Plain columns of a block are gathered late.
-    fn chosen(&self, all: &dyn Columns, of_block: Option<&BlockRows<'_>>, kept: Option<FilterMask>) -> Result<Frame> {
-        let kept = kept.map(Arc::new);
-        let rows = kept.as_ref().map_or(all.rows(), |kept| kept.rows());
-        if rows == 0 && kept.is_some() {
+    fn chosen(&self, all: &dyn Columns, of_block: Option<&BlockRows<'_>>, mask: Option<FilterMask>) -> Result<Frame> {
+        let mask = mask.map(Arc::new);
+        let rows = mask.as_ref().map_or(all.rows(), |mask| mask.rows());
+        if rows == 0 && mask.is_some() {
             return Ok(Frame::new(Vec::new(), 0));
         }
-        let choice = match &kept {
+        let choice = match &mask {
             None => RowChoice::all(rows),
-            Some(kept) => RowChoice::kept(Arc::clone(kept)),
+            Some(mask) => RowChoice::kept(Arc::clone(mask)),
         };
         let late = of_block.zip(choice.map(Arc::new));
         let late_column = |output: &Expr| match (output, &late) {
@@ -284,10 +284,10 @@ impl RowReader<'_> {
             _ => Ok(None),
         };
         let late = self.outputs.iter().map(late_column).collect::<Result<Vec<_>>>()?;
-        let filtered = match &kept {
-            Some(kept) => {
+        let filtered = match &mask {
+            Some(mask) => {
                 let made = self.outputs.iter().zip(&late).filter(|(_, late)| late.is_none()).map(|(output, _)| output);
-                Some(self.filtered(all, made, kept)?)
+                Some(self.filtered(all, made, mask)?)
             }
             None => None,
         };
@@ -306,14 +306,14 @@ impl RowReader<'_> {
         &self,
         all: &dyn Columns,
         outputs: impl Iterator<Item = &'o Expr>,
-        kept: &FilterMask,
+        mask: &FilterMask,
     ) -> Result<EvaluatedColumns> {
         let mut columns: Vec<Option<Value>> = vec![None; self.snapshot.spec().columns.len() + 1];
         for output in outputs {
             let mut failed = None;
             output.visit_columns(&mut |position| {
                 if columns[position].is_none() {
-                    match all.kept(position, kept) {
+                    match all.kept(position, mask) {
                         Ok(value) => columns[position] = Some(value),
                         Err(error) => failed = Some(error),
                     }
@@ -323,7 +323,7 @@ impl RowReader<'_> {
                 return Err(error);
             }
         }
-        Ok(EvaluatedColumns { columns, rows: kept.rows() })
+        Ok(EvaluatedColumns { columns, rows: mask.rows() })
     }
 }
 

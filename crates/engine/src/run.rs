@@ -352,7 +352,7 @@ pub(crate) fn find_covers(
     };
     let covers = narrowed(scan, snapshot, covers, context)?;
     let stats = count(snapshot, &covers)?;
-    context.stop.expect_rows(stats.rows.kept);
+    context.stop.expect_rows(stats.rows.selected);
     context.reads.add_scan(stats);
     Ok(covers)
 }

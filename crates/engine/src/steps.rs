@@ -67,8 +67,8 @@ fn address(plan: &Plan) -> usize {
 /// Bytes that frames take, each buffer once, without those in `mapped`, which is in ascending order.
 pub(crate) fn memory_bytes(frames: &[Frame], mapped: &[Range<usize>]) -> u64 {
     let mut seen = HashSet::new();
-    let held = frames.iter().flat_map(Frame::columns).flat_map(FrameColumn::held);
-    held.map(|column| data_bytes(&column.to_data(), mapped, &mut seen)).sum()
+    let memory_arrays = frames.iter().flat_map(Frame::columns).flat_map(FrameColumn::memory_arrays);
+    memory_arrays.map(|column| data_bytes(&column.to_data(), mapped, &mut seen)).sum()
 }
 
 fn data_bytes(data: &ArrayData, mapped: &[Range<usize>], seen: &mut HashSet<usize>) -> u64 {

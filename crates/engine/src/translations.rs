@@ -33,7 +33,7 @@ pub(crate) fn numbers_in(texts: &ArrayRef, of: &ArrayRef, find: impl FnOnce() ->
 
 #[derive(Default)]
 struct Translations {
-    known: HashMap<(usize, usize), Translation>,
+    entries: HashMap<(usize, usize), Translation>,
     /// Numbers of all of them.
     numbers: usize,
     /// How often one was asked for.
@@ -49,9 +49,9 @@ struct Translation {
 impl Translations {
     fn get(&mut self, texts: &ArrayRef, of: &ArrayRef) -> Option<Arc<Vec<u32>>> {
         self.clock += 1;
-        let found = self.known.get_mut(&(address(texts), address(of)))?;
-        found.last_use = self.clock;
-        Some(Arc::clone(&found.numbers))
+        let entry = self.entries.get_mut(&(address(texts), address(of)))?;
+        entry.last_use = self.clock;
+        Some(Arc::clone(&entry.numbers))
     }
 
     fn put(&mut self, texts: &ArrayRef, of: &ArrayRef, numbers: &Arc<Vec<u32>>) {
@@ -62,7 +62,7 @@ impl Translations {
         let arrays = [Arc::downgrade(texts), Arc::downgrade(of)];
         let new = Translation { arrays, numbers: Arc::clone(numbers), last_use: self.clock };
         self.numbers += numbers.len();
-        if let Some(former) = self.known.insert((address(texts), address(of)), new) {
+        if let Some(former) = self.entries.insert((address(texts), address(of)), new) {
             self.numbers -= former.numbers.len();
         }
         if self.numbers > NUMBERS_MAX {
@@ -72,8 +72,9 @@ impl Translations {
 
     /// Gives up those of arrays that nobody has any more, and then those of the longest ago, until half is free.
     fn make_room(&mut self) {
-        self.known.retain(|_, one| one.arrays.iter().all(|array| array.strong_count() > 0));
-        let mut by_age: Vec<(u64, usize)> = self.known.values().map(|one| (one.last_use, one.numbers.len())).collect();
+        self.entries.retain(|_, one| one.arrays.iter().all(|array| array.strong_count() > 0));
+        let mut by_age: Vec<(u64, usize)> =
+            self.entries.values().map(|one| (one.last_use, one.numbers.len())).collect();
         by_age.sort_unstable_by(|one, other| other.cmp(one));
         let (mut numbers, mut oldest) = (0, 0);
         for (last_use, len) in by_age {
@@ -83,8 +84,8 @@ impl Translations {
             }
             numbers += len;
         }
-        self.known.retain(|_, one| one.last_use >= oldest);
-        self.numbers = self.known.values().map(|one| one.numbers.len()).sum();
+        self.entries.retain(|_, one| one.last_use >= oldest);
+        self.numbers = self.entries.values().map(|one| one.numbers.len()).sum();
     }
 }
 
@@ -117,20 +118,20 @@ mod tests {
 
     #[test]
     fn room_is_made_of_what_is_gone_and_of_the_oldest() {
-        let mut kept = Translations::default();
+        let mut translations = Translations::default();
         let of = texts(1);
         let numbers = Arc::new(vec![0; NUMBERS_MAX / 5]);
         let arrays: Vec<ArrayRef> = (0..8).map(|_| texts(1)).collect();
         for array in &arrays[..4] {
-            assert!(kept.get(array, &of).is_none());
-            kept.put(array, &of, &numbers);
+            assert!(translations.get(array, &of).is_none());
+            translations.put(array, &of, &numbers);
         }
-        kept.put(&texts(1), &of, &numbers);
-        assert!(kept.get(&arrays[0], &of).is_some(), "the newest use");
-        kept.put(&arrays[4], &of, &numbers);
-        assert!(kept.numbers <= NUMBERS_MAX / 2);
-        assert!(kept.get(&arrays[0], &of).is_some() && kept.get(&arrays[1], &of).is_none());
-        kept.put(&arrays[5], &of, &Arc::new(vec![0; NUMBERS_MAX]));
-        assert!(kept.get(&arrays[5], &of).is_none(), "too many to be kept");
+        translations.put(&texts(1), &of, &numbers);
+        assert!(translations.get(&arrays[0], &of).is_some(), "the newest use");
+        translations.put(&arrays[4], &of, &numbers);
+        assert!(translations.numbers <= NUMBERS_MAX / 2);
+        assert!(translations.get(&arrays[0], &of).is_some() && translations.get(&arrays[1], &of).is_none());
+        translations.put(&arrays[5], &of, &Arc::new(vec![0; NUMBERS_MAX]));
+        assert!(translations.get(&arrays[5], &of).is_none(), "too many to be kept");
     }
 }

@@ -52,7 +52,7 @@ fn unnested(frame: &Frame, columns: &[usize], count: &RowCount) -> Result<Frame>
     let mut others = others.take(&of_rows.into())?.columns().to_vec().into_iter();
     let mut values = Vec::with_capacity(lists.len());
     for list in &lists {
-        values.push(list.taken(&lengths, rows)?);
+        values.push(list.spread(&lengths, rows)?);
     }
     let place = |column: usize| match columns.iter().position(|list| *list == column) {
         Some(list) => Some(FrameColumn::Made(Arc::clone(&values[list]))),
@@ -94,7 +94,7 @@ impl Lists {
     }
 
     /// The values, of each row as many as its length says.
-    fn taken(&self, lengths: &[usize], rows: usize) -> Result<ArrayRef> {
+    fn spread(&self, lengths: &[usize], rows: usize) -> Result<ArrayRef> {
         let follow = self.places.windows(2).all(|pair| pair[0].end == pair[1].start);
         let are_all = self.places.iter().zip(lengths).all(|(place, length)| place.len() == *length);
         if let (true, true, Some(first)) = (follow, are_all, self.places.first()) {
@@ -138,7 +138,7 @@ mod tests {
             let skipped = skipped.min(rows.len());
             let frame = frame.slice(skipped, rows.len() - skipped);
             for columns in [&[0][..], &[2], &[0, 2]] {
-                let found = unnested(&frame, columns, &RowCount::new(8, usize::MAX)).unwrap();
+                let spread_rows = unnested(&frame, columns, &RowCount::new(8, usize::MAX)).unwrap();
                 let mut expected = Vec::new();
                 for (number, (list, pair)) in (0i64..).zip(&rows).skip(skipped) {
                     let list = list.clone().unwrap_or_default();
@@ -149,8 +149,8 @@ mod tests {
                         expected.push((of(&list), number, of(&pair)));
                     }
                 }
-                prop_assert_eq!(found.len(), expected.len());
-                let arrays = found.into_columns().unwrap();
+                prop_assert_eq!(spread_rows.len(), expected.len());
+                let arrays = spread_rows.into_columns().unwrap();
                 let numbers = arrays[1].as_primitive::<Int64Type>();
                 prop_assert!(numbers.values().iter().eq(expected.iter().map(|row| &row.1)));
                 for column in columns {

@@ -176,7 +176,7 @@ impl ListTable {
             let of_texts = self.contains(coded.values())?;
             return Ok(take(&of_texts, coded.keys(), None)?.as_boolean().clone());
         }
-        let found = match &self.entries {
+        let is_in_list = match &self.entries {
             Entries::Texts(texts) => {
                 let values = values.as_string::<i32>();
                 BooleanBuffer::collect_bool(values.len(), |row| {
@@ -189,12 +189,12 @@ impl ListTable {
             }
             // Several rows are compared with one value at once.
             Entries::Short(_) if values.data_type() == self.list.data_type() && !values.data_type().is_floating() => {
-                let mut found = BooleanBuffer::new_unset(values.len());
+                let mut is_in_list = BooleanBuffer::new_unset(values.len());
                 for item in (0..self.list.len()).filter(|item| self.list.is_valid(*item)) {
                     let equal = cmp::eq(values, &Scalar::new(self.list.slice(item, 1)))?;
-                    found = &found | equal.values();
+                    is_in_list = &is_in_list | equal.values();
                 }
-                found
+                is_in_list
             }
             Entries::Short(list) => {
                 let words = words_of(values)?;
@@ -215,10 +215,10 @@ impl ListTable {
         };
         let nulls = values.nulls().cloned();
         let nulls = match self.has_null {
-            true => NullBuffer::union(nulls.as_ref(), Some(&NullBuffer::new(found.clone()))),
+            true => NullBuffer::union(nulls.as_ref(), Some(&NullBuffer::new(is_in_list.clone()))),
             false => nulls,
         };
-        Ok(BooleanArray::new(found, nulls))
+        Ok(BooleanArray::new(is_in_list, nulls))
     }
 }
 
@@ -228,7 +228,7 @@ mod tests {
 
     use super::*;
 
-    fn found(values: ArrayRef, list: ArrayRef) -> Vec<Option<bool>> {
+    fn contained(values: ArrayRef, list: ArrayRef) -> Vec<Option<bool>> {
         let lists = ValueList::new(0);
         lists.contains(&values, &[list]).unwrap().as_boolean().iter().collect()
     }
@@ -237,23 +237,23 @@ mod tests {
     fn nulls_are_those_of_sql() {
         let values: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3)]));
         let list: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
-        assert_eq!(found(Arc::clone(&values), list), [Some(true), None, Some(false)]);
+        assert_eq!(contained(Arc::clone(&values), list), [Some(true), None, Some(false)]);
         let list: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None]));
-        assert_eq!(found(Arc::clone(&values), list), [Some(true), None, None]);
-        assert_eq!(found(Arc::clone(&values), Arc::new(Int64Array::from(vec![None]))), [None, None, None]);
+        assert_eq!(contained(Arc::clone(&values), list), [Some(true), None, None]);
+        assert_eq!(contained(Arc::clone(&values), Arc::new(Int64Array::from(vec![None]))), [None, None, None]);
         let nothing: ArrayRef = Arc::new(Int64Array::from(Vec::<i64>::new()));
-        assert_eq!(found(values, nothing), [Some(false); 3], "null isn't in a list of nothing");
+        assert_eq!(contained(values, nothing), [Some(false); 3], "null isn't in a list of nothing");
     }
 
     #[test]
     fn numbers_close_together_are_found_by_bits_and_others_by_hash() {
         for (step, base) in [(1, -7), (3, i64::MIN), (1 << 40, -9), (2, i64::MAX - 40)] {
             let list: Vec<i64> = (0..20).map(|place: i64| base + place * step).collect();
-            let asked: Vec<i64> =
+            let probes: Vec<i64> =
                 list.iter().flat_map(|value| [*value, value.wrapping_sub(1), value ^ (1 << 62)]).collect();
-            let expected: Vec<Option<bool>> = asked.iter().map(|value| Some(list.contains(value))).collect();
+            let expected: Vec<Option<bool>> = probes.iter().map(|value| Some(list.contains(value))).collect();
             let of = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as ArrayRef;
-            assert_eq!(found(of(asked), of(list)), expected);
+            assert_eq!(contained(of(probes), of(list)), expected);
         }
     }
 
@@ -263,7 +263,7 @@ mod tests {
         for more in [0, 20] {
             let list = [-0.0, f64::NAN].into_iter().chain((0..more).map(|value| f64::from(value) + 100.0));
             let list: ArrayRef = Arc::new(list.collect::<Float64Array>());
-            assert_eq!(found(Arc::clone(&values), list), [Some(true), Some(true), Some(true), Some(false)]);
+            assert_eq!(contained(Arc::clone(&values), list), [Some(true), Some(true), Some(true), Some(false)]);
         }
     }
 
@@ -273,9 +273,9 @@ mod tests {
         let list: ArrayRef = Arc::new(StringArray::from(vec!["c", "a", "zz"]));
         let expected = [Some(true), None, Some(false), Some(true), Some(true)];
         let coded: ArrayRef = Arc::new(texts.into_iter().collect::<DictionaryArray<Int32Type>>());
-        assert_eq!(found(Arc::clone(&coded), Arc::clone(&list)), expected);
-        assert_eq!(found(coded.slice(0, 2), Arc::clone(&list)), expected[..2]);
-        assert_eq!(found(Arc::new(texts.into_iter().collect::<StringArray>()), list), expected);
+        assert_eq!(contained(Arc::clone(&coded), Arc::clone(&list)), expected);
+        assert_eq!(contained(coded.slice(0, 2), Arc::clone(&list)), expected[..2]);
+        assert_eq!(contained(Arc::new(texts.into_iter().collect::<StringArray>()), list), expected);
     }
 
     #[test]
@@ -284,8 +284,8 @@ mod tests {
         let values: ArrayRef = Arc::new(Int64Array::from(vec![7]));
         for round in 0..100 {
             let list: ArrayRef = Arc::new(Int64Array::from((round..round + 5).collect::<Vec<_>>()));
-            let found = lists.contains(&values, &[list]).unwrap();
-            assert_eq!(found.as_boolean().value(0), (round..round + 5).contains(&7));
+            let contained = lists.contains(&values, &[list]).unwrap();
+            assert_eq!(contained.as_boolean().value(0), (round..round + 5).contains(&7));
         }
         assert!(lists.tables.len() <= 1, "those of runs that are over go");
     }

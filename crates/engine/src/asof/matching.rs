@@ -38,7 +38,7 @@ pub fn match_rows(rule: MatchRule, left: &[i64], right: &[i64], mut put: impl Fn
     let within = |time: i64, row: usize| rule.tolerance.is_none_or(|most| time.abs_diff(right[row]) <= most);
     let mut hint = 0;
     for &time in left {
-        let found = match rule.direction {
+        let matching_row = match rule.direction {
             Direction::Backward => {
                 hint = if rule.inclusive { up_to(right, hint, time) } else { before(right, hint, time) };
                 hint.checked_sub(1)
@@ -53,7 +53,7 @@ pub fn match_rows(rule: MatchRule, left: &[i64], right: &[i64], mut put: impl Fn
                 nearer(right, time, behind.checked_sub(1), Some(hint).filter(|row| *row < right.len()))
             }
         };
-        put(found.filter(|row| within(time, *row)));
+        put(matching_row.filter(|row| within(time, *row)));
     }
 }
 

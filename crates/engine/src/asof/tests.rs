@@ -6,15 +6,15 @@ use super::{Direction, MatchRule, WindowRule, match_rows, window_rows};
 use crate::search::partition_from;
 
 fn matches(rule: MatchRule, left: &[i64], right: &[i64]) -> Vec<Option<usize>> {
-    let mut found = Vec::new();
-    match_rows(rule, left, right, |row| found.push(row));
-    found
+    let mut rows = Vec::new();
+    match_rows(rule, left, right, |row| rows.push(row));
+    rows
 }
 
 fn windows(rule: WindowRule, bounds: &[Option<(i64, i64)>], right: &[i64]) -> Vec<std::ops::Range<usize>> {
-    let mut found = Vec::new();
-    window_rows(rule, bounds.iter().copied(), right, |rows| found.push(rows));
-    found
+    let mut ranges = Vec::new();
+    window_rows(rule, bounds.iter().copied(), right, |rows| ranges.push(rows));
+    ranges
 }
 
 fn naive_match(rule: MatchRule, time: i64, right: &[i64]) -> Option<usize> {
@@ -30,17 +30,17 @@ fn naive_match(rule: MatchRule, time: i64, right: &[i64]) -> Option<usize> {
         if !close || !(fits || (rule.inclusive && other == time)) {
             continue;
         }
-        let Some(held) = best else {
+        let Some(current) = best else {
             best = Some(row);
             continue;
         };
         let distance = |row: usize| (i128::from(time) - i128::from(right[row])).unsigned_abs();
-        let is_better = match distance(row).cmp(&distance(held)) {
+        let is_better = match distance(row).cmp(&distance(current)) {
             std::cmp::Ordering::Less => true,
             // At one distance: behind before ahead, the last of those behind, the first of those ahead. An equal time
             // counts as behind but for a search forward.
             std::cmp::Ordering::Equal => {
-                other < time && other == right[held] || other == time && rule.direction != Direction::Forward
+                other < time && other == right[current] || other == time && rule.direction != Direction::Forward
             }
             std::cmp::Ordering::Greater => false,
         };
@@ -134,9 +134,9 @@ proptest! {
         prevailing: bool,
     ) {
         let rule = WindowRule { prevailing };
-        let found = windows(rule, &bounds, &right);
-        prop_assert_eq!(found.len(), bounds.len());
-        for (rows, bounds) in found.into_iter().zip(bounds) {
+        let ranges = windows(rule, &bounds, &right);
+        prop_assert_eq!(ranges.len(), bounds.len());
+        for (rows, bounds) in ranges.into_iter().zip(bounds) {
             prop_assert_eq!(rows.collect::<Vec<_>>(), naive_window(rule, bounds, &right));
         }
     }

@@ -90,13 +90,13 @@ pub(crate) fn join(input: Vec<Frame>, join: &AsofJoin, context: &ExecutionContex
     };
     let joined = in_chunks(&input, (CHUNK_ROWS, PARALLEL_ROWS), context, joiner, Joiner::chunk)?;
     let mut stats = count(snapshot, &[])?;
-    stats.rows.kept = joined.iter().map(|(_, found)| *found as u64).sum();
+    stats.rows.selected = joined.iter().map(|(_, found)| *found as u64).sum();
     // All columns of the matches on the right are read, and a time for each left row.
     let mut columns = HashSet::new();
     join.outputs.iter().for_each(|output| output.visit_columns(&mut |column| _ = columns.insert(column)));
     let row_bytes: u64 = columns.iter().map(|column| column_bytes(snapshot, *column)).sum();
     let time_bytes = column_bytes(snapshot, snapshot.spec().time_position());
-    context.reads.add_bytes(stats.rows.kept * row_bytes + rows as u64 * time_bytes);
+    context.reads.add_bytes(stats.rows.selected * row_bytes + rows as u64 * time_bytes);
     context.reads.add_scan(stats);
     Ok(joined.into_iter().map(|(frame, _)| frame).collect())
 }

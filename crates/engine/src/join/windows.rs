@@ -77,7 +77,7 @@ pub(crate) fn window_join(input: &[Frame], join: &WindowJoin, context: &Executio
     };
     let joined = in_chunks(input, (CHUNK_ROWS, CHUNK_ROWS), context, joiner, Joiner::chunk)?;
     let mut stats = count(snapshot, &[])?;
-    stats.rows.kept = joined.iter().map(|(_, found)| *found as u64).sum();
+    stats.rows.selected = joined.iter().map(|(_, found)| *found as u64).sum();
     context.reads.add_scan(stats);
     Ok(joined.into_iter().map(|(frame, _)| frame).collect())
 }

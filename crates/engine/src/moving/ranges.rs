@@ -67,12 +67,12 @@ mod tests {
                 }
                 (one, other) => one.or(other),
             };
-            let mut found = Vec::new();
-            fold_ranges(rows, range, None, |row| Some((row, row, 1)), join, |fold| found.push(fold));
-            for (row, found) in found.into_iter().enumerate() {
+            let mut folds = Vec::new();
+            fold_ranges(rows, range, None, |row| Some((row, row, 1)), join, |fold| folds.push(fold));
+            for (row, fold) in folds.into_iter().enumerate() {
                 let (first, behind) = range(row);
                 let expected = (first < behind).then(|| (first, behind - 1, behind - first));
-                prop_assert_eq!(found, expected);
+                prop_assert_eq!(fold, expected);
             }
         }
     }

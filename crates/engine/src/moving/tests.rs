@@ -33,11 +33,11 @@ fn is_close(one: Option<f64>, other: Option<f64>) -> bool {
     }
 }
 
-fn check(found: &Float64Array, x: &[Option<f64>], n: usize, naive: impl Fn(&[f64]) -> Option<f64>) {
-    assert_eq!(found.len(), x.len());
-    for (row, found) in found.iter().enumerate() {
+fn check(actual: &Float64Array, x: &[Option<f64>], n: usize, naive: impl Fn(&[f64]) -> Option<f64>) {
+    assert_eq!(actual.len(), x.len());
+    for (row, actual) in actual.iter().enumerate() {
         let expected = if n == 0 { naive(&[]) } else { naive(&window(x, row, n)) };
-        assert!(is_close(found, expected), "n {n}, row {row} of {x:?}: {found:?}, not {expected:?}");
+        assert!(is_close(actual, expected), "n {n}, row {row} of {x:?}: {actual:?}, not {expected:?}");
     }
 }
 
@@ -55,9 +55,9 @@ fn mean_of_squares(values: &[f64], mean: f64) -> Option<f64> {
     Some(squares / values.len() as f64)
 }
 
-fn extreme(values: &[f64], wanted: Extreme) -> Option<f64> {
+fn extreme(values: &[f64], kind: Extreme) -> Option<f64> {
     let pick = |a: &f64, b: &f64| a.total_cmp(b);
-    match wanted {
+    match kind {
         Extreme::Greatest => values.iter().copied().max_by(pick),
         Extreme::Least => values.iter().copied().min_by(pick),
     }
@@ -74,9 +74,9 @@ proptest! {
         let tame: Vec<Option<f64>> = x.iter().map(|x| x.filter(|x| x.abs() < 1e6)).collect();
         check(&moving_deviation(&tame.iter().copied().collect(), n), &tame, n, deviation);
         let column: ArrayRef = Arc::new(array.clone());
-        for wanted in [Extreme::Greatest, Extreme::Least] {
-            let found = moving_extreme(&column, n, wanted).unwrap();
-            check(found.as_primitive::<Float64Type>(), &x, n, |values| extreme(values, wanted));
+        for kind in [Extreme::Greatest, Extreme::Least] {
+            let actual = moving_extreme(&column, n, kind).unwrap();
+            check(actual.as_primitive::<Float64Type>(), &x, n, |values| extreme(values, kind));
         }
         let counts = moving_count(array.len(), |row| array.is_valid(row), n);
         for (row, count) in counts.values().iter().enumerate() {
@@ -93,8 +93,8 @@ proptest! {
         check(&running_average(&array), &x, all, mean);
         check(&running_product(&array), &x, all, |values| Some(values.iter().product()));
         let column: ArrayRef = Arc::new(array);
-        let found = running_extreme(&column, Extreme::Least).unwrap();
-        check(found.as_primitive::<Float64Type>(), &x, all, |values| extreme(values, Extreme::Least));
+        let actual = running_extreme(&column, Extreme::Least).unwrap();
+        check(actual.as_primitive::<Float64Type>(), &x, all, |values| extreme(values, Extreme::Least));
     }
 
     #[test]
@@ -146,9 +146,9 @@ fn sums_that_do_not_fit_are_no_answer() {
 #[test]
 fn extremes_of_text() {
     let x: ArrayRef = Arc::new(StringArray::from(vec![Some("b"), None, Some("a"), Some("c")]));
-    let found = moving_extreme(&x, 2, Extreme::Greatest).unwrap();
-    let found: Vec<Option<&str>> = found.as_string::<i32>().iter().collect();
-    assert_eq!(found, [Some("b"), Some("b"), Some("a"), Some("c")]);
+    let actual = moving_extreme(&x, 2, Extreme::Greatest).unwrap();
+    let actual: Vec<Option<&str>> = actual.as_string::<i32>().iter().collect();
+    assert_eq!(actual, [Some("b"), Some("b"), Some("a"), Some("c")]);
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub fn moving_count(rows: usize, is_valid: impl Fn(usize) -> bool, n: usize) -> 
     for row in 0..rows {
         if n > 0 {
             count += i64::from(is_valid(row));
-            count -= row.checked_sub(n).map_or(0, |left| i64::from(is_valid(left)));
+            count -= row.checked_sub(n).map_or(0, |dropped_row| i64::from(is_valid(dropped_row)));
         }
         counts.push(count);
     }

@@ -42,18 +42,18 @@ pub(crate) fn narrow(
     let mut narrowed = Vec::with_capacity(covers.len());
     for cover in covers {
         let index = cover.segment.index()?;
-        let mut known: Vec<(&ColumnSummaries, &ValueRanges)> = Vec::new();
+        let mut summarized: Vec<(&ColumnSummaries, &ValueRanges)> = Vec::new();
         for reach in &reaches {
             let column = &snapshot.spec().columns[reach.column];
             let summaries = index.by_block(&column.name)?;
             // A column that was widened since has summaries of another kind.
             let summaries =
                 summaries.filter(|summaries| Some(summaries.kind()) == ValueKind::of(&column.column_type.arrow()));
-            known.extend(summaries.map(|summaries| (summaries, reach)));
+            summarized.extend(summaries.map(|summaries| (summaries, reach)));
         }
         let mut spans = Vec::with_capacity(cover.spans.len());
         for span in &cover.spans {
-            cut(span, &known, &mut spans);
+            cut(span, &summarized, &mut spans);
         }
         if spans == cover.spans {
             narrowed.push(cover);
@@ -68,27 +68,27 @@ pub(crate) fn narrow(
 fn by_column(reaches: Vec<ValueRanges>) -> Option<Vec<ValueRanges>> {
     let mut columns: Vec<ValueRanges> = Vec::new();
     for reach in reaches {
-        let Some(known) = columns.iter_mut().find(|known| known.column == reach.column) else {
+        let Some(group) = columns.iter_mut().find(|group| group.column == reach.column) else {
             columns.push(reach);
             continue;
         };
-        let pairs = known
+        let pairs = group
             .any
             .iter()
             .flat_map(|one| reach.any.iter().map(move |other| (one.0.max(other.0), one.1.min(other.1))));
-        known.any = pairs.filter(|(least, greatest)| least <= greatest).collect();
+        group.any = pairs.filter(|(least, greatest)| least <= greatest).collect();
     }
     columns.iter().all(|reach| !reach.any.is_empty()).then_some(columns)
 }
 
 /// Adds the parts of a span that may hold a wanted row.
-fn cut(span: &Span, known: &[(&ColumnSummaries, &ValueRanges)], spans: &mut Vec<Span>) {
+fn cut(span: &Span, summarized: &[(&ColumnSummaries, &ValueRanges)], spans: &mut Vec<Span>) {
     let mut open: Option<Range<usize>> = None;
     let mut start = span.rows.start;
     while start < span.rows.end {
         let block = start / BLOCK_ROWS;
         let end = span.rows.end.min((block + 1) * BLOCK_ROWS);
-        if known.iter().all(|(summaries, reach)| may_hold(summaries, block, reach)) {
+        if summarized.iter().all(|(summaries, reach)| may_hold(summaries, block, reach)) {
             match &mut open {
                 Some(rows) => rows.end = end,
                 None => open = Some(start..end),

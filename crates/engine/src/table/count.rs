@@ -25,12 +25,12 @@ pub(crate) fn count(snapshot: &TableSnapshot, covers: &[Cover]) -> Result<Select
             stats.symbols.total += cover.segment.index()?.symbols()? as u64;
         }
         for span in &cover.spans {
-            stats.rows.kept += span.rows.len() as u64;
-            stats.symbols.kept += u64::from(span.run.is_some());
+            stats.rows.selected += span.rows.len() as u64;
+            stats.symbols.selected += u64::from(span.run.is_some());
             blocks.mark(&cover.segment, &(span.rows.start as u64..span.rows.end as u64));
         }
     }
-    stats.partitions.kept = dates.len() as u64;
-    stats.blocks.kept = blocks.count();
+    stats.partitions.selected = dates.len() as u64;
+    stats.blocks.selected = blocks.count();
     Ok(stats)
 }

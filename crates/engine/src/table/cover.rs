@@ -71,14 +71,14 @@ impl Cover {
 
     /// Its first wanted rows.
     pub fn first(&self, rows: usize) -> Cover {
-        let mut left = rows;
+        let mut remaining = rows;
         let mut spans = Vec::new();
         for span in &self.spans {
-            if left == 0 {
+            if remaining == 0 {
                 break;
             }
-            let end = span.rows.end.min(span.rows.start.saturating_add(left));
-            left -= end - span.rows.start;
+            let end = span.rows.end.min(span.rows.start.saturating_add(remaining));
+            remaining -= end - span.rows.start;
             spans.push(Span { rows: span.rows.start..end, run: span.run });
         }
         let end = spans.last().map_or(self.rows.start, |span| span.rows.end);
@@ -88,18 +88,18 @@ impl Cover {
     /// The spans in blocks of at most `rows_max` wanted rows, short ones together with others that don't follow them without a gap.
     pub fn blocks_with_gaps(&self, rows_max: usize) -> Vec<Block> {
         let mut blocks: Vec<Block> = Vec::new();
-        let (mut wanted, mut are_short) = (0, false);
+        let (mut selected, mut are_short) = (0, false);
         for block in self.blocks(rows_max) {
             let (rows, is_short) = (block.rows.len(), block.rows.len() <= PIECE_ROWS);
-            match blocks.last_mut().filter(|_| are_short && is_short && wanted + rows <= rows_max) {
+            match blocks.last_mut().filter(|_| are_short && is_short && selected + rows <= rows_max) {
                 Some(last) => {
                     last.rows.end = block.rows.end;
                     last.spans.extend(block.spans);
-                    wanted += rows;
+                    selected += rows;
                 }
                 None => {
                     blocks.push(block);
-                    (wanted, are_short) = (rows, is_short);
+                    (selected, are_short) = (rows, is_short);
                 }
             }
         }

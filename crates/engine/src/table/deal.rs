@@ -9,9 +9,9 @@ pub(crate) fn deal(covers: Vec<Cover>, rows: usize) -> Vec<Vec<Cover>> {
     for mut cover in covers {
         loop {
             let room = rows.saturating_sub(filled).max(1);
-            let wanted = cover.selected_rows();
-            if wanted <= room {
-                filled += wanted;
+            let selected = cover.selected_rows();
+            if selected <= room {
+                filled += selected;
                 last(&mut parts).push(cover);
                 break;
             }
@@ -36,15 +36,15 @@ fn last(parts: &mut Vec<Vec<Cover>>) -> &mut Vec<Cover> {
 
 /// Cuts a cover after some of its wanted rows.
 fn split(mut cover: Cover, rows: usize) -> (Cover, Cover) {
-    let (mut head, mut left) = (Vec::new(), rows);
+    let (mut head, mut remaining) = (Vec::new(), rows);
     let mut tail = Vec::new();
     for span in cover.spans.drain(..) {
-        if span.rows.len() <= left {
-            left -= span.rows.len();
+        if span.rows.len() <= remaining {
+            remaining -= span.rows.len();
             head.push(span);
-        } else if left > 0 {
-            let middle = span.rows.start + left;
-            left = 0;
+        } else if remaining > 0 {
+            let middle = span.rows.start + remaining;
+            remaining = 0;
             let mut front = span.clone();
             front.rows.end = middle;
             head.push(front);

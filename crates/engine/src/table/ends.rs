@@ -46,7 +46,7 @@ pub(crate) fn find_by_time(
         .collect();
     partitions.sort_by_key(|partition| distance(latest, time_at_end(partition, latest)));
     let mut nearests = Nearests { ends, of_all: NearestRows::new(ends.count), of_symbols: HashMap::new() };
-    let mut found: Vec<(i32, Vec<Cover>)> = Vec::new();
+    let mut covers_by_date: Vec<(i32, Vec<Cover>)> = Vec::new();
     for partition in partitions {
         let least = distance(latest, time_at_end(partition, latest));
         if !ends.of_each_symbol && nearests.of_all.excludes(least) {
@@ -54,7 +54,7 @@ pub(crate) fn find_by_time(
         }
         let dates = Bounds { min: partition.date, max: partition.date };
         let covers = find(snapshot, &RowSelection { dates, ..selection.clone() }, true, threads)?;
-        let mut kept = Vec::new();
+        let mut nearest_covers = Vec::new();
         for cover in covers {
             let times = cover.segment.column(snapshot.spec(), snapshot.spec().time_position())?;
             let mut spans = Vec::with_capacity(cover.spans.len());
@@ -68,12 +68,12 @@ pub(crate) fn find_by_time(
                     spans.push(span);
                 }
             }
-            gather(&cover.segment, cover.date, spans, &mut kept);
+            gather(&cover.segment, cover.date, spans, &mut nearest_covers);
         }
-        found.push((partition.date, kept));
+        covers_by_date.push((partition.date, nearest_covers));
     }
-    found.sort_by_key(|(date, _)| *date);
-    Ok(found.into_iter().flat_map(|(_, covers)| covers).collect())
+    covers_by_date.sort_by_key(|(date, _)| *date);
+    Ok(covers_by_date.into_iter().flat_map(|(_, covers)| covers).collect())
 }
 
 /// The time at an end of a partition.

@@ -95,9 +95,14 @@ pub(crate) fn find_end(
         if is_beaten {
             continue;
         }
-        let mut found: Vec<Cover> = Vec::new();
-        find_in(&SegmentSearch { snapshot, selection, by_symbol: by_time, threads: 1 }, date, segments, &mut found)?;
-        for cover in &found {
+        let mut segment_covers: Vec<Cover> = Vec::new();
+        find_in(
+            &SegmentSearch { snapshot, selection, by_symbol: by_time, threads: 1 },
+            date,
+            segments,
+            &mut segment_covers,
+        )?;
+        for cover in &segment_covers {
             let times = cover.segment.column(snapshot.spec(), snapshot.spec().time_position())?;
             for span in &cover.spans {
                 let row = if end == End::First { span.rows.start } else { span.rows.end - 1 };
@@ -109,9 +114,9 @@ pub(crate) fn find_end(
             }
         }
         if end == End::Last {
-            found.reverse();
+            segment_covers.reverse();
         }
-        covers.extend(found);
+        covers.extend(segment_covers);
     }
     if end == End::Last {
         covers.reverse();
@@ -202,7 +207,7 @@ impl SegmentSearch<'_> {
             let rows = index.symbol_rows(run)?;
             Ok(Some(Span { rows: to_usize(rows.start)..to_usize(rows.end), run: Some(run) }))
         };
-        let found = parallel::each(runs.div_ceil(share), threads, |part| {
+        let parts = parallel::each(runs.div_ceil(share), threads, |part| {
             let own = part * share..runs.min((part + 1) * share);
             let own = own.filter_map(|number| whole(number).transpose()).collect::<Result<Vec<Span>>>()?;
             let mut own = match narrowing {
@@ -212,9 +217,9 @@ impl SegmentSearch<'_> {
             own.retain(|span| !span.rows.is_empty());
             Ok::<_, Error>(own)
         })?;
-        let mut found = found.into_iter();
-        let mut spans = found.next().unwrap_or_default();
-        found.for_each(|more| spans.extend(more));
+        let mut parts = parts.into_iter();
+        let mut spans = parts.next().unwrap_or_default();
+        parts.for_each(|more| spans.extend(more));
         Ok(spans)
     }
 }

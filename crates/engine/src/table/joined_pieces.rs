@@ -75,7 +75,7 @@ impl<'a> JoinedPieces<'a> {
     }
 
     /// The rows of the segment that a mask keeps.
-    fn kept_rows(&self, kept: &FilterMask) -> RowList {
+    fn kept_rows(&self, mask: &FilterMask) -> RowList {
         let mut ranges = self.ranges.iter();
         let (mut range, mut start) = (0..0, 0);
         let place = |row: usize| {
@@ -85,7 +85,7 @@ impl<'a> JoinedPieces<'a> {
             }
             u32::try_from(range.start + row - start).ok()
         };
-        RowList::from(kept.mask().values().set_indices().map(place).collect::<UInt32Array>())
+        RowList::from(mask.mask().values().set_indices().map(place).collect::<UInt32Array>())
     }
 }
 
@@ -106,16 +106,16 @@ impl Columns for JoinedPieces<'_> {
         Ok(Value::Array(column))
     }
 
-    fn kept(&self, position: usize, kept: &FilterMask) -> Result<Value> {
+    fn kept(&self, position: usize, mask: &FilterMask) -> Result<Value> {
         let is_read = self.read.borrow().get(position).is_none_or(Option::is_some);
         // Between rows that are taken one by one all are read.
         let ends = self.ranges.first().zip(self.ranges.last());
         let between = ends.map_or(0, |(first, last)| last.end.saturating_sub(first.start));
         let are_near = between / KEPT_SHARE <= self.rows;
-        if is_read || !are_near || kept.rows().saturating_mul(KEPT_SHARE) > self.rows {
-            return kept.filter_value(self.column(position)?);
+        if is_read || !are_near || mask.rows().saturating_mul(KEPT_SHARE) > self.rows {
+            return mask.filter_value(self.column(position)?);
         }
         let column = self.segment.column(self.snapshot.spec(), position)?;
-        Ok(Value::Array(column.take(&self.kept_rows(kept))?))
+        Ok(Value::Array(column.take(&self.kept_rows(mask))?))
     }
 }

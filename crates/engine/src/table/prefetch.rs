@@ -55,8 +55,8 @@ impl<'a> Prefetch<'a> {
     }
 
     fn count(&self) {
-        let row_bytes = |wanted: PrefetchPart| -> u64 {
-            let columns = self.columns.iter().filter(|(_, part)| *part == wanted);
+        let row_bytes = |kind: PrefetchPart| -> u64 {
+            let columns = self.columns.iter().filter(|(_, part)| *part == kind);
             columns.map(|(column, _)| column_bytes(self.snapshot, *column)).sum()
         };
         let rows: usize = self.covers.iter().map(Cover::selected_rows).sum();
@@ -139,13 +139,13 @@ mod tests {
         for (start, end) in
             [(0, 0), (0, 1024), (1, 1023), (1, 1024), (1000, 1030), (1000, 2048), (1000, 5000), (1024, 5000)]
         {
-            let mut left: Vec<Range<usize>> = edges_of(&Span { rows: start..end, run: None }).into();
-            left.retain(|rows| !rows.is_empty());
-            let rows: usize = left.iter().map(ExactSizeIterator::len).sum();
+            let mut remaining: Vec<Range<usize>> = edges_of(&Span { rows: start..end, run: None }).into();
+            remaining.retain(|rows| !rows.is_empty());
+            let rows: usize = remaining.iter().map(ExactSizeIterator::len).sum();
             assert_eq!((end - start - rows) % BLOCK_ROWS, 0, "{start}..{end}");
             assert!(
-                rows < 2 * BLOCK_ROWS && left.iter().all(|rows| start <= rows.start && rows.end <= end),
-                "{start}..{end}: {left:?}"
+                rows < 2 * BLOCK_ROWS && remaining.iter().all(|rows| start <= rows.start && rows.end <= end),
+                "{start}..{end}: {remaining:?}"
             );
         }
     }

@@ -172,8 +172,8 @@ fn bounds(bound: &FrameBound, side: FrameSide, order: &[SortColumn], rows: usize
             for (place, group) in groups.iter().enumerate() {
                 let target = i64::try_from(place).unwrap_or(i64::MAX).saturating_add(*by);
                 let bound = match (usize::try_from(target).map(|target| groups.get(target)), side) {
-                    (Ok(Some(found)), FrameSide::Start) => found.start,
-                    (Ok(Some(found)), FrameSide::End) => found.end,
+                    (Ok(Some(target_group)), FrameSide::Start) => target_group.start,
+                    (Ok(Some(target_group)), FrameSide::End) => target_group.end,
                     (Ok(None), _) => rows,
                     (Err(_), _) => 0,
                 };
@@ -281,15 +281,15 @@ fn away(keys: &ArrayRef, by: &ArrayRef, less: bool) -> Result<ArrayRef> {
 
 /// For each row the first row from the one of the row before on that isn't passed.
 fn walk(rows: usize, passes: impl Fn(usize, usize) -> bool) -> Vec<u32> {
-    let (mut place, mut found) = (0, Vec::with_capacity(rows));
+    let (mut place, mut first_rows) = (0, Vec::with_capacity(rows));
     for row in 0..rows {
         while place < rows && passes(place, row) {
             place += 1;
         }
         // So many rows fit, as the caller has seen.
-        found.push(u32::try_from(place).unwrap_or(u32::MAX));
+        first_rows.push(u32::try_from(place).unwrap_or(u32::MAX));
     }
-    found
+    first_rows
 }
 
 #[cfg(test)]

@@ -271,25 +271,25 @@ fn extremes<N: ArrowNativeType + TotalOrder>(
         && let Some(before) = frame.last_rows().filter(|before| *before <= PLACES_MAX)
     {
         let keys: Vec<N::Key> = values.iter().map(|value| value.key()).collect();
-        let found = if greatest {
+        let keys_by_row = if greatest {
             place_by_place(&keys, before, frames, Ord::max)
         } else {
             place_by_place(&keys, before, frames, Ord::min)
         };
-        return array_of(found.into_iter().map(N::from_key).collect::<Vec<_>>(), None, argument.data_type());
+        return array_of(keys_by_row.into_iter().map(N::from_key).collect::<Vec<_>>(), None, argument.data_type());
     }
     let at = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row)).then(|| values[row].key());
     let join = |one: Option<N::Key>, other: Option<N::Key>| match (one, other) {
         (Some(one), Some(other)) => Some(better(one, other)),
         (one, other) => one.or(other),
     };
-    let mut found = Vec::with_capacity(frames.rows);
+    let mut keys_by_row = Vec::with_capacity(frames.rows);
     let mut present = Vec::with_capacity(frames.rows);
     frames.fold(None, at, join, |key| {
         present.push(key.is_some());
-        found.push(key.map_or(N::default(), N::from_key));
+        keys_by_row.push(key.map_or(N::default(), N::from_key));
     });
-    array_of(found, some_nulls(present), argument.data_type())
+    array_of(keys_by_row, some_nulls(present), argument.data_type())
 }
 
 /// Least or greatest values of a type whose values are no numbers.

@@ -40,15 +40,15 @@ pub(super) fn in_order(
 ) -> Result<Option<Vec<Vec<ArrayRef>>>> {
     let rows: usize = frames.iter().map(Frame::len).sum();
     let threads = parallel::threads_for(rows.saturating_mul(calls.len()), 0, context.threads);
-    let mut known: Vec<(&WindowCall, Partitions)> = Vec::new();
+    let mut orders: Vec<(&WindowCall, Partitions)> = Vec::new();
     let mut results = Vec::with_capacity(calls.len());
     for call in calls {
-        let place = match known.iter().position(|(other, _)| has_same_order(call, other, context.constants)) {
+        let place = match orders.iter().position(|(other, _)| has_same_order(call, other, context.constants)) {
             Some(place) => place,
             None => {
                 let Some(partitions) = Partitions::of(frames, call, threads, context)? else { return Ok(None) };
-                known.push((call, partitions));
-                known.len() - 1
+                orders.push((call, partitions));
+                orders.len() - 1
             }
         };
         results.push(place);
@@ -58,7 +58,7 @@ pub(super) fn in_order(
     let types = calls.iter().map(|call| &call.data_type).chain(std::iter::repeat_n(&DataType::Float64, arguments));
     check_memory(rows, types, context.memory_bytes / 2)?;
     let results = calls.iter().zip(results).map(|(call, place)| {
-        let over = CallOverFrames { frames, partitions: &known[place].1, call, threads, context };
+        let over = CallOverFrames { frames, partitions: &orders[place].1, call, threads, context };
         match &call.function {
             _ if call.is_of_partition() => over.whole_partitions(),
             WindowFunction::Frame(_, frame) => match frame.last_rows() {
@@ -148,18 +148,20 @@ impl Partitions {
                 let before = last.get(partition as usize).copied();
                 match before {
                     None => last.push(place),
-                    Some(known) => {
-                        let earlier = match known.0 == frame {
-                            true => stretches.get_mut(known.1),
-                            false => of_frames.get_mut(known.0).and_then(|stretches| stretches.get_mut(known.1)),
+                    Some(last_place) => {
+                        let earlier = match last_place.0 == frame {
+                            true => stretches.get_mut(last_place.1),
+                            false => {
+                                of_frames.get_mut(last_place.0).and_then(|stretches| stretches.get_mut(last_place.1))
+                            }
                         };
                         let Some(earlier) = earlier else { return Ok(None) };
                         let end = earlier.rows.end;
-                        if !ascends_from(&looks[known.0].order, end - 1, &look.order, rows.start) {
+                        if !ascends_from(&looks[last_place.0].order, end - 1, &look.order, rows.start) {
                             return Ok(None);
                         }
                         // Codes that differ may stand for one text.
-                        if known.0 == frame && end == rows.start {
+                        if last_place.0 == frame && end == rows.start {
                             earlier.rows.end = rows.end;
                             continue;
                         }
@@ -362,17 +364,17 @@ impl CallOverFrames<'_> {
 
     /// The arguments of the last rows of a partition before a stretch, in pieces, and how many rows those are.
     fn rows_before(&self, stretch: &PartitionRows, count: usize) -> Result<(Vec<Vec<ArrayRef>>, usize)> {
-        let (mut pieces, mut left) = (Vec::new(), count);
+        let (mut pieces, mut remaining) = (Vec::new(), count);
         let mut before = stretch.before;
-        while let Some((frame, number)) = before.filter(|_| left > 0) {
+        while let Some((frame, number)) = before.filter(|_| remaining > 0) {
             let earlier = &self.partitions.of_frames[frame][number];
-            let rows = earlier.rows.end.saturating_sub(left).max(earlier.rows.start)..earlier.rows.end;
-            left -= rows.len();
+            let rows = earlier.rows.end.saturating_sub(remaining).max(earlier.rows.start)..earlier.rows.end;
+            remaining -= rows.len();
             pieces.push(self.inputs(frame, &rows)?);
             before = earlier.before;
         }
         pieces.reverse();
-        Ok((pieces, count - left))
+        Ok((pieces, count - remaining))
     }
 
     /// Anything else, partition by partition: those in several stretches are put together.

@@ -199,11 +199,11 @@ pub(crate) fn windows(
     context: &ExecutionContext<'_>,
 ) -> Result<Vec<Frame>> {
     if wants_few(calls, context.constants) {
-        let taken = AtomicUsize::new(0);
+        let row_total = AtomicUsize::new(0);
         frames = over_frames(frames, context, |frame| match first_rows(&frame, calls, context.constants)? {
             Some(rows) => {
                 // Relaxed: nothing but the sum matters.
-                let all = taken.fetch_add(rows.len(), Ordering::Relaxed).saturating_add(rows.len());
+                let all = row_total.fetch_add(rows.len(), Ordering::Relaxed).saturating_add(rows.len());
                 check_memory(all, frame.types(), context.memory_bytes / 2)?;
                 frame.take(&rows)
             }

@@ -80,7 +80,7 @@ impl WindowOrder {
     fn of(frame: &Frame, call: &WindowCall, context: &ExecutionContext<'_>) -> Result<WindowOrder> {
         let keys = sort_columns(frame, &call.order_by, context.constants)?;
         let (groups, count) = match group_rows(frame, &call.partition_by, context.constants) {
-            Ok(found) => found,
+            Ok(grouped) => grouped,
             // Keys that aren't hashed can be sorted.
             Err(Error::Unsupported(_)) => return WindowOrder::by_sort(frame, call, context),
             Err(error) => return Err(error),

@@ -157,30 +157,30 @@ fn check(rows: &[Row], cuts: &[usize], by: &[usize], is_in_order: bool) {
     let all = frame(rows);
     for call in calls(by) {
         let one = std::slice::from_ref(&call);
-        let Some(mut found) = in_order(&frames, one, &context).unwrap() else {
+        let Some(mut actual) = in_order(&frames, one, &context).unwrap() else {
             let several_keys = call.order_by.len() > 1;
             assert!(!is_in_order || several_keys, "{call:?}");
             continue;
         };
         let types = [call.data_type.clone()];
-        let columns = found.remove(0).into_iter().map(|column| Frame::new(vec![column.clone()], column.len()));
-        let found = Frame::concat(columns.collect(), &types).unwrap().into_columns().unwrap().remove(0);
+        let columns = actual.remove(0).into_iter().map(|column| Frame::new(vec![column.clone()], column.len()));
+        let actual = Frame::concat(columns.collect(), &types).unwrap().into_columns().unwrap().remove(0);
         let expected = in_sorted_order(&all, one, &context).unwrap().remove(0);
-        assert_eq!(found.len(), expected.len());
+        assert_eq!(actual.len(), expected.len());
         match call.data_type {
             DataType::Float64 => {
                 for (one, other) in
-                    found.as_primitive::<Float64Type>().iter().zip(expected.as_primitive::<Float64Type>())
+                    actual.as_primitive::<Float64Type>().iter().zip(expected.as_primitive::<Float64Type>())
                 {
                     let near = |one: f64, other: f64| (one - other).abs() <= 1e-9 * (1.0 + other.abs());
-                    assert!(one.is_some() == other.is_some(), "{call:?}: {found:?} for {expected:?}");
+                    assert!(one.is_some() == other.is_some(), "{call:?}: {actual:?} for {expected:?}");
                     assert!(
                         one.zip(other).is_none_or(|(one, other)| near(one, other)),
-                        "{call:?}: {found:?} for {expected:?}"
+                        "{call:?}: {actual:?} for {expected:?}"
                     );
                 }
             }
-            _ => assert_eq!(&found, &expected, "{call:?}"),
+            _ => assert_eq!(&actual, &expected, "{call:?}"),
         }
     }
 }
@@ -296,15 +296,15 @@ proptest! {
         let last = of(FrameFunction::Value { nth: -1, ignore_nulls: false }, 0, DataType::Int64);
         let at = |array: &ArrayRef, row: usize| array.is_valid(row).then(|| array.as_primitive::<Int64Type>().value(row));
         for row in 0..rows {
-            let held = naive(&frame, &keys, row);
-            let valid: Vec<i64> = held.iter().filter_map(|other| values[*other]).collect();
+            let expected = naive(&frame, &keys, row);
+            let valid: Vec<i64> = expected.iter().filter_map(|other| values[*other]).collect();
             let total = (!valid.is_empty()).then(|| valid.iter().sum::<i64>());
             prop_assert_eq!(at(&count, row), Some(i64::try_from(valid.len()).unwrap()));
             prop_assert_eq!(at(&sum, row), total);
             prop_assert_eq!(at(&min, row), valid.iter().min().copied());
             prop_assert_eq!(at(&max, row), valid.iter().max().copied());
             prop_assert_eq!(at(&second, row), valid.get(1).copied());
-            prop_assert_eq!(at(&last, row), held.last().and_then(|other| values[*other]));
+            prop_assert_eq!(at(&last, row), expected.last().and_then(|other| values[*other]));
             let float_sum = float_sum.as_primitive::<Float64Type>();
             prop_assert_eq!(float_sum.is_valid(row).then(|| float_sum.value(row)), total.map(|total| total as f64));
         }
