@@ -264,11 +264,11 @@ impl Answer {
             if let Poll::Ready(received) = receiver.poll_recv(&mut Context::from_waker(&waker)) {
                 break received;
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return WaitOutcome::TimedOut;
             }
-            std::thread::park_timeout(left);
+            std::thread::park_timeout(remaining);
         };
         self.take(received.map(|waiting| waiting.batch)).map_or(WaitOutcome::End, WaitOutcome::Batch)
     }

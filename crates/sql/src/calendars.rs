@@ -35,12 +35,12 @@ const COLUMNS: &str =
 pub(crate) struct CalendarTables {
     tables: Arc<TickSchema>,
     /// By name in small letters, with the folder and the commit of the table.
-    kept: Mutex<HashMap<String, (Arc<str>, u64, Arc<Calendar>)>>,
+    cache: Mutex<HashMap<String, (Arc<str>, u64, Arc<Calendar>)>>,
 }
 
 impl CalendarTables {
     pub(crate) fn new(tables: Arc<TickSchema>) -> CalendarTables {
-        CalendarTables { tables, kept: Mutex::default() }
+        CalendarTables { tables, cache: Mutex::default() }
     }
 
     fn no_such_calendar<T>(&self, name: &str) -> Result<T> {
@@ -54,8 +54,8 @@ impl CalendarTables {
         // If there are many tables, only those with a similar name are opened.
         let is_like = |other: &String| near(other) <= name.len() / 4;
         let tables = self.tables.names_of_tables().into_iter().filter(|other| is_like(other) && is_calendar(other));
-        let meant = shipped.filter(is_like).chain(tables).min_by_key(near);
-        let hint = meant.map_or_else(|| "; there".to_owned(), |meant| format!("; did you mean {meant:?}? There"));
+        let similar = shipped.filter(is_like).chain(tables).min_by_key(near);
+        let hint = similar.map_or_else(|| "; there".to_owned(), |similar| format!("; did you mean {similar:?}? There"));
         plan_err!(
             "there is no calendar {name:?}{hint} are {}, and the reference tables of this database that are calendars",
             names_shipped.join(", ")
@@ -72,21 +72,21 @@ impl CalendarSource for CalendarTables {
             };
         };
         let key = name.to_lowercase();
-        let kept = |kept: &HashMap<_, (Arc<str>, u64, Arc<Calendar>)>| {
-            let (folder, epoch, calendar) = kept.get(&key)?;
+        let cached = |cached: &HashMap<_, (Arc<str>, u64, Arc<Calendar>)>| {
+            let (folder, epoch, calendar) = cached.get(&key)?;
             (folder == table.folder() && *epoch == table.epoch()).then(|| Arc::clone(calendar))
         };
-        if let Some(calendar) = kept(&self.kept.lock().unwrap_or_else(PoisonError::into_inner)) {
+        if let Some(calendar) = cached(&self.cache.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(calendar);
         }
         let rows = rows(&table)?;
         let calendar = Calendar::of_rows(&table.spec().name, rows).map_err(|error| plan_datafusion_err!("{error}"))?;
         let calendar = Arc::new(calendar);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= KEPT_MAX {
-            kept.clear();
+        let mut cached = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.len() >= KEPT_MAX {
+            cached.clear();
         }
-        kept.insert(key, (Arc::clone(table.folder()), table.epoch(), Arc::clone(&calendar)));
+        cached.insert(key, (Arc::clone(table.folder()), table.epoch(), Arc::clone(&calendar)));
         Ok(calendar)
     }
 }

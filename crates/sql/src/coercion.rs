@@ -63,8 +63,8 @@ fn aggregate_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.walk_steps(|node| {
         if let LogicalPlan::Aggregate(aggregate) = node {
             has_call |= aggregate.aggr_expr.iter().any(|expr| {
-                let found = expr.exists(|expr| Ok(is_of_texts(expr)));
-                found.unwrap_or(false)
+                let has_text_call = expr.exists(|expr| Ok(is_of_texts(expr)));
+                has_text_call.unwrap_or(false)
             });
         }
         Ok(if has_call { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })

@@ -85,20 +85,20 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
 /// The queries of a step that DataFusion has no plan for, each once: any in what is aggregated.
 fn queries(node: &LogicalPlan) -> Result<Vec<Subquery>> {
     let is_aggregated = matches!(node, LogicalPlan::Aggregate(_));
-    let mut found: Vec<Subquery> = Vec::new();
+    let mut subqueries: Vec<Subquery> = Vec::new();
     node.walk_expressions(|expr| {
         expr.apply(|expr| {
             if let Expr::ScalarSubquery(query) = expr
                 && !query.outer_ref_columns.is_empty()
-                && !found.contains(query)
+                && !subqueries.contains(query)
                 && (is_aggregated || !is_aggregate(&query.subquery) || !is_bound_by_equalities(&query.subquery)?)
             {
-                found.push(query.clone());
+                subqueries.push(query.clone());
             }
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
-    Ok(found)
+    Ok(subqueries)
 }
 
 /// Whether a query gives what aggregates give of all rows.
@@ -193,8 +193,8 @@ fn has_correlated(plan: &LogicalPlan) -> Result<bool> {
             has |= expr.exists(|expr| {
                 Ok(match expr {
                     Expr::ScalarSubquery(query) => !query.outer_ref_columns.is_empty(),
-                    Expr::InSubquery(found) => !found.subquery.outer_ref_columns.is_empty(),
-                    Expr::Exists(found) => !found.subquery.outer_ref_columns.is_empty(),
+                    Expr::InSubquery(subquery) => !subquery.subquery.outer_ref_columns.is_empty(),
+                    Expr::Exists(subquery) => !subquery.subquery.outer_ref_columns.is_empty(),
                     _ => false,
                 })
             })?;

@@ -42,11 +42,11 @@ pub(crate) fn compute(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 fn computed(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let found = match &node {
+    let with_date = match &node {
         LogicalPlan::TableScan(scan) => with_computed_date(scan)?,
         _ => None,
     };
-    Ok(found.map_or_else(|| Transformed::no(node), Transformed::yes))
+    Ok(with_date.map_or_else(|| Transformed::no(node), Transformed::yes))
 }
 
 fn with_computed_date(scan: &TableScan) -> Result<Option<LogicalPlan>> {

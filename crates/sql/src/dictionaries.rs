@@ -17,7 +17,7 @@ const KNOWN_MAX: usize = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Distinct {
     /// By column, the values that were looked at last and found distinct.
-    known: Vec<VecDeque<ArrayRef>>,
+    distinct: Vec<VecDeque<ArrayRef>>,
 }
 
 impl Distinct {
@@ -26,7 +26,7 @@ impl Distinct {
     /// # Errors
     /// Those of Arrow, for a dictionary that is damaged.
     pub(crate) fn batch(&mut self, batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
-        self.known.resize(batch.num_columns(), VecDeque::new());
+        self.distinct.resize(batch.num_columns(), VecDeque::new());
         let mut changed = None;
         for (place, column) in batch.columns().iter().enumerate() {
             if let Some(column) = self.rebuilt(place, column)? {
@@ -44,14 +44,14 @@ impl Distinct {
             return Ok(None);
         };
         let Some(texts) = values.as_string_opt::<i32>() else { return Ok(None) };
-        let known = &mut self.known[place];
-        if known.iter().any(|known| is_same(known, values)) {
+        let distinct = &mut self.distinct[place];
+        if distinct.iter().any(|distinct| is_same(distinct, values)) {
             return Ok(None);
         }
         let mut seen = HashSet::with_capacity(texts.len());
         if texts.iter().all(|text| text.is_some() && seen.insert(text)) {
-            known.truncate(KNOWN_MAX - 1);
-            known.push_front(Arc::clone(values));
+            distinct.truncate(KNOWN_MAX - 1);
+            distinct.push_front(Arc::clone(values));
             return Ok(None);
         }
         let plain = cast(column, &DataType::Utf8)?;
@@ -104,7 +104,7 @@ mod tests {
             let before = batch(vec![Some(1), Some(0)], values);
             let after = distinct.batch(before.clone()).unwrap();
             assert!(Arc::ptr_eq(after.column(0), before.column(0)));
-            assert!(distinct.known[0].len() <= KNOWN_MAX);
+            assert!(distinct.distinct[0].len() <= KNOWN_MAX);
         }
     }
 }

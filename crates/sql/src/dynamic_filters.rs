@@ -62,8 +62,8 @@ impl DynamicFilters {
             if !narrowing.require(&snapshot_physical_expr(Arc::clone(filter))?) {
                 pieces.clear();
             } else if narrowing.is_narrow {
-                let (kept, _) = snapshot.select(&narrowing.selection).map_err(external)?;
-                *pieces = common(std::mem::take(pieces), &kept);
+                let (selected, _) = snapshot.select(&narrowing.selection).map_err(external)?;
+                *pieces = common(std::mem::take(pieces), &selected);
             }
         }
         Ok(())
@@ -154,14 +154,14 @@ fn common(pieces: VecDeque<SegmentRows>, others: &[SegmentRows]) -> VecDeque<Seg
         of_segment.entry(address(other)).or_default().push(&other.rows);
     }
     of_segment.values_mut().for_each(|rows| rows.sort_by_key(|rows| rows.start));
-    let mut kept = VecDeque::new();
+    let mut intersection = VecDeque::new();
     for piece in pieces {
         let rows = of_segment.get(&address(&piece)).map(Vec::as_slice).unwrap_or_default();
         let first = rows.partition_point(|rows| rows.end <= piece.rows.start);
         for rows in rows[first..].iter().take_while(|rows| rows.start < piece.rows.end) {
             let rows = rows.start.max(piece.rows.start)..rows.end.min(piece.rows.end);
-            kept.push_back(SegmentRows { rows, ..piece.clone() });
+            intersection.push_back(SegmentRows { rows, ..piece.clone() });
         }
     }
-    kept
+    intersection
 }

@@ -48,10 +48,10 @@ pub(crate) async fn expand(statement: &mut Statement, state: &SessionState, has_
         Statement::Explain(explain) => return Box::pin(expand(&mut explain.statement, state, has_joins)).await,
         _ => return Ok(false),
     };
-    let mut known = HashMap::new();
+    let mut relations = HashMap::new();
     loop {
         let mut tried = inner.clone();
-        let mut expander = Expander::new(&known, state);
+        let mut expander = Expander::new(&relations, state);
         let walked = visit_mut(&mut tried, &mut expander);
         let is_expanded = expander.is_expanded;
         match walked {
@@ -62,7 +62,7 @@ pub(crate) async fn expand(statement: &mut Statement, state: &SessionState, has_
             ControlFlow::Break(Halt::Ask(query)) => {
                 let from_text = query.to_string();
                 let answer = Relation::of(*query, state, has_joins).await;
-                known.insert(from_text, answer.map_err(|error| error.strip_backtrace()));
+                relations.insert(from_text, answer.map_err(|error| error.strip_backtrace()));
             }
             ControlFlow::Break(Halt::Fail(error)) => return Err(DataFusionError::External(Box::new(error))),
         }
@@ -109,7 +109,7 @@ struct Scope {
 }
 
 struct Expander<'a> {
-    known: &'a HashMap<String, Result<Relation, String>>,
+    relations: &'a HashMap<String, Result<Relation, String>>,
     state: &'a SessionState,
     /// Common table expressions in scope, written out.
     tables: Vec<Cte>,
@@ -118,8 +118,8 @@ struct Expander<'a> {
 }
 
 impl<'a> Expander<'a> {
-    fn new(known: &'a HashMap<String, Result<Relation, String>>, state: &'a SessionState) -> Expander<'a> {
-        Expander { known, state, tables: Vec::new(), scopes: Vec::new(), is_expanded: false }
+    fn new(relations: &'a HashMap<String, Result<Relation, String>>, state: &'a SessionState) -> Expander<'a> {
+        Expander { relations, state, tables: Vec::new(), scopes: Vec::new(), is_expanded: false }
     }
 
     /// The columns of a select's `FROM`; `None` if it can't be planned and only may be asked for.
@@ -128,7 +128,7 @@ impl<'a> Expander<'a> {
             return Ok(Some(&relation::EMPTY));
         }
         let query = self.question(select)?;
-        match self.known.get(&query.to_string()) {
+        match self.relations.get(&query.to_string()) {
             Some(Ok(relation)) => Ok(Some(relation)),
             Some(Err(message)) if is_needed => Err(Halt::Fail(Error::Statement { message: message.clone() })),
             Some(Err(_)) => Ok(None),
@@ -206,10 +206,10 @@ impl<'a> Expander<'a> {
             using::check(relation)?;
             let mut of_one = select.clone();
             of_one.from = vec![TableWithJoins { relation: relation.clone(), joins: Vec::new() }];
-            let Some(found) = self.relation(&of_one, false)? else { return Ok(()) };
-            let found: Vec<using::Column> = found.columns.iter().map(using::Column::of).collect();
-            using::check_names(select, &found)?;
-            columns.push(found);
+            let Some(columns_of_one) = self.relation(&of_one, false)? else { return Ok(()) };
+            let columns_of_one: Vec<using::Column> = columns_of_one.columns.iter().map(using::Column::of).collect();
+            using::check_names(select, &columns_of_one)?;
+            columns.push(columns_of_one);
         }
         let Some(joined) = using::merge(select, columns) else { return Ok(()) };
         if stars::is_in_select(select) {

@@ -59,15 +59,15 @@ impl FileTable {
     }
 
     /// Which row groups may hold a row that passes the filters.
-    fn wanted(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<bool>> {
+    fn row_groups(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<bool>> {
         let all = vec![true; self.files.groups()];
         let Some(filter) = conjunction(filters.iter().cloned()) else { return Ok(all) };
         let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
         let filter = state.create_physical_expr(filter, &schema)?;
         // What can't be told from statistics rules out nothing.
-        let wanted = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema)).try_build(filter);
-        let wanted = wanted.and_then(|predicate| predicate.prune(self));
-        Ok(wanted.unwrap_or(all))
+        let row_groups = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema)).try_build(filter);
+        let row_groups = row_groups.and_then(|predicate| predicate.prune(self));
+        Ok(row_groups.unwrap_or(all))
     }
 }
 
@@ -90,13 +90,13 @@ impl TableProvider for FileTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let schema = Arc::new(self.schema.project(&columns)?);
-        let wanted = self.wanted(state, filters)?;
+        let row_groups = self.row_groups(state, filters)?;
         let streams = if limit.is_some() { 1 } else { state.config().target_partitions() };
         let partition = |parts: Vec<FileSlice>| {
             let (files, columns, schema) = (Arc::clone(&self.files), columns.clone(), Arc::clone(&schema));
             Arc::new(FileStream { files, parts, columns, schema }) as Arc<dyn PartitionStream>
         };
-        let parts = self.files.parts(streams, |group| wanted[group]);
+        let parts = self.files.parts(streams, |group| row_groups[group]);
         let partitions = parts.into_iter().map(partition).collect();
         let limit = limit.filter(|_| filters.is_empty());
         let streams = StreamingTableExec::try_new(schema, partitions, None, [], false, limit)?;

@@ -23,38 +23,38 @@ pub(crate) fn before_relations(tokens: &[Token]) -> Vec<bool> {
     let mut outer: Vec<Level> = Vec::new();
     let mut level = Level { is_query: true, ..Level::default() };
     let mut last: Option<usize> = None;
-    let mut found = vec![false; tokens.len()];
+    let mut is_before_relation = vec![false; tokens.len()];
     for (at, token) in tokens.iter().enumerate() {
         if matches!(token, Token::Whitespace(_)) {
             continue;
         }
-        let is_expected = last.is_some_and(|last| found[last]);
+        let is_expected = last.is_some_and(|last| is_before_relation[last]);
         let follows = |word: &str| last.is_some_and(|last| is_word(&tokens[last], word));
         let is_first = last.is_some_and(|last| tokens[last] == Token::LParen);
         match token {
             Token::LParen | Token::LBracket | Token::LBrace => {
                 let has_relations = *token == Token::LParen && is_expected;
-                found[at] = has_relations;
+                is_before_relation[at] = has_relations;
                 outer.push(std::mem::replace(&mut level, Level { has_relations, is_query: false }));
             }
             Token::RParen | Token::RBracket | Token::RBrace => level = outer.pop().unwrap_or_default(),
-            Token::Comma => found[at] = level.has_relations,
+            Token::Comma => is_before_relation[at] = level.has_relations,
             Token::Word(_) if last.is_some_and(|last| tokens[last] == Token::Period) => {}
             Token::Word(_) if is_word(token, "from") => {
                 let is_clause = (level.is_query || is_first) && !follows("distinct");
                 level.is_query |= is_first;
                 level.has_relations |= is_clause;
-                found[at] = is_clause;
+                is_before_relation[at] = is_clause;
             }
             Token::Word(_) if is_word(token, "join") => {
-                (level.has_relations, found[at]) = (true, true);
+                (level.has_relations, is_before_relation[at]) = (true, true);
             }
-            Token::Word(_) if is_word(token, "lateral") => found[at] = is_expected,
+            Token::Word(_) if is_word(token, "lateral") => is_before_relation[at] = is_expected,
             // `PIVOT trade ON …`, and not `FROM trade PIVOT (…)`.
             Token::Word(_) if ["pivot", "unpivot"].iter().any(|word| is_word(token, word)) => {
-                found[at] = is_first || !level.has_relations;
+                is_before_relation[at] = is_first || !level.has_relations;
             }
-            Token::Word(_) if is_word(token, "table") => found[at] = true,
+            Token::Word(_) if is_word(token, "table") => is_before_relation[at] = true,
             Token::Word(_) => {
                 let is_one_of = |words: &[&str]| words.iter().any(|word| is_word(token, word));
                 level.is_query |= is_one_of(&["select", "with", "union", "intersect", "except"]);
@@ -64,7 +64,7 @@ pub(crate) fn before_relations(tokens: &[Token]) -> Vec<bool> {
         }
         last = Some(at);
     }
-    found
+    is_before_relation
 }
 
 #[cfg(test)]

@@ -43,18 +43,18 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
     if !matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_)) {
         return Ok(Transformed::no(node));
     }
-    let mut asked: Vec<InSubquery> = Vec::new();
+    let mut subqueries: Vec<InSubquery> = Vec::new();
     node.walk_expressions(|expr| {
         expr.apply(|expr| {
-            if let Expr::InSubquery(found) = expr
-                && !asked.contains(found)
+            if let Expr::InSubquery(subquery) = expr
+                && !subqueries.contains(subquery)
             {
-                asked.push(found.clone());
+                subqueries.push(subquery.clone());
             }
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
-    if asked.is_empty() {
+    if subqueries.is_empty() {
         return Ok(Transformed::no(node));
     }
     let mut input = match node.inputs().as_slice() {
@@ -62,18 +62,18 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
         _ => return Ok(Transformed::no(node)),
     };
     let columns = input.schema().columns();
-    let mut values = Vec::with_capacity(asked.len());
-    for found in asked {
+    let mut values = Vec::with_capacity(subqueries.len());
+    for subquery in subqueries {
         *number += 1;
-        let (with_mark, value) = looked_up(input, &found, *number)?;
+        let (with_mark, value) = looked_up(input, &subquery, *number)?;
         input = with_mark;
-        values.push((Expr::InSubquery(found), value));
+        values.push((Expr::InSubquery(subquery), value));
     }
     let names = NamePreserver::new(&node);
     let exprs = node.expressions().into_iter().map(|expr| {
         let name = names.save(&expr);
         let replaced = expr.transform_down(|expr| {
-            Ok(match values.iter().find(|(found, _)| *found == expr) {
+            Ok(match values.iter().find(|(subquery, _)| *subquery == expr) {
                 Some((_, value)) => Transformed::yes(value.clone()),
                 None => Transformed::no(expr),
             })
@@ -91,14 +91,14 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
 }
 
 /// The input with what says whether its rows are found, and the value of the expression over it.
-fn looked_up(input: LogicalPlan, found: &InSubquery, number: usize) -> Result<(LogicalPlan, Expr)> {
-    if !found.subquery.outer_ref_columns.is_empty() {
+fn looked_up(input: LogicalPlan, membership: &InSubquery, number: usize) -> Result<(LogicalPlan, Expr)> {
+    if !membership.subquery.outer_ref_columns.is_empty() {
         return plan_err!("IN in a select list takes a query that reads no column from around it");
     }
-    if found.expr.is_volatile() {
-        return plan_err!("IN in a select list takes a value that stays the same, and not {}", found.expr);
+    if membership.expr.is_volatile() {
+        return plan_err!("IN in a select list takes a value that stays the same, and not {}", membership.expr);
     }
-    let query = found.subquery.subquery.as_ref();
+    let query = membership.subquery.subquery.as_ref();
     let [column]: [Column; 1] = query
         .schema()
         .columns()
@@ -117,7 +117,7 @@ fn looked_up(input: LogicalPlan, found: &InSubquery, number: usize) -> Result<(L
         .alias(of_counts.clone())?
         .build()?;
     let of = |table: &str, name: &str| Expr::Column(Column::new(Some(table.to_owned()), name));
-    let x = found.expr.as_ref().clone();
+    let x = membership.expr.as_ref().clone();
     let plan = LogicalPlanBuilder::from(input)
         .join_on(values, JoinType::LeftMark, [x.clone().eq(of(&of_values, "value"))])?
         .cross_join(counts)?
@@ -128,5 +128,5 @@ fn looked_up(input: LogicalPlan, found: &InSubquery, number: usize) -> Result<(L
         .when(all.eq(lit(0i64)), lit(false))
         .when(is_unknown, lit(ScalarValue::Boolean(None)))
         .otherwise(lit(false))?;
-    Ok((plan, if found.negated { Expr::Not(Box::new(is_found)) } else { is_found }))
+    Ok((plan, if membership.negated { Expr::Not(Box::new(is_found)) } else { is_found }))
 }

@@ -59,21 +59,21 @@ pub(crate) fn by_length(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 fn names_interval(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
+    let mut has_interval = false;
     plan.walk_steps(|node| {
         node.walk_expressions(|expression| {
             expression.apply(|e| {
-                found |= match e {
+                has_interval |= match e {
                     Expr::Literal(value, _) => is_interval(&value.data_type()),
                     Expr::Cast(cast) => is_interval(cast.field.data_type()),
                     Expr::TryCast(cast) => is_interval(cast.field.data_type()),
                     _ => false,
                 };
-                Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+                Ok(if has_interval { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
             })
         })
     })?;
-    Ok(found)
+    Ok(has_interval)
 }
 
 fn is_interval(data_type: &DataType) -> bool {

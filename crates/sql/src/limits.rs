@@ -381,8 +381,8 @@ fn count(plan: &LogicalPlan, nodes: &mut usize) -> DataFusionResult<()> {
 
 fn check_types(plan: &LogicalPlan) -> DataFusionResult<()> {
     for field in plan.schema().fields().iter().filter(|field| field.data_type().is_nested()) {
-        let mut left = TYPES_MAX;
-        if !fits(field.data_type(), &mut left) {
+        let mut types_allowed = TYPES_MAX;
+        if !fits(field.data_type(), &mut types_allowed) {
             let error = too_large("types within the type of a column", TYPES_MAX);
             return Err(DataFusionError::External(Box::new(error)));
         }
@@ -391,20 +391,20 @@ fn check_types(plan: &LogicalPlan) -> DataFusionResult<()> {
 }
 
 /// Whether a type has no more types within it than are left.
-fn fits(data_type: &DataType, left: &mut usize) -> bool {
-    let Some(fewer) = left.checked_sub(1) else { return false };
-    *left = fewer;
+fn fits(data_type: &DataType, types_allowed: &mut usize) -> bool {
+    let Some(fewer) = types_allowed.checked_sub(1) else { return false };
+    *types_allowed = fewer;
     match data_type {
         DataType::List(field)
         | DataType::LargeList(field)
         | DataType::FixedSizeList(field, _)
         | DataType::ListView(field)
         | DataType::LargeListView(field)
-        | DataType::Map(field, _) => fits(field.data_type(), left),
-        DataType::Struct(fields) => fields.iter().all(|field| fits(field.data_type(), left)),
-        DataType::Union(fields, _) => fields.iter().all(|(_, field)| fits(field.data_type(), left)),
-        DataType::Dictionary(_, values) => fits(values, left),
-        DataType::RunEndEncoded(_, values) => fits(values.data_type(), left),
+        | DataType::Map(field, _) => fits(field.data_type(), types_allowed),
+        DataType::Struct(fields) => fields.iter().all(|field| fits(field.data_type(), types_allowed)),
+        DataType::Union(fields, _) => fields.iter().all(|(_, field)| fits(field.data_type(), types_allowed)),
+        DataType::Dictionary(_, values) => fits(values, types_allowed),
+        DataType::RunEndEncoded(_, values) => fits(values.data_type(), types_allowed),
         _ => true,
     }
 }

@@ -174,7 +174,7 @@ fn has_long(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn kept(text: &str) -> String {
+    fn rewritten_text(text: &str) -> String {
         let mut expr = Parser::new(&GenericDialect {}).try_with_sql(text).unwrap().parse_expr().unwrap();
         keep_digits(&mut expr);
         expr.to_string()
@@ -193,7 +193,7 @@ mod tests {
             ("CAST(12345678901234.5678 AS DOUBLE)", "CAST(12345678901234.5678 AS DOUBLE)"),
         ];
         for (text, expected) in cases {
-            assert_eq!(kept(text), expected);
+            assert_eq!(rewritten_text(text), expected);
         }
     }
 

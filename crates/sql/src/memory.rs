@@ -33,13 +33,13 @@ impl TotalMemory {
     /// Takes bytes if that many are left.
     fn try_take(&self, bytes: usize) -> Result<()> {
         // Relaxed: the number guards no other memory.
-        let taken = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |reserved| {
+        let reservation = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |reserved| {
             reserved.checked_add(bytes).filter(|sum| *sum <= self.limit_bytes)
         });
-        taken.map(|_| ()).map_err(|reserved| {
-            let left = self.limit_bytes.saturating_sub(reserved);
+        reservation.map(|_| ()).map_err(|reserved| {
+            let available = self.limit_bytes.saturating_sub(reserved);
             DataFusionError::ResourcesExhausted(format!(
-                "{TOTAL}, {} bytes: {bytes} more are asked for, {left} are left",
+                "{TOTAL}, {} bytes: {bytes} more are asked for, {available} are left",
                 self.limit_bytes
             ))
         })
@@ -59,8 +59,8 @@ impl TotalMemory {
         if self.limit_bytes == usize::MAX {
             return Some(Grant { total: Arc::clone(self), bytes: 0, usable: bytes_max });
         }
-        let left = self.limit_bytes.saturating_sub(self.reserved());
-        let bytes = bytes_max.min(left / 2);
+        let available = self.limit_bytes.saturating_sub(self.reserved());
+        let bytes = bytes_max.min(available / 2);
         if bytes < GRANT_BYTES_MIN.min(bytes_max) {
             return None;
         }
@@ -85,9 +85,9 @@ impl Grant {
 
     /// Gives back what isn't needed any more.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
-        let kept = self.bytes.min(bytes);
-        self.total.give_back(self.bytes - kept);
-        self.bytes = kept;
+        let remaining = self.bytes.min(bytes);
+        self.total.give_back(self.bytes - remaining);
+        self.bytes = remaining;
     }
 }
 

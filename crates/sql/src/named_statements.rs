@@ -52,7 +52,7 @@ pub enum NamedStatement {
 /// The statements that a session keeps under names.
 #[derive(Debug, Default)]
 pub struct NamedStatements {
-    kept: HashMap<String, StoredStatement>,
+    statements: HashMap<String, StoredStatement>,
 }
 
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl NamedStatement {
             return Ok(None);
         };
         let mut words = TokenReader::of(&tokens);
-        let found = if words.take(&["prepare"]) {
+        let statement = if words.take(&["prepare"]) {
             prepare(&mut words)?
         } else if words.take(&["deallocate"]) {
             // PREPARE may be the name.
@@ -105,7 +105,7 @@ impl NamedStatement {
             NamedStatement::Execute { before, name, values }
         };
         words.end()?;
-        Ok(Some(found))
+        Ok(Some(statement))
     }
 }
 
@@ -158,9 +158,9 @@ impl NamedStatements {
                 let text = self.execute(&name, &values)?;
                 return Ok(Some(if before.is_empty() { text } else { format!("{before} {text}") }));
             }
-            NamedStatement::Deallocate { name: None } => self.kept.clear(),
+            NamedStatement::Deallocate { name: None } => self.statements.clear(),
             NamedStatement::Deallocate { name: Some(name) } => {
-                if self.kept.remove(&name).is_none() {
+                if self.statements.remove(&name).is_none() {
                     return fault(missing(&name));
                 }
             }
@@ -171,31 +171,31 @@ impl NamedStatements {
     /// Whether there is a statement of a name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
-        self.kept.contains_key(name)
+        self.statements.contains_key(name)
     }
 
     fn keep(&mut self, name: String, types: Vec<String>, text: String) -> Result<()> {
         if self.has(&name) {
             return fault(format!("prepared statement {name:?} already exists"));
         }
-        let bytes = |name: &str, kept: &StoredStatement| {
-            name.len() + kept.text.len() + kept.types.iter().map(String::len).sum::<usize>()
+        let bytes = |name: &str, stored: &StoredStatement| {
+            name.len() + stored.text.len() + stored.types.iter().map(String::len).sum::<usize>()
         };
         let new = StoredStatement { types, text };
-        let all: usize = self.kept.iter().map(|(name, kept)| bytes(name, kept)).sum();
+        let all: usize = self.statements.iter().map(|(name, stored)| bytes(name, stored)).sum();
         if all + bytes(&name, &new) > KEPT_BYTES_MAX {
             return fault(format!(
                 "a session keeps {} MiB of prepared statements: DEALLOCATE some",
                 KEPT_BYTES_MAX >> 20
             ));
         }
-        self.kept.insert(name, new);
+        self.statements.insert(name, new);
         Ok(())
     }
 
     /// The text of a statement with values.
     fn execute(&self, name: &str, values: &[String]) -> Result<String> {
-        let Some(StoredStatement { types, text }) = self.kept.get(name) else { return fault(missing(name)) };
+        let Some(StoredStatement { types, text }) = self.statements.get(name) else { return fault(missing(name)) };
         let count = statements::placeholders(text);
         if values.len() != count {
             return fault(format!("{name:?} has {count} placeholders, and EXECUTE gives {} values", values.len()));

@@ -89,10 +89,10 @@ impl Text<'_> {
     fn push_quoted(&mut self, part: &str) -> Outcome {
         self.push("\"")?;
         let mut from = 0;
-        for (at, found) in part.char_indices().filter(|(_, found)| matches!(found, '"' | '\\' | '\0'..='\x1f')) {
+        for (at, special) in part.char_indices().filter(|(_, special)| matches!(special, '"' | '\\' | '\0'..='\x1f')) {
             self.push(&part[from..at])?;
             from = at + 1;
-            match found {
+            match special {
                 '\n' => self.push("\\n")?,
                 '\r' => self.push("\\r")?,
                 '\t' => self.push("\\t")?,

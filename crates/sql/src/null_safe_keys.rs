@@ -125,14 +125,14 @@ fn has_null_safe_keys(plan: &LogicalPlan) -> Result<bool> {
 /// A condition whose equalities say that their values aren't null; `None` if all of them do.
 fn strict(condition: &Expr) -> Option<Expr> {
     let mut conditions = split_conjunction_owned(condition.clone());
-    let said = |conditions: &[Expr], value: &Expr| {
+    let has_not_null = |conditions: &[Expr], value: &Expr| {
         conditions.iter().any(|condition| matches!(condition, Expr::IsNotNull(inner) if inner.as_ref() == value))
     };
     let mut added = Vec::new();
     for condition in &conditions {
         if let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, .. }) = condition
-            && !said(&conditions, left)
-            && !said(&added, left)
+            && !has_not_null(&conditions, left)
+            && !has_not_null(&added, left)
         {
             added.push(left.as_ref().clone().is_not_null());
         }

@@ -121,8 +121,8 @@ fn pivot(
         input.schema().columns().into_iter().filter(|column| !used.contains(column)).map(Expr::Column).collect();
     let names: Vec<String> = columns.iter().map(|(_, name)| name.clone()).collect();
     for (position, name) in names.iter().enumerate() {
-        let taken = groups.iter().any(|group| matches!(group, Expr::Column(column) if column.name == *name));
-        if taken || names[..position].contains(name) {
+        let is_group = groups.iter().any(|group| matches!(group, Expr::Column(column) if column.name == *name));
+        if is_group || names[..position].contains(name) {
             return plan_err!("two columns of PIVOT are called {name}: give one another name by AS");
         }
     }

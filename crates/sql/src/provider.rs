@@ -162,18 +162,18 @@ impl TableProvider for TickTable {
         }
         let (all, places) = self.with_hidden_columns()?;
         let projection =
-            projection.map_or_else(|| places.clone(), |given| given.iter().map(|at| places[*at]).collect());
+            projection.map_or_else(|| places.clone(), |columns| columns.iter().map(|at| places[*at]).collect());
         all.scan_all(state, (Some(&projection), conditions), limit, Some(selection))
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let taken = match self.conditions() {
+        let support = match self.conditions() {
             None => TableProviderFilterPushDown::Exact,
             Some(_) => TableProviderFilterPushDown::Inexact,
         };
         let of = |filter: &&Expr| match filter.is_volatile() {
             true => TableProviderFilterPushDown::Unsupported,
-            false => taken.clone(),
+            false => support.clone(),
         };
         Ok(filters.iter().map(of).collect())
     }

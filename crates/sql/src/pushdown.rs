@@ -58,8 +58,8 @@ pub(crate) fn narrow(selection: &mut Selection, spec: &TableSpec, filter: &Expr)
 
 /// A comparison of a column that was made wider for a literal, by what it says of the column itself.
 fn compare_own(selection: &mut Selection, spec: &TableSpec, column: &Expr, op: Operator, value: &ScalarValue) -> bool {
-    let known = COMPARISONS.iter().find(|(known, _)| *known == op);
-    let (Expr::Column(column), Some((_, op))) = (column, known) else { return false };
+    let comparison = COMPARISONS.iter().find(|(comparison, _)| *comparison == op);
+    let (Expr::Column(column), Some((_, op))) = (column, comparison) else { return false };
     let Some(position) = spec.position(&column.name) else { return false };
     let own = spec.columns[position].column_type.arrow();
     let Some(OwnComparison::With(op, value)) =
@@ -67,7 +67,7 @@ fn compare_own(selection: &mut Selection, spec: &TableSpec, column: &Expr, op: O
     else {
         return false;
     };
-    let Some((op, _)) = COMPARISONS.iter().find(|(_, known)| *known == op) else { return false };
+    let Some((op, _)) = COMPARISONS.iter().find(|(_, comparison)| *comparison == op) else { return false };
     ScalarValue::try_from_array(&value, 0).is_ok_and(|value| compare(selection, spec, &column.name, *op, &value))
 }
 

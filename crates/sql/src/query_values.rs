@@ -50,7 +50,7 @@ fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     node.rewrite_expressions(|expr| {
         let name = names.save(&expr);
         let value = expr.transform_down(|expr| match expr {
-            Expr::Exists(found) if has_values => is_any(&found).map(Transformed::yes),
+            Expr::Exists(exists) if has_values => is_any(&exists).map(Transformed::yes),
             Expr::ScalarSubquery(query) => match may_be_missing(&query)? {
                 true => or_null(query).map(Transformed::yes),
                 false => Ok(Transformed::no(Expr::ScalarSubquery(query))),
@@ -62,19 +62,19 @@ fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 /// Whether a query gives a row, as a query that gives a value.
-fn is_any(found: &Exists) -> Result<Expr> {
-    let rows = LogicalPlanBuilder::from(some_rows(&found.subquery.subquery)?.clone());
-    let rows = match found.subquery.outer_ref_columns.is_empty() {
+fn is_any(exists: &Exists) -> Result<Expr> {
+    let rows = LogicalPlanBuilder::from(some_rows(&exists.subquery.subquery)?.clone());
+    let rows = match exists.subquery.outer_ref_columns.is_empty() {
         true => rows.limit(0, Some(1))?,
         false => rows,
     };
     let number = Expr::Column(Column::from_name("rows"));
-    let is_any = if found.negated { number.eq(lit(0i64)) } else { number.gt(lit(0i64)) };
+    let is_any = if exists.negated { number.eq(lit(0i64)) } else { number.gt(lit(0i64)) };
     let plan = rows
         .aggregate(Vec::<Expr>::new(), [count(lit(1i64)).alias("rows")])?
         .project([is_any.alias("is_any")])?
         .build()?;
-    Ok(Expr::ScalarSubquery(Subquery { subquery: Arc::new(plan), ..found.subquery.clone() }))
+    Ok(Expr::ScalarSubquery(Subquery { subquery: Arc::new(plan), ..exists.subquery.clone() }))
 }
 
 /// The rows of a query without what changes only their number or order, as long as it has one.

@@ -277,7 +277,7 @@ impl ScanFilter {
         let mut parts = vec![0..batch.num_rows()];
         while let Some(part) = parts.pop() {
             match self.passes(&batch.slice(part.start, part.len())) {
-                Ok(known) => passes.append_array(&known),
+                Ok(passes_of_part) => passes.append_array(&passes_of_part),
                 Err(error) if !is_of_values(&error) => return Err(error),
                 Err(_) if part.len() <= 1 => passes.append_n(part.len(), false),
                 Err(_) => {
@@ -417,10 +417,10 @@ fn split(pieces: Vec<SegmentRows>, rows: u64, streams_max: usize) -> Vec<Vec<Seg
                 streams.push(Vec::new());
                 filled = 0;
             }
-            let taken = (piece.rows.end - piece.rows.start).min(share - filled);
-            let rows = piece.rows.start..piece.rows.start + taken;
-            piece.rows.start += taken;
-            filled += taken;
+            let row_count = (piece.rows.end - piece.rows.start).min(share - filled);
+            let rows = piece.rows.start..piece.rows.start + row_count;
+            piece.rows.start += row_count;
+            filled += row_count;
             if let Some(stream) = streams.last_mut() {
                 stream.push(SegmentRows { rows, ..piece.clone() });
             }
@@ -442,10 +442,10 @@ fn orderings(
     let mut dates: Vec<i32> = streams.iter().flatten().map(|piece| piece.date).collect();
     dates.dedup();
     let one_date = dates.len() <= 1;
-    let mut found: Vec<Vec<PhysicalSortExpr>> = Vec::new();
+    let mut orders: Vec<Vec<PhysicalSortExpr>> = Vec::new();
     let symbol = spec.symbol.as_deref();
     if (symbol.is_none() || one_symbol) && dates_follow(streams) {
-        found.extend(time().map(|time| vec![time]));
+        orders.extend(time().map(|time| vec![time]));
     }
     if let Some(symbol) = symbol {
         // Nulls stand first. Where there are none, the order is said to be the usual one of `ORDER BY`, with nulls last: said both
@@ -455,17 +455,17 @@ fn orderings(
         if let (Some(mut order), Some(symbol)) = (date, key(symbol, !no_nulls)) {
             order.push(symbol);
             order.extend(time());
-            found.push(order);
+            orders.push(order);
         }
     }
     if !one_date && let Some(date) = key(DATE_COLUMN, false).filter(|_| spec.has_virtual_date()) {
-        found.push(vec![date]);
+        orders.push(vec![date]);
     }
     if !spec.has_virtual_date() {
         // The table's own column of that name orders nothing.
-        found.retain(|order| one_date || !order.iter().any(|key| key.expr.to_string().starts_with(DATE_COLUMN)));
+        orders.retain(|order| one_date || !order.iter().any(|key| key.expr.to_string().starts_with(DATE_COLUMN)));
     }
-    found
+    orders
 }
 
 /// Appends the row number to each order, if the scan reads it: rows come in the order of their numbers.
@@ -606,7 +606,7 @@ impl ExecutionPlan for TickScanExec {
             dynamic: DynamicFilters::new(&self.plan.dynamic),
             plan: Arc::clone(&self.plan),
             pieces: pieces.clone().into(),
-            left: self.plan.limit.unwrap_or(usize::MAX),
+            remaining: self.plan.limit.unwrap_or(usize::MAX),
             scanned: MetricBuilder::new(&self.metrics).counter("rows_scanned", partition),
             metrics: BaselineMetrics::new(&self.metrics, partition),
         }))
@@ -657,7 +657,7 @@ struct TickScanStream {
     plan: Arc<ReadPlan>,
     pieces: std::collections::VecDeque<SegmentRows>,
     /// Rows that may still be given.
-    left: usize,
+    remaining: usize,
     scanned: Count,
     metrics: BaselineMetrics,
 }
@@ -666,11 +666,11 @@ impl TickScanStream {
     /// The next batch that holds a row.
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         self.dynamic.narrow(&self.plan.snapshot, &self.plan.schema, &mut self.pieces)?;
-        while self.left > 0 {
+        while self.remaining > 0 {
             let Some(piece) = self.pieces.front_mut() else { return Ok(None) };
             let rows_max = if self.plan.reads_by_range(piece)? { self.plan.batch_rows as u64 } else { DECODED_ROWS };
             // Where every row passes, no more are read than are wanted.
-            let rows_max = if self.plan.filters.is_empty() { rows_max.min(self.left as u64) } else { rows_max };
+            let rows_max = if self.plan.filters.is_empty() { rows_max.min(self.remaining as u64) } else { rows_max };
             let end = piece.rows.end.min(piece.rows.start.saturating_add(rows_max));
             let part = SegmentRows { rows: piece.rows.start..end, ..piece.clone() };
             piece.rows.start = end;
@@ -683,8 +683,8 @@ impl TickScanStream {
             self.scanned.add(usize::try_from(part.rows.end - part.rows.start).unwrap_or(usize::MAX));
             let batch = self.plan.read(&part)?;
             if batch.num_rows() > 0 {
-                let batch = batch.slice(0, batch.num_rows().min(self.left));
-                self.left -= batch.num_rows();
+                let batch = batch.slice(0, batch.num_rows().min(self.remaining));
+                self.remaining -= batch.num_rows();
                 return Ok(Some(batch));
             }
         }
@@ -696,9 +696,9 @@ impl ReadPlan {
     /// The rows of a piece that pass the filters.
     fn read(&self, piece: &SegmentRows) -> Result<RecordBatch> {
         let mut mask: Option<BooleanArray> = None;
-        let mut known: Vec<(usize, ArrayRef)> = Vec::new();
+        let mut arrays: Vec<(usize, ArrayRef)> = Vec::new();
         for filter in &self.filters {
-            let batch = self.columns(piece, &filter.columns, &mut known)?;
+            let batch = self.columns(piece, &filter.columns, &mut arrays)?;
             let passes = match self.is_private {
                 true => filter.passes_or_hides(&batch)?,
                 false => filter.passes(&batch)?,
@@ -712,7 +712,7 @@ impl ReadPlan {
             }
             mask = Some(all);
         }
-        let batch = self.columns(piece, &self.projection, &mut known)?;
+        let batch = self.columns(piece, &self.projection, &mut arrays)?;
         let batch = RecordBatch::try_new_with_options(
             Arc::clone(&self.schema),
             batch.columns().to_vec(),
@@ -726,8 +726,8 @@ impl ReadPlan {
 
     /// Whether a few rows of a piece can be read for what few rows cost.
     fn reads_by_range(&self, piece: &SegmentRows) -> Result<bool> {
-        let wanted = self.filters.iter().flat_map(|filter| &filter.columns).chain(&self.projection);
-        for column in wanted {
+        let columns = self.filters.iter().flat_map(|filter| &filter.columns).chain(&self.projection);
+        for column in columns {
             if let ColumnSource::Stored(position) = self.columns[*column]
                 && !piece.segment.reads_by_range(self.snapshot.spec(), position).map_err(external)?
             {
@@ -741,13 +741,13 @@ impl ReadPlan {
     fn columns(
         &self,
         piece: &SegmentRows,
-        wanted: &[usize],
-        known: &mut Vec<(usize, ArrayRef)>,
+        requested: &[usize],
+        arrays: &mut Vec<(usize, ArrayRef)>,
     ) -> Result<RecordBatch> {
         let rows = usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX);
-        let mut missing: Vec<(usize, usize)> = wanted
+        let mut missing: Vec<(usize, usize)> = requested
             .iter()
-            .filter(|column| !known.iter().any(|(have, _)| have == *column))
+            .filter(|column| !arrays.iter().any(|(have, _)| have == *column))
             .filter_map(|column| match self.columns[*column] {
                 ColumnSource::Stored(position) => Some((position, *column)),
                 _ => None,
@@ -758,10 +758,10 @@ impl ReadPlan {
         if !missing.is_empty() {
             let positions: Vec<usize> = missing.iter().map(|(position, _)| *position).collect();
             let batch = piece.segment.read(self.snapshot.spec(), &positions, piece.rows.clone()).map_err(external)?;
-            known.extend(missing.iter().zip(batch.columns()).map(|((_, column), array)| (*column, Arc::clone(array))));
+            arrays.extend(missing.iter().zip(batch.columns()).map(|((_, column), array)| (*column, Arc::clone(array))));
         }
         let column = |column: &usize| -> ArrayRef {
-            if let Some((_, array)) = known.iter().find(|(have, _)| have == column) {
+            if let Some((_, array)) = arrays.iter().find(|(have, _)| have == column) {
                 return Arc::clone(array);
             }
             match self.columns[*column] {
@@ -769,8 +769,8 @@ impl ReadPlan {
                 _ => Arc::new(Date32Array::from(vec![piece.date; rows])),
             }
         };
-        let columns = wanted.iter().map(column).collect();
-        let schema = Arc::new(self.table_schema.project(wanted)?);
+        let columns = requested.iter().map(column).collect();
+        let schema = Arc::new(self.table_schema.project(requested)?);
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
     }

@@ -419,7 +419,7 @@ impl Session {
             return Ok(TickOutcome::No(None));
         }
         let start = Instant::now();
-        let Some(given) = ShapedStatement::new(text, parameters) else { return Ok(TickOutcome::No(None)) };
+        let Some(statement) = ShapedStatement::new(text, parameters) else { return Ok(TickOutcome::No(None)) };
         let mut planning = Duration::ZERO;
         // Without memory for a tick plan it is DataFusion that runs the statement, or says that there is none.
         let Some(mut grant) = self.memory.grant(self.settings.memory_bytes) else { return Ok(TickOutcome::No(None)) };
@@ -430,22 +430,22 @@ impl Session {
             takes_kept: purpose == Purpose::Rows,
             measures_memory: self.settings.measure_memory || purpose == Purpose::Costs,
         };
-        let mut run = |given: ShapedStatement| -> Result<RunOutcome> {
-            let run = |given: &ShapedStatement| self.statements.run(given, &self.database, &limits);
-            match run(&given)? {
+        let mut run = |statement: ShapedStatement| -> Result<RunOutcome> {
+            let run = |statement: &ShapedStatement| self.statements.run(statement, &self.database, &limits);
+            match run(&statement)? {
                 RunOutcome::Unknown => {
-                    let (given, start) = (Arc::new(given), Instant::now());
+                    let (statement, start) = (Arc::new(statement), Instant::now());
                     // What is wrong with a statement that can't be planned, DataFusion will say.
-                    let _ = self.learn(&given, stop);
+                    let _ = self.learn(&statement, stop);
                     planning += start.elapsed();
-                    run(&given)
+                    run(&statement)
                 }
                 ran => Ok(ran),
             }
         };
-        let ran = match run(given)? {
+        let ran = match run(statement)? {
             RunOutcome::AsWritten => match ShapedStatement::as_written(text, parameters) {
-                Some(given) => run(given)?,
+                Some(statement) => run(statement)?,
                 None => return Ok(TickOutcome::No(None)),
             },
             ran => ran,

@@ -73,7 +73,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<Token>) -> Result<bool> {
 
 /// Whether a token is a word, without regard to case. A quoted one is a name.
 pub(crate) fn is_word(token: &Token, word: &str) -> bool {
-    matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
+    matches!(token, Token::Word(token_word) if token_word.quote_style.is_none() && token_word.value.eq_ignore_ascii_case(word))
 }
 
 /// The place of the next token that isn't white space.
@@ -186,11 +186,11 @@ fn patterned(tokens: &mut Vec<Token>, at: usize) -> bool {
 }
 
 fn exclusion(tokens: &mut Vec<Token>, at: usize) -> bool {
-    let found = EXCLUSIONS.iter().find_map(|(words, mode)| {
+    let mode_and_end = EXCLUSIONS.iter().find_map(|(words, mode)| {
         let end = behind(tokens, at + 1, words)?;
         (tokens.get(solid(tokens, end)) == Some(&Token::RParen)).then_some((end, *mode))
     });
-    let Some((end, mode)) = found else { return false };
+    let Some((end, mode)) = mode_and_end else { return false };
     let Some(bracket) = opening(tokens, at) else { return false };
     tokens.drain(at..end);
     if mode.is_empty() {

@@ -125,8 +125,8 @@ impl TokenReader<'_> {
     }
 
     pub(crate) fn refuse(&mut self, words: &[&str]) -> Result<()> {
-        let found = words.iter().find(|word| self.peek().is_some_and(|token| is_word(token, word)));
-        match found {
+        let unsupported = words.iter().find(|word| self.peek().is_some_and(|token| is_word(token, word)));
+        match unsupported {
             Some(word) => fault(format!("{} is not supported here", word.to_uppercase())),
             None => Ok(()),
         }
@@ -289,10 +289,10 @@ impl TokenReader<'_> {
 
     /// Reads up to some words outside of brackets, and over them, or to the end. Returns the text before them, and whether they were found.
     pub(crate) fn take_up_to(&mut self, words: &[&str]) -> (String, bool) {
-        let (begin, found) = (self.at, self.find(words));
-        let (end, behind) = found.unwrap_or((self.tokens.len(), self.tokens.len()));
+        let (begin, place) = (self.at, self.find(words));
+        let (end, behind) = place.unwrap_or((self.tokens.len(), self.tokens.len()));
         self.at = behind;
-        (text(&self.tokens[begin..end]), found.is_some())
+        (text(&self.tokens[begin..end]), place.is_some())
     }
 
     /// Finds words in the rest of the tokens, outside of brackets. Returns their place, and the place after them.

@@ -136,26 +136,26 @@ impl Lists<'_> {
         input: LogicalPlan,
         columns: &[Column],
     ) -> Result<Option<(LogicalPlan, Vec<Column>)>> {
-        let (mut added, mut found) = (Vec::new(), Vec::new());
+        let (mut added, mut items) = (Vec::new(), Vec::new());
         for expr in exprs {
             let Some(expr) = bound(&expr.clone().unalias(), of, columns)? else { return Ok(None) };
             match expr {
-                Expr::Column(item) if columns.contains(&item) => found.push(item),
+                Expr::Column(item) if columns.contains(&item) => items.push(item),
                 // Above a left join's lists.
                 _ if self.has_lists && self.keeps_rows => return Ok(None),
                 expr => {
                     let name = self.name();
                     added.push(expr.alias(name.clone()));
-                    found.push(Column::new_unqualified(name));
+                    items.push(Column::new_unqualified(name));
                 }
             }
         }
         if added.is_empty() {
-            return Ok(Some((input, found)));
+            return Ok(Some((input, items)));
         }
         let all = input.schema().columns().into_iter().map(Expr::Column).chain(added);
         let all: Vec<Expr> = all.collect();
-        Ok(Some((LogicalPlanBuilder::from(input).project(all)?.build()?, found)))
+        Ok(Some((LogicalPlanBuilder::from(input).project(all)?.build()?, items)))
     }
 
     fn unnest(
@@ -168,25 +168,25 @@ impl Lists<'_> {
         let null_handling =
             if self.keeps_rows { NullHandling::PreserveAndExpandEmpty } else { unnest.options.null_handling };
         let mut options = UnnestOptions::new().with_null_handling(null_handling);
-        let (mut lists, mut found) = (Vec::new(), Vec::new());
+        let (mut lists, mut items) = (Vec::new(), Vec::new());
         for (place, column) in schema.columns().into_iter().enumerate() {
             let list = columns[place].clone();
             if !unnest.exec_columns.contains(&column) {
-                found.push(list);
+                items.push(list);
                 continue;
             }
             let recursions = unnest.options.recursions.iter().filter(|recursion| recursion.input_column == column);
             let depths: Vec<usize> = recursions.map(|recursion| recursion.depth).collect();
             for depth in if depths.is_empty() { vec![1] } else { depths } {
                 let output_column = Column::new_unqualified(self.name());
-                found.push(output_column.clone());
+                items.push(output_column.clone());
                 options =
                     options.with_recursions(RecursionUnnestOption { input_column: list.clone(), output_column, depth });
             }
             lists.push(list);
         }
         let unnest = Unnest::try_new(Arc::new(input), lists, options)?;
-        Ok(Some((LogicalPlan::Unnest(unnest), found)))
+        Ok(Some((LogicalPlan::Unnest(unnest), items)))
     }
 }
 

@@ -56,8 +56,8 @@ impl RelationPlanner for UnpivotPlanner {
         }
         let others: Vec<Column> =
             input.schema().columns().into_iter().filter(|column| !listed.iter().any(|(of, _)| of == column)).collect();
-        if let Some(taken) = others.iter().find(|column| column.name == name || column.name == value) {
-            return plan_err!("UNPIVOT makes a column that is there already: {}", taken.name);
+        if let Some(conflict) = others.iter().find(|column| column.name == name || column.name == value) {
+            return plan_err!("UNPIVOT makes a column that is there already: {}", conflict.name);
         }
         let mut rows: Option<LogicalPlanBuilder> = None;
         for (column, written) in listed {

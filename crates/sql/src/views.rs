@@ -141,15 +141,15 @@ impl<'a, 'q> NeededViews<'a, 'q> {
 fn mentions(tokens: &[Token], numbers: &HashMap<String, usize>) -> BTreeMap<usize, ViewMentions> {
     let before_relations = before_relations(tokens);
     let is_relation = |place: &Range<usize>| before(tokens, place.start).is_some_and(|(at, _)| before_relations[at]);
-    let mut found: BTreeMap<usize, ViewMentions> = BTreeMap::new();
+    let mut by_number: BTreeMap<usize, ViewMentions> = BTreeMap::new();
     for (at, token) in tokens.iter().enumerate() {
         let Token::Word(word) = token else { continue };
         let Some(number) = numbers.get(&word.value.to_lowercase()) else { continue };
-        let mentions = found.entry(*number).or_default();
+        let mentions = by_number.entry(*number).or_default();
         mentions.is_defined |= is_defined(tokens, at);
         mentions.places.extend(relation(tokens, at).filter(is_relation));
     }
-    found
+    by_number
 }
 
 /// What a view is as a query of a `WITH`.
@@ -188,8 +188,8 @@ pub(crate) fn reads(query: &str, name: &str) -> bool {
 /// is put before.
 pub(crate) fn reads_relation(query: &str, name: &str) -> bool {
     let Some(tokens) = tokens(query) else { return true };
-    let found = mentions(&tokens, &HashMap::from([(name.to_lowercase(), 0)]));
-    found.values().any(|mentions| !mentions.is_defined && !mentions.places.is_empty())
+    let by_number = mentions(&tokens, &HashMap::from([(name.to_lowercase(), 0)]));
+    by_number.values().any(|mentions| !mentions.is_defined && !mentions.places.is_empty())
 }
 
 /// Whether a name is among the words of a query.

@@ -125,12 +125,12 @@ struct BatchSplitter {
     rest: Option<RecordBatch>,
     rows: usize,
     /// When the join was given its last piece, and how many rows that had.
-    given: Option<(Instant, usize)>,
+    last_piece: Option<(Instant, usize)>,
 }
 
 impl Default for BatchSplitter {
     fn default() -> BatchSplitter {
-        BatchSplitter { rest: None, rows: FIRST_ROWS, given: None }
+        BatchSplitter { rest: None, rows: FIRST_ROWS, last_piece: None }
     }
 }
 
@@ -139,7 +139,7 @@ impl BatchSplitter {
     ///
     /// A client that reads slowly counts as work. Pieces are then small for no need, while nobody waits for them.
     fn measure(&mut self) {
-        if let Some((at, rows)) = self.given.take() {
+        if let Some((at, rows)) = self.last_piece.take() {
             self.choose(rows, at.elapsed());
         }
     }
@@ -162,7 +162,7 @@ impl BatchSplitter {
         if rows < batch.num_rows() {
             self.rest = Some(batch.slice(rows, batch.num_rows() - rows));
         }
-        self.given = Some((Instant::now(), rows));
+        self.last_piece = Some((Instant::now(), rows));
         Some(batch.slice(0, rows))
     }
 }

@@ -20,13 +20,13 @@ use crate::numbers::rewritten;
 /// Those of DataFusion for expressions that have no type.
 pub(crate) fn by_clock(plan: LogicalPlan) -> Result<LogicalPlan> {
     // Most statements have no such zone.
-    let mut found = false;
+    let mut has_clock_zone = false;
     plan.walk_steps(|node| {
-        found = found || node.schema().fields().iter().any(|field| clock_changes(field.data_type()));
+        has_clock_zone = has_clock_zone || node.schema().fields().iter().any(|field| clock_changes(field.data_type()));
         node.walk_expressions(|expr| {
             let is_cast = |expr: &Expr| matches!(expr, Expr::Cast(cast) if clock_changes(cast.field.data_type()));
-            found = found || expr.exists(|expr| Ok(is_cast(expr)))?;
-            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            has_clock_zone = has_clock_zone || expr.exists(|expr| Ok(is_cast(expr)))?;
+            Ok(if has_clock_zone { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })
     })?;
     let changed = |expr: Expr, schema: &DFSchema| {
@@ -35,7 +35,7 @@ pub(crate) fn by_clock(plan: LogicalPlan) -> Result<LogicalPlan> {
             None => Transformed::no(expr),
         })
     };
-    if found { rewritten(plan, |node, _| Ok(Transformed::no(node)), changed) } else { Ok(plan) }
+    if has_clock_zone { rewritten(plan, |node, _| Ok(Transformed::no(node)), changed) } else { Ok(plan) }
 }
 
 /// The replacement of an expression that depends on a zone whose clock changes.

@@ -96,8 +96,8 @@ pub(crate) fn needs_columns(
 fn reads(session: &Session, guard: &Guard, table: &str) -> Result<()> {
     let permission = permitted(session, guard, table, Privilege::Select)?;
     // What is no table, such as a view, the change itself says.
-    let Ok(found) = session.table(table) else { return Ok(()) };
-    let stored = found.stored()?;
+    let Ok(readable) = session.table(table) else { return Ok(()) };
+    let stored = readable.stored()?;
     let spec = stored.spec();
     match spec.has_hidden_time() || permission.covers(&spec.time) {
         true => Ok(()),

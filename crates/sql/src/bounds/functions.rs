@@ -69,16 +69,16 @@ impl AnalyzerRule for BoundFunctions {
 /// The function within an expression whose result may be far larger than what it is given, or which may take long. Tick plans leave it to
 /// DataFusion, which asks the statement's pool for it.
 pub(crate) fn growing(expr: &Expr) -> Result<Option<String>> {
-    let mut found = None;
+    let mut function = None;
     expr.exists(|expr| {
-        found = match expr {
+        function = match expr {
             expr if !grows(expr) || is_modest(expr) => None,
             Expr::ScalarFunction(call) => Some(call.func.name().to_owned()),
             other => Some(other.to_string()),
         };
-        Ok(found.is_some())
+        Ok(function.is_some())
     })?;
-    Ok(found)
+    Ok(function)
 }
 
 /// Whether the result of a function may be far larger than what it is given.
@@ -107,14 +107,14 @@ fn check_steps(function: &str, growth: GrowthRule, args: &[ColumnarValue], rows:
 }
 
 fn has_growth(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
+    let mut any_growth = false;
     plan.walk_steps(|node| {
         node.walk_expressions(|expr| {
-            found = found || expr.exists(|expr| Ok(grows(expr)))?;
-            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            any_growth = any_growth || expr.exists(|expr| Ok(grows(expr)))?;
+            Ok(if any_growth { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })
     })?;
-    Ok(found)
+    Ok(any_growth)
 }
 
 fn grows(expr: &Expr) -> bool {

@@ -220,8 +220,8 @@ impl Call<'_> {
         let width = if self.is_ascii(2) { 1 } else { CHARACTER_BYTES };
         Ok(self.sum(|row| {
             let length = lengths.at(row);
-            let kept = texts.at(row).min(length.saturating_mul(CHARACTER_BYTES));
-            kept.saturating_add(length.saturating_mul(width))
+            let text_bytes = texts.at(row).min(length.saturating_mul(CHARACTER_BYTES));
+            text_bytes.saturating_add(length.saturating_mul(width))
         }))
     }
 

@@ -78,9 +78,9 @@ impl PassThrough for RepeatedParts {
             RepeatedParts::Rows => "rows that a join repeats",
             RepeatedParts::Elements(_) => "rows that unnest repeats",
         };
-        let held = MemoryConsumer::new(name).register(context.memory_pool());
+        let reservation = MemoryConsumer::new(name).register(context.memory_pool());
         let batch_rows = context.session_config().batch_size() as u64;
-        Box::pin(RepeatBoundStream { input, repeats: self.clone(), widest: 0, batch_rows, held })
+        Box::pin(RepeatBoundStream { input, repeats: self.clone(), widest: 0, batch_rows, reservation })
     }
 }
 
@@ -103,7 +103,7 @@ struct RepeatBoundStream {
     /// Bytes of the widest row so far.
     widest: u64,
     batch_rows: u64,
-    held: MemoryReservation,
+    reservation: MemoryReservation,
 }
 
 impl RepeatBoundStream {
@@ -117,7 +117,7 @@ impl RepeatBoundStream {
             RepeatedParts::Elements(lists) => unnested(batch, lists),
         };
         let bytes = if bytes < RESERVED_FROM { 0 } else { bytes.saturating_mul(COPIES) };
-        self.held.try_resize(usize::try_from(bytes).unwrap_or(usize::MAX))
+        self.reservation.try_resize(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 }
 

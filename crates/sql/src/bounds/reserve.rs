@@ -68,8 +68,8 @@ fn replace(data: &mut ArrayData, length: usize, reservation: &mut Option<MemoryR
     let is_here = match buffers.iter_mut().find(|buffer| buffer.len() == length) {
         Some(buffer) => {
             let Some(reservation) = reservation.take() else { return false };
-            let held = ReservedBuffer { buffer: buffer.clone(), _reservation: reservation };
-            *buffer = Buffer::from(Bytes::from_owner(held));
+            let owner = ReservedBuffer { buffer: buffer.clone(), _reservation: reservation };
+            *buffer = Buffer::from(Bytes::from_owner(owner));
             true
         }
         None => children.iter_mut().any(|child| replace(child, length, reservation)),

@@ -44,14 +44,14 @@ impl PassThrough for HeldBatchCounter {
     const NAME: &'static str = "CountedExec";
 
     fn stream(&self, input: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream {
-        let held = MemoryConsumer::new("WindowAggExec").register(context.memory_pool());
-        Box::pin(CountedStream { input, held })
+        let reservation = MemoryConsumer::new("WindowAggExec").register(context.memory_pool());
+        Box::pin(CountedStream { input, reservation })
     }
 }
 
 struct CountedStream {
     input: SendableRecordBatchStream,
-    held: MemoryReservation,
+    reservation: MemoryReservation,
 }
 
 impl Stream for CountedStream {
@@ -60,7 +60,7 @@ impl Stream for CountedStream {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let polled = self.input.poll_next_unpin(context);
         if let Poll::Ready(Some(Ok(batch))) = &polled
-            && let Err(error) = self.held.try_grow(bytes(batch) * COPIES)
+            && let Err(error) = self.reservation.try_grow(bytes(batch) * COPIES)
         {
             return Poll::Ready(Some(Err(error)));
         }

@@ -116,19 +116,19 @@ fn fitting(columns: Vec<&FromColumn>, regex: &str, is_not: bool, written: &str) 
     let names = StringArray::from_iter_values(columns.iter().map(|column| column.written.as_str()));
     let regex = StringArray::new_scalar(regex);
     let flags = StringArray::new_scalar("i");
-    let found = match regexp_match(&names, &regex, Some(&flags)) {
-        Ok(found) => found,
+    let matches = match regexp_match(&names, &regex, Some(&flags)) {
+        Ok(matches) => matches,
         Err(error) => return fault(format!("COLUMNS('{written}'): {error}")),
     };
-    let found = found.as_list::<i32>();
+    let matches = matches.as_list::<i32>();
     let mut fitting = Vec::new();
     for (place, column) in columns.into_iter().enumerate() {
-        if found.is_null(place) != is_not {
+        if matches.is_null(place) != is_not {
             continue;
         }
         let mut chosen = whole(column);
         if !is_not {
-            let groups = found.value(place);
+            let groups = matches.value(place);
             let groups: Vec<String> =
                 groups.as_string::<i32>().iter().map(|group| group.unwrap_or_default().to_owned()).collect();
             chosen.parts.extend(groups);

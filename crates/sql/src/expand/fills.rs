@@ -17,7 +17,7 @@ pub(super) fn aliases(select: &Select) -> Vec<(String, Expr)> {
 
 /// What fills the aggregates, one after the other.
 pub(super) struct Fills<'a> {
-    pub given: &'a [(String, Expr)],
+    pub fills: &'a [(String, Expr)],
     pub next: usize,
     pub aliases: Vec<(String, Expr)>,
 }
@@ -26,11 +26,11 @@ impl Fills<'_> {
     pub(super) fn fill(&mut self, expr: &mut Expr, is_filled: bool) -> Result<()> {
         let number = self.next;
         self.next += 1;
-        let given = match self.given {
+        let fill_value = match self.fills {
             [one] => Some(one),
             several => several.get(number),
         };
-        let (true, Some((kind, value))) = (is_filled, given) else { return Ok(()) };
+        let (true, Some((kind, value))) = (is_filled, fill_value) else { return Ok(()) };
         if has_window(expr) {
             return fault("SAMPLE BY … FILL with OVER isn't supported: put the SAMPLE BY into a sub-query");
         }
@@ -59,10 +59,10 @@ impl Fills<'_> {
     }
 
     pub(super) fn check(&self, is_filled: bool) -> Result<()> {
-        let (given, aggregates) = (self.given.len(), self.next);
-        if is_filled && given > 1 && given != aggregates {
+        let (fill_count, aggregates) = (self.fills.len(), self.next);
+        if is_filled && fill_count > 1 && fill_count != aggregates {
             return fault(format!(
-                "SAMPLE BY: FILL takes one value, or one for each of the {aggregates} aggregates, and not {given}"
+                "SAMPLE BY: FILL takes one value, or one for each of the {aggregates} aggregates, and not {fill_count}"
             ));
         }
         Ok(())

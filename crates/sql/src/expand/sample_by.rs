@@ -89,7 +89,7 @@ pub(super) fn write_out(select: &mut Select, relation: &Relation, state: &Sessio
     };
     let mut keys = Vec::new();
     let mut names = Vec::new();
-    let mut fills = Fills { given: &clause.fills, next: 0, aliases: aliases(select) };
+    let mut fills = Fills { fills: &clause.fills, next: 0, aliases: aliases(select) };
     for item in &mut select.projection {
         let (expression, alias) = match item {
             SelectItem::UnnamedExpr(expr) => (expr, None),
@@ -185,8 +185,8 @@ impl Clause {
         let [width, time, zone, offset, start, finish, alignment, fills @ ..] = args.as_slice() else {
             return wrong();
         };
-        let given = |expr: &Expr| (!is_null(expr)).then(|| expr.clone());
-        let written = |expr: &Expr| given(expr).map(|expr| expr.to_string());
+        let unless_null = |expr: &Expr| (!is_null(expr)).then(|| expr.clone());
+        let written = |expr: &Expr| unless_null(expr).map(|expr| expr.to_string());
         let fills = fills.chunks_exact(2).map(|pair| (text_of(&pair[0]).unwrap_or_default(), pair[1].clone()));
         Ok(Clause {
             width: width.to_string(),
@@ -196,8 +196,8 @@ impl Clause {
             },
             zone: written(zone),
             offset: text_of(offset),
-            start: given(start),
-            finish: given(finish),
+            start: unless_null(start),
+            finish: unless_null(finish),
             is_first: text_of(alignment).as_deref() == Some("first"),
             fills: fills.collect(),
         })
@@ -206,13 +206,13 @@ impl Clause {
     /// The start of the bucket that a time falls into.
     fn bucket(&self, time: &Expr, select: &Select, is_filled: bool) -> Result<Expr> {
         let origin = self.origin(time, select)?;
-        let or_null = |given: Option<String>| given.unwrap_or_else(|| "NULL".to_owned());
+        let or_null = |argument: Option<String>| argument.unwrap_or_else(|| "NULL".to_owned());
         if !is_filled {
             let args = [Some(self.width.clone()), Some(time.to_string()), self.zone.clone(), origin];
             let args: Vec<String> = args.into_iter().flatten().collect();
             return expression_of(&format!("time_bucket({})", args.join(", ")));
         }
-        let bound = |given: &Option<Expr>| or_null(given.as_ref().map(|at| self.instant(at)));
+        let bound = |argument: &Option<Expr>| or_null(argument.as_ref().map(|at| self.instant(at)));
         let args = [
             self.width.clone(),
             time.to_string(),
@@ -228,7 +228,7 @@ impl Clause {
     fn origin(&self, time: &Expr, select: &Select) -> Result<Option<String>> {
         if self.is_first {
             let from: Vec<String> = select.from.iter().map(ToString::to_string).collect();
-            let condition = select.selection.as_ref().map_or_else(String::new, |given| format!(" WHERE {given}"));
+            let condition = select.selection.as_ref().map_or_else(String::new, |filter| format!(" WHERE {filter}"));
             return Ok(Some(format!("(SELECT min({time}) FROM {}{condition})", from.join(", "))));
         }
         let minutes = match &self.offset {
@@ -263,8 +263,8 @@ impl Clause {
             let condition = expression_of(&format!("{time} {comparison} {}", self.instant(at)))?;
             select.selection = Some(match select.selection.take() {
                 None => condition,
-                Some(given) => Expr::BinaryOp {
-                    left: Box::new(Expr::Nested(Box::new(given))),
+                Some(filter) => Expr::BinaryOp {
+                    left: Box::new(Expr::Nested(Box::new(filter))),
                     op: BinaryOperator::And,
                     right: Box::new(condition),
                 },
@@ -301,14 +301,14 @@ fn minutes(offset: &str) -> Result<i64> {
 }
 
 fn time_of<'a>(clause: &Clause, relation: &'a Relation) -> Result<&'a FromColumn> {
-    let found = match &clause.time {
+    let time_column = match &clause.time {
         Some(name) => match relation.columns.iter().find(|column| column.name == *name) {
             Some(column) => Some(column),
             None => return fault(format!("SAMPLE BY … TIMESTAMP({name}): there is no such column")),
         },
         None => relation.time.map(|time| &relation.columns[time]),
     };
-    match found {
+    match time_column {
         Some(column) if column.is_instant => Ok(column),
         Some(column) => fault(format!("SAMPLE BY needs a timestamp, which {} is not", column.name)),
         None => fault("SAMPLE BY: FROM has no timestamp, or several: name one by FROM (…) TIMESTAMP(column)"),

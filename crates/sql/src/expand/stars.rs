@@ -125,8 +125,8 @@ pub(super) fn expand(select: &mut Select, relation: &Relation) -> Result<()> {
     select.projection = projection;
     for condition in select.selection.iter_mut().chain(&mut select.having).chain(&mut select.qualify) {
         if is_within(condition) {
-            let taken = std::mem::replace(condition, Expr::Identifier(Ident::new("")));
-            let each = each_column(taken, relation)?.into_iter().map(|(expr, _)| Expr::Nested(Box::new(expr)));
+            let original = std::mem::replace(condition, Expr::Identifier(Ident::new("")));
+            let each = each_column(original, relation)?.into_iter().map(|(expr, _)| Expr::Nested(Box::new(expr)));
             let all = each.reduce(|left, right| Expr::BinaryOp {
                 left: Box::new(left),
                 op: BinaryOperator::And,

@@ -202,8 +202,8 @@ fn joined(
 
 /// The place of the only column of a name.
 fn only(columns: &[Column], name: &str) -> Option<usize> {
-    let mut found = columns.iter().enumerate().filter(|(_, column)| column.column.name == name);
-    match (found.next(), found.next()) {
+    let mut matches = columns.iter().enumerate().filter(|(_, column)| column.column.name == name);
+    match (matches.next(), matches.next()) {
         (Some((place, column)), None) if column.is_named => Some(place),
         _ => None,
     }

@@ -104,17 +104,17 @@ impl AsofStream {
             Some(last) => times.partition_point(|time| time < last),
             None => 0,
         };
-        let mut found = Vec::with_capacity(decided);
-        match_rows(rule, &times[..decided], window, |row| found.push(row));
+        let mut matches = Vec::with_capacity(decided);
+        match_rows(rule, &times[..decided], window, |row| matches.push(row));
         if !self.settings.is_order_complete && !group.is_closed {
             // Whether the last row held ties with the next one isn't known yet.
             let last = window.last();
-            let undecided = found.iter().position(|row| row.is_some_and(|row| window.get(row) == last));
-            found.truncate(undecided.unwrap_or(found.len()));
+            let undecided = matches.iter().position(|row| row.is_some_and(|row| window.get(row) == last));
+            matches.truncate(undecided.unwrap_or(matches.len()));
         }
-        let next = from + found.len();
-        let keep = times.get(found.len()).map(|time| first_needed(rule, window, *time));
-        for row in &found {
+        let next = from + matches.len();
+        let keep = times.get(matches.len()).map(|time| first_needed(rule, window, *time));
+        for row in &matches {
             let Some(row) = row else {
                 self.picks.rows.push(None);
                 continue;
@@ -123,8 +123,8 @@ impl AsofStream {
             if !self.settings.is_order_complete {
                 self.refuse_tie(&group, *row, times[self.picks.rows.len() - from])?;
             }
-            let held = &self.right.held[position];
-            self.picks.push(held.number, &held.batch.rows, &self.settings.visible, batch_row)?;
+            let right_batch = &self.right.batches[position];
+            self.picks.push(right_batch.number, &right_batch.batch.rows, &self.settings.visible, batch_row)?;
         }
         if let (Some(keep), false) = (keep, group.is_closed) {
             self.right.release(&group, keep);
@@ -135,7 +135,7 @@ impl AsofStream {
     /// An error if the match ties with a row that might as well be the match.
     fn refuse_tie(&self, group: &super::right_side::HeldGroup, row: usize, left_time: i64) -> Result<()> {
         let (position, batch_row) = locate(group, row)?;
-        let looked_back = self.right.held[position].batch.times.value(batch_row) <= left_time
+        let looked_back = self.right.batches[position].batch.times.value(batch_row) <= left_time
             && self.settings.rule.direction != Direction::Forward;
         let ties = if looked_back {
             self.right.ties_with_row_before(position, batch_row)?

@@ -41,30 +41,30 @@ impl OptimizerRule for FiltersThroughJoins {
 pub(super) fn through_join(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
     let LogicalPlan::Extension(extension) = filter.input.as_ref() else { return Ok(Transformed::no(plan)) };
-    let (node, kept): (Arc<dyn UserDefinedLogicalNode>, _) =
+    let (node, remaining): (Arc<dyn UserDefinedLogicalNode>, _) =
         if let Some(node) = extension.node.as_any().downcast_ref::<AsofNode>() {
             let Some(pushed) = push(&filter.predicate, &node.left, &node.right, &node.keys)? else {
                 return Ok(Transformed::no(plan));
             };
             let node = AsofNode { left: pushed.left, right: pushed.right, ..node.clone() };
-            (Arc::new(node.with_schema()?), pushed.kept)
+            (Arc::new(node.with_schema()?), pushed.remaining)
         } else if let Some(node) = extension.node.as_any().downcast_ref::<WindowNode>() {
             let Some(pushed) = push(&filter.predicate, &node.left, &node.right, &node.keys)? else {
                 return Ok(Transformed::no(plan));
             };
             let node = WindowNode { left: pushed.left, right: pushed.right, ..node.clone() };
-            (Arc::new(node.with_schema()?), pushed.kept)
+            (Arc::new(node.with_schema()?), pushed.remaining)
         } else {
             return Ok(Transformed::no(plan));
         };
-    Ok(Transformed::yes(filtered(&LogicalPlan::Extension(Extension { node }), kept)?))
+    Ok(Transformed::yes(filtered(&LogicalPlan::Extension(Extension { node }), remaining)?))
 }
 
 /// Inputs with filters, and what has to stay above the join.
 struct PushedFilters {
     left: LogicalPlan,
     right: LogicalPlan,
-    kept: Vec<Expr>,
+    remaining: Vec<Expr>,
 }
 
 /// The inputs with those parts of a filter that can be applied to them; `None` if there are none.
@@ -74,13 +74,13 @@ fn push(
     right: &LogicalPlan,
     keys: &[(Expr, Expr)],
 ) -> Result<Option<PushedFilters>> {
-    let (mut of_left, mut of_keys, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut of_left, mut of_keys, mut remaining) = (Vec::new(), Vec::new(), Vec::new());
     let keys = key_columns(keys);
     for expr in split_conjunction_owned(predicate.clone()) {
         let columns = expr.column_refs();
         let is_left = !columns.is_empty() && check_all_columns_from_schema(&columns, left.schema())?;
         if !is_left || expr.is_volatile() || expr.contains_outer() || has_subquery(&expr) {
-            kept.push(expr);
+            remaining.push(expr);
             continue;
         }
         if columns.iter().all(|column| keys.contains_key(*column)) {
@@ -91,7 +91,7 @@ fn push(
     if of_left.is_empty() {
         return Ok(None);
     }
-    Ok(Some(PushedFilters { left: filtered(left, of_left)?, right: filtered(right, of_keys)?, kept }))
+    Ok(Some(PushedFilters { left: filtered(left, of_left)?, right: filtered(right, of_keys)?, remaining }))
 }
 
 /// Whether an expression holds a sub-query, which may read more columns than can be seen from outside.

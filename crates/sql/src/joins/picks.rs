@@ -62,11 +62,11 @@ impl PickedRows {
     /// Replaces the sources by one that holds the rows taken so far.
     fn copy_together(&mut self) -> Result<()> {
         let columns = self.sources.first().map_or(0, |(_, columns)| columns.len());
-        let taken: Vec<PickedRow> = self.rows.iter().copied().filter(Option::is_some).collect();
+        let picked: Vec<PickedRow> = self.rows.iter().copied().filter(Option::is_some).collect();
         let mut copied = Vec::with_capacity(columns);
         for column in 0..columns {
             let data_type = self.sources[0].1[column].data_type().clone();
-            copied.push(self.column(column, &data_type, &taken)?);
+            copied.push(self.column(column, &data_type, &picked)?);
         }
         for (row, next) in self.rows.iter_mut().flatten().zip(0..) {
             *row = (0, next);

@@ -148,9 +148,9 @@ const CONDITIONS: &str = "an ASOF JOIN takes equalities between both sides, one 
 const MATCHED: &str = "__matched";
 
 fn plan_asof(parts: Parts, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
-    let (Some(kept), Some(kind)) = (parts.word(0), parts.word(2)) else { return internal_err!("an unknown marker") };
-    let (is_semi, is_anti) = (kept == "semi", kept == "anti");
-    let join_type = if kept == "left" || is_anti { JoinType::Left } else { JoinType::Inner };
+    let (Some(flavour), Some(kind)) = (parts.word(0), parts.word(2)) else { return internal_err!("an unknown marker") };
+    let (is_semi, is_anti) = (flavour == "semi", flavour == "anti");
+    let join_type = if flavour == "left" || is_anti { JoinType::Left } else { JoinType::Inner };
     let schema = parts.left.schema().join(parts.right.schema())?;
     let mut condition = Condition::default();
     let is_nearest = kind == "nearest";

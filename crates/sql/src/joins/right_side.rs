@@ -150,7 +150,7 @@ pub(super) struct RightSide {
     side: SideKeys,
     /// Whether ties matter because nothing orders them.
     watches_ties: bool,
-    pub(super) held: VecDeque<HeldBatch>,
+    pub(super) batches: VecDeque<HeldBatch>,
     last: Option<Outline>,
     loaded: u64,
     is_done: bool,
@@ -160,8 +160,8 @@ pub(super) struct RightSide {
 
 impl RightSide {
     pub(super) fn new(stream: SendableRecordBatchStream, side: SideKeys, watches_ties: bool) -> RightSide {
-        let held = VecDeque::new();
-        RightSide { stream, side, watches_ties, held, last: None, loaded: 0, is_done: false, bytes: 0 }
+        let batches = VecDeque::new();
+        RightSide { stream, side, watches_ties, batches, last: None, loaded: 0, is_done: false, bytes: 0 }
     }
 
     /// Holds one more batch; false at the end.
@@ -188,7 +188,7 @@ impl RightSide {
             let bytes = slice_bytes(&batch.rows);
             self.bytes += bytes;
             self.loaded += 1;
-            self.held.push_back(HeldBatch {
+            self.batches.push_back(HeldBatch {
                 batch,
                 number: self.loaded,
                 to_left: None,
@@ -212,19 +212,19 @@ impl RightSide {
 
     /// Whether a held row ties with the row before it.
     pub(super) fn ties_with_row_before(&self, position: usize, row: usize) -> Result<bool> {
-        let held = &self.held[position];
+        let right_batch = &self.batches[position];
         if row == 0 {
-            return Ok(held.begins_with_tie);
+            return Ok(right_batch.begins_with_tie);
         }
-        if held.batch.times.value(row) != held.batch.times.value(row - 1) {
+        if right_batch.batch.times.value(row) != right_batch.batch.times.value(row - 1) {
             return Ok(false);
         }
-        let outline = held.batch.outline();
+        let outline = right_batch.batch.outline();
         self.ties(&outline, row - 1, &outline, row)
     }
 
     fn drop_front(&mut self) {
-        if let Some(front) = self.held.pop_front() {
+        if let Some(front) = self.batches.pop_front() {
             self.bytes -= front.bytes;
         }
     }
@@ -232,7 +232,7 @@ impl RightSide {
     /// Lets go of what comes before the group of a left row.
     pub(super) async fn skip_to(&mut self, left: &KeyedBatch, left_number: u64, left_row: usize) -> Result<()> {
         loop {
-            let Some(front) = self.held.front_mut() else {
+            let Some(front) = self.batches.front_mut() else {
                 if self.load().await? {
                     continue;
                 }
@@ -253,18 +253,19 @@ impl RightSide {
 
     /// The held rows of the group of a left row, without those whose time is null.
     pub(super) fn group(&mut self, left: &KeyedBatch, left_number: u64, left_row: usize) -> Result<HeldGroup> {
-        let mut group = HeldGroup { ranges: Vec::with_capacity(self.held.len()), is_closed: self.is_done };
-        for held in &mut self.held {
-            let (start, rows) = (held.start, held.batch.len());
-            let is_whole = start < rows && held.compare(left, left_number, left_row, rows - 1)? == Ordering::Equal;
-            let end = match &held.to_left {
+        let mut group = HeldGroup { ranges: Vec::with_capacity(self.batches.len()), is_closed: self.is_done };
+        for right_batch in &mut self.batches {
+            let (start, rows) = (right_batch.start, right_batch.batch.len());
+            let is_whole =
+                start < rows && right_batch.compare(left, left_number, left_row, rows - 1)? == Ordering::Equal;
+            let end = match &right_batch.to_left {
                 _ if is_whole => rows,
                 Some((_, comparators)) => {
                     first_from(start, rows, |row| compare(comparators, row, left_row) == Ordering::Equal)
                 }
                 None => start,
             };
-            let timed = held.batch.times_end(start, end);
+            let timed = right_batch.batch.times_end(start, end);
             group.ranges.push(start..timed);
             if timed < rows {
                 group.is_closed = true;
@@ -277,10 +278,10 @@ impl RightSide {
     /// Lets go of the first `count` rows of a group.
     pub(super) fn release(&mut self, group: &HeldGroup, mut count: usize) {
         for range in &group.ranges {
-            let taken = count.min(range.len());
-            let Some(front) = self.held.front_mut() else { return };
-            front.start = range.start + taken;
-            count -= taken;
+            let released = count.min(range.len());
+            let Some(front) = self.batches.front_mut() else { return };
+            front.start = range.start + released;
+            count -= released;
             if front.start < front.batch.len() {
                 return;
             }
@@ -299,11 +300,11 @@ pub(super) fn window_times<'a>(right: &'a RightSide, group: &HeldGroup, copied: 
     let mut filled = group.ranges.iter().enumerate().filter(|(_, range)| !range.is_empty());
     match (filled.next(), filled.next()) {
         (None, _) => &[],
-        (Some((position, range)), None) => &right.held[position].batch.times.values()[range.clone()],
+        (Some((position, range)), None) => &right.batches[position].batch.times.values()[range.clone()],
         _ => {
             copied.clear();
-            for (held, range) in right.held.iter().zip(&group.ranges) {
-                copied.extend_from_slice(&held.batch.times.values()[range.clone()]);
+            for (right_batch, range) in right.batches.iter().zip(&group.ranges) {
+                copied.extend_from_slice(&right_batch.batch.times.values()[range.clone()]);
             }
             copied
         }

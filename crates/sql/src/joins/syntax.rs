@@ -139,20 +139,20 @@ struct Clauses<'a> {
 impl Clauses<'_> {
     fn take_word(&mut self, word: &str) -> bool {
         let next = solid(self.tokens, self.at);
-        let found = self.tokens.get(next).is_some_and(|token| is_word(token, word));
-        if found {
+        let is_next = self.tokens.get(next).is_some_and(|token| is_word(token, word));
+        if is_next {
             self.at = next + 1;
         }
-        found
+        is_next
     }
 
     fn take(&mut self, expected: &Token) -> bool {
         let next = solid(self.tokens, self.at);
-        let found = self.tokens.get(next) == Some(expected);
-        if found {
+        let is_next = self.tokens.get(next) == Some(expected);
+        if is_next {
             self.at = next + 1;
         }
-        found
+        is_next
     }
 
     fn expect(&mut self, expected: &Token, clause: &str) -> ParseResult<()> {
@@ -211,7 +211,7 @@ fn asof(tokens: &[Token], at: usize, flavour: JoinType) -> ParseResult<(String, 
         return Err("ASOF JOIN needs MATCH_CONDITION (…), ON or USING".to_owned());
     }
     // Snowflake keeps every left row, DuckDB's plain form only those with a match.
-    let kept = match flavour {
+    let left_rows = match flavour {
         JoinType::Left => "left",
         JoinType::Inner => "inner",
         JoinType::Semi => "semi",
@@ -228,7 +228,7 @@ fn asof(tokens: &[Token], at: usize, flavour: JoinType) -> ParseResult<(String, 
     let tolerance = tolerance.unwrap_or_else(|| "NULL".to_owned());
     let constraint = constraint.unwrap_or_default();
     let text =
-        format!("LEFT JOIN {relation} {constraint} CROSS JOIN {ASOF_MARKER}('{kept}', {tolerance}, {condition}) ");
+        format!("LEFT JOIN {relation} {constraint} CROSS JOIN {ASOF_MARKER}('{left_rows}', {tolerance}, {condition}) ");
     Ok((text, clauses.at))
 }
 

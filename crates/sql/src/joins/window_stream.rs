@@ -194,19 +194,24 @@ impl WindowStream {
                 continue;
             }
             let room = self.settings.batch_rows - self.chunk.left_rows.len();
-            let taken = rows.start..rows.end.min(rows.start + room);
-            for row in taken.clone() {
+            let row_range = rows.start..rows.end.min(rows.start + room);
+            for row in row_range.clone() {
                 let (position, batch_row) = locate(&run.group, row)?;
-                let held = &self.right.held[position];
+                let right_batch = &self.right.batches[position];
                 self.chunk.left_rows.push(left_row);
-                self.chunk.picks.push(held.number, &held.batch.rows, &self.settings.visible, batch_row)?;
-                self.chunk.positions.push(Some(position_number(held.number, batch_row)));
+                self.chunk.picks.push(
+                    right_batch.number,
+                    &right_batch.batch.rows,
+                    &self.settings.visible,
+                    batch_row,
+                )?;
+                self.chunk.positions.push(Some(position_number(right_batch.number, batch_row)));
             }
             // An emptied range means a window without rows, so the window is left behind instead.
-            if taken.end == rows.end {
+            if row_range.end == rows.end {
                 run.at += 1;
             } else {
-                rows.start = taken.end;
+                rows.start = row_range.end;
             }
         }
         work.run = None;

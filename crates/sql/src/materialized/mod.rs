@@ -79,7 +79,7 @@ pub(crate) struct ViewState {
 struct Key {
     /// The folder of each table, its commit, and its dates with live rows.
     tables: Vec<(Arc<str>, u64, Vec<i32>)>,
-    kept: Option<u64>,
+    stored_epoch: Option<u64>,
 }
 
 /// The materialized views that a statement reads, each as it stood.
@@ -124,12 +124,12 @@ impl Snapshots {
         let tables = std::iter::once(query.table()).chain(others);
         let tables = tables.map(|table| database.table(table)?.snapshot()).collect::<splay_store::Result<_>>()?;
         let rows = view.rows_table().unwrap_or_default();
-        let kept = match database.table(&rows).and_then(|table| table.snapshot()) {
-            Ok(kept) => Some(kept),
+        let stored = match database.table(&rows).and_then(|table| table.snapshot()) {
+            Ok(stored) => Some(stored),
             Err(splay_store::Error::NoSuchTable { .. }) => None,
             Err(error) => return Err(error.into()),
         };
-        Ok(Snapshots { tables, kept })
+        Ok(Snapshots { tables, kept: stored })
     }
 
     fn key(&self) -> Key {
@@ -215,24 +215,24 @@ impl PlannedView {
 
 impl ViewState {
     fn new(planned: &Arc<PlannedView>, key: Key, snapshots: Snapshots) -> Result<ViewState> {
-        let Snapshots { tables, kept } = snapshots;
-        let fits = kept.as_ref().is_none_or(|kept| {
-            let same = |(kept, current): (&ColumnSpec, &ColumnSpec)| {
-                (&kept.name, &kept.column_type) == (&current.name, &current.column_type)
+        let Snapshots { tables, kept: stored } = snapshots;
+        let fits = stored.as_ref().is_none_or(|stored| {
+            let same = |(stored, current): (&ColumnSpec, &ColumnSpec)| {
+                (&stored.name, &stored.column_type) == (&current.name, &current.column_type)
             };
-            let columns = &kept.spec().columns;
+            let columns = &stored.spec().columns;
             columns.len() == planned.query.columns.len() && columns.iter().zip(&planned.query.columns).all(same)
         });
         let (source, others) =
             tables.split_first().ok_or_else(|| Error::Internal { message: "a view of no table".to_owned() })?;
         let only_before = planned.query.definition.others.iter().map(|other| other.only_before);
         let others = others.iter().zip(only_before).collect();
-        let cells = ViewPartitions::of(source, others, kept.as_ref().filter(|_| fits));
+        let cells = ViewPartitions::of(source, others, stored.as_ref().filter(|_| fits));
         let parts = cells.parts(&planned.view, &planned.begins(cells.starts()?)?)?;
-        let kept_rows = kept.as_ref().map_or(0, TableSnapshot::rows);
-        let kept = kept.map(|kept| kept.spec().clone());
-        let text = text(planned, kept.as_ref().filter(|_| fits), &parts);
-        Ok(ViewState { key, text, parts, planned: Arc::clone(planned), kept, fits, kept_rows })
+        let kept_rows = stored.as_ref().map_or(0, TableSnapshot::rows);
+        let stored = stored.map(|stored| stored.spec().clone());
+        let text = text(planned, stored.as_ref().filter(|_| fits), &parts);
+        Ok(ViewState { key, text, parts, planned: Arc::clone(planned), kept: stored, fits, kept_rows })
     }
 
     /// The query of the rows of some parts.
@@ -258,22 +258,22 @@ impl ViewState {
 }
 
 /// The query of all rows of a view.
-fn text(planned: &PlannedView, kept: Option<&TableSpec>, parts: &[ViewPart]) -> String {
+fn text(planned: &PlannedView, stored: Option<&TableSpec>, parts: &[ViewPart]) -> String {
     let query = &planned.query;
-    let (Some(kept), true) = (kept, parts.iter().any(|part| part.is_fresh)) else { return query.over(&[]) };
+    let (Some(stored), true) = (stored, parts.iter().any(|part| part.is_fresh)) else { return query.over(&[]) };
     let mut stale = runs(parts.iter().filter(|part| !part.is_fresh));
     if stale.len() > RUNS_MAX {
         stale = vec![*stale[0].start()..=*stale[stale.len() - 1].end()];
     }
     let columns: Vec<String> = query.columns.iter().map(|column| quoted(&column.name)).collect();
-    let mut text = format!("SELECT {} FROM {}", columns.join(", "), quoted(&kept.name));
+    let mut text = format!("SELECT {} FROM {}", columns.join(", "), quoted(&stored.name));
     if stale.is_empty() {
         return text;
     }
-    let fresh: Vec<String> = stale.iter().map(|times| format!("NOT ({})", within(&kept.time, times))).collect();
+    let fresh: Vec<String> = stale.iter().map(|times| format!("NOT ({})", within(&stored.time, times))).collect();
     let fresh = match stale.as_slice() {
         // As it is pruned by.
-        [times] if *times.end() == i64::MAX => format!("{} < {}", quoted(&kept.time), instant(*times.start())),
+        [times] if *times.end() == i64::MAX => format!("{} < {}", quoted(&stored.time), instant(*times.start())),
         _ => fresh.join(" AND "),
     };
     // On a line of its own: a query may end with a comment.
@@ -372,14 +372,14 @@ impl Query {
         let query = format!("{before}{rows}{behind}");
         let stored = TableSpec::new("rows", self.columns.clone(), self.time(), None).arrow();
         let fields = || self.schema.fields().iter().zip(stored.fields());
-        if fields().all(|(current, kept)| current.data_type() == kept.data_type()) {
+        if fields().all(|(current, stored_field)| current.data_type() == stored_field.data_type()) {
             return query;
         }
-        let items = fields().map(|(current, kept)| {
+        let items = fields().map(|(current, stored_field)| {
             let name = quoted(current.name());
-            match current.data_type() == kept.data_type() {
+            match current.data_type() == stored_field.data_type() {
                 true => name,
-                false => format!("arrow_cast({name}, '{}') AS {name}", kept.data_type()),
+                false => format!("arrow_cast({name}, '{}') AS {name}", stored_field.data_type()),
             }
         });
         let names: Vec<String> = self.schema.fields().iter().map(|field| quoted(field.name())).collect();

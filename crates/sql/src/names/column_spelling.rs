@@ -160,8 +160,8 @@ fn nameless() -> SpelledColumn {
 fn column(relation: Option<String>, name: &Ident, relations: &[SpelledRelation]) -> SpelledColumn {
     let name = folded(name);
     let of = relations.iter().filter(|other| relation.is_none() || other.name == relation);
-    let found = of.flat_map(|relation| &relation.columns).find(|column| column.name == name);
-    found.cloned().unwrap_or(SpelledColumn { name, spelling: Spelling::Table })
+    let matching = of.flat_map(|relation| &relation.columns).find(|column| column.name == name);
+    matching.cloned().unwrap_or(SpelledColumn { name, spelling: Spelling::Table })
 }
 
 /// The columns of `*`.

@@ -139,7 +139,9 @@ pub(super) fn columns(table: &str) -> Option<&'static str> {
 /// What a column holds, by its name, which tells its table.
 pub(super) fn kind_of(column: &str) -> Option<&'static str> {
     let all = WITH_ROWS.iter().chain(EMPTY.iter()).flat_map(|(_, columns)| columns.split_whitespace());
-    all.filter_map(|held| held.split_once(':')).find(|(name, _)| *name == column).map(|(_, kind)| kind)
+    all.filter_map(|column_and_kind| column_and_kind.split_once(':'))
+        .find(|(name, _)| *name == column)
+        .map(|(_, kind)| kind)
 }
 
 /// Whether a table never has rows.

@@ -80,12 +80,12 @@ pub(crate) fn information_table(name: &str) -> Result<Option<Arc<dyn TableProvid
         let values = [("character_set_name", "UTF8"), ("character_repertoire", "UCS"), ("form_of_use", "UTF8")];
         values.map(|(column, value)| (column, Value::from(value))).to_vec()
     };
-    let found = match EMPTY.iter().find(|(table, _)| *table == name) {
+    let memory_table = match EMPTY.iter().find(|(table, _)| *table == name) {
         Some((_, columns)) => table(columns, &[])?,
         None if name == CHARACTER_SETS.0 => table(CHARACTER_SETS.1, &[of_utf8()])?,
         None => return Ok(None),
     };
-    Ok(Some(Arc::new(found)))
+    Ok(Some(Arc::new(memory_table)))
 }
 
 /// Columns of tables, column by column.
@@ -140,14 +140,14 @@ impl Columns {
         let same = |text: Option<&str>| Arc::new(StringArray::from(vec![text; rows])) as ArrayRef;
         let no_number = || Arc::new(Int32Array::from(vec![None; rows])) as ArrayRef;
         let numbers = |of: fn(Type) -> Option<i32>| {
-            Arc::new(self.types.iter().map(|(held, _)| of(*held)).collect::<Int32Array>()) as ArrayRef
+            Arc::new(self.types.iter().map(|(data_type, _)| of(*data_type)).collect::<Int32Array>()) as ArrayRef
         };
         let nullable = self.nullable.iter().map(|is| Some(if *is { "YES" } else { "NO" }));
-        let shown = self.types.iter().map(|(held, is_array)| match is_array {
+        let shown = self.types.iter().map(|(data_type, is_array)| match is_array {
             true => "ARRAY".to_owned(),
-            false => types::shown(i64::from(held.oid), None),
+            false => types::shown(i64::from(data_type.oid), None),
         });
-        let type_names = self.types.iter().map(|(held, _)| types::name(held.oid));
+        let type_names = self.types.iter().map(|(data_type, _)| types::name(data_type.oid));
         let shown = StringArray::from_iter_values(shown);
         let type_names = StringArray::from_iter_values(type_names);
         let nullable = nullable.collect::<StringArray>();
@@ -179,20 +179,20 @@ impl Columns {
 }
 
 /// The digits of a number, to its radix.
-fn precision(held: Type) -> Option<i32> {
-    match held.oid {
+fn precision(data_type: Type) -> Option<i32> {
+    match data_type.oid {
         types::INT2 => Some(16),
         types::INT4 => Some(32),
         types::INT8 => Some(64),
         types::FLOAT4 => Some(24),
         types::FLOAT8 => Some(53),
-        types::NUMERIC if held.modifier >= 4 => Some((held.modifier - 4) >> 16),
+        types::NUMERIC if data_type.modifier >= 4 => Some((data_type.modifier - 4) >> 16),
         _ => None,
     }
 }
 
-fn radix(held: Type) -> Option<i32> {
-    match held.oid {
+fn radix(data_type: Type) -> Option<i32> {
+    match data_type.oid {
         types::INT2 | types::INT4 | types::INT8 | types::FLOAT4 | types::FLOAT8 => Some(2),
         types::NUMERIC => Some(10),
         _ => None,
@@ -200,17 +200,17 @@ fn radix(held: Type) -> Option<i32> {
 }
 
 /// The digits of a number behind its point.
-fn scale(held: Type) -> Option<i32> {
-    match held.oid {
+fn scale(data_type: Type) -> Option<i32> {
+    match data_type.oid {
         types::INT2 | types::INT4 | types::INT8 => Some(0),
-        types::NUMERIC if held.modifier >= 4 => Some((held.modifier - 4) & 0xffff),
+        types::NUMERIC if data_type.modifier >= 4 => Some((data_type.modifier - 4) & 0xffff),
         _ => None,
     }
 }
 
 /// The digits of a second.
-fn time_digits(held: Type) -> Option<i32> {
-    match held.oid {
+fn time_digits(data_type: Type) -> Option<i32> {
+    match data_type.oid {
         types::DATE => Some(0),
         types::TIME | types::TIMESTAMP | types::TIMESTAMPTZ | types::INTERVAL => Some(6),
         _ => None,

@@ -212,9 +212,9 @@ impl Visitor for OtherTables {
         let TableFactor::Table { name, args: None, .. } = factor else { return ControlFlow::Continue(()) };
         let is_of_catalogue = match parts(name).as_slice() {
             [table] => is_in_catalogue(table) || self.queries.contains(&table.to_lowercase()),
-            [schema, _] => {
-                [information_schema::NAME, "pg_catalog"].iter().any(|known| schema.eq_ignore_ascii_case(known))
-            }
+            [schema, _] => [information_schema::NAME, "pg_catalog"]
+                .iter()
+                .any(|catalog_schema| schema.eq_ignore_ascii_case(catalog_schema)),
             _ => false,
         };
         if is_of_catalogue { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -238,7 +238,7 @@ fn change(expr: &mut Expr) {
             let name = name.value.to_ascii_lowercase();
             WITHOUT_PARENTHESES.contains(&name.as_str()).then(|| call(&format!("pg_{name}"), Vec::new()))
         }
-        Expr::Collate { expr, collation } if is_by_bytes(collation) => Some(taken(expr)),
+        Expr::Collate { expr, collation } if is_by_bytes(collation) => Some(take_expr(expr)),
         Expr::BinaryOp { left, op, right } => {
             if let BinaryOperator::PGCustomBinaryOperator(parts) = op {
                 let rewritten_name = match parts.last().map(String::as_str) {
@@ -298,19 +298,21 @@ fn of_plain_types(conditions: &mut Vec<CaseWhen>, otherwise: Option<&mut Expr>) 
     };
     match otherwise {
         Some(Expr::Value(value)) if value.value == Value::Null => Some(typed_null(null)),
-        Some(other) => Some(taken(other)),
+        Some(other) => Some(take_expr(other)),
         None => Some(typed_null(null)),
     }
 }
 
-fn taken(expr: &mut Expr) -> Expr {
+fn take_expr(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, number(0))
 }
 
 /// Whether a collation orders texts by their bytes, as is done here.
 fn is_by_bytes(collation: &ObjectName) -> bool {
     let name = collation.0.last().and_then(ObjectNamePart::as_ident);
-    name.is_some_and(|name| ["default", "c", "posix"].iter().any(|known| name.value.eq_ignore_ascii_case(known)))
+    name.is_some_and(|name| {
+        ["default", "c", "posix"].iter().any(|collation_name| name.value.eq_ignore_ascii_case(collation_name))
+    })
 }
 
 /// Takes `pg_catalog.` from a name.
@@ -371,7 +373,7 @@ fn type_list(column: &Expr, list: &mut Expr) {
     let is_text = ["name", "kind"].iter().any(|end| name.ends_with(end));
     if is_text && matches!(list, Expr::Value(value) if matches!(value.value, Value::Placeholder(_))) {
         let data_type = DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(DataType::Text), None));
-        let expr = Box::new(taken(list));
+        let expr = Box::new(take_expr(list));
         *list = Expr::Cast { kind: CastKind::DoubleColon, expr, data_type, array: false, format: None };
     }
 }
@@ -379,8 +381,9 @@ fn type_list(column: &Expr, list: &mut Expr) {
 /// Makes the number that is no function's the name of none, where a function of a type is compared with it.
 fn name_no_function(column: &Expr, value: &mut Expr) {
     let Some(name) = column_name(column) else { return };
-    let is_function =
-        ["typinput", "typoutput", "typreceive", "typsend"].iter().any(|known| name.value.eq_ignore_ascii_case(known));
+    let is_function = ["typinput", "typoutput", "typreceive", "typsend"]
+        .iter()
+        .any(|name_of_column| name.value.eq_ignore_ascii_case(name_of_column));
     let is_none = matches!(value, Expr::Value(value) if matches!(&value.value, Value::Number(digits, _) if digits.to_string() == "0"));
     if is_function && is_none {
         *value = Expr::Value(Value::SingleQuotedString("-".to_owned()).into());
@@ -388,14 +391,14 @@ fn name_no_function(column: &Expr, value: &mut Expr) {
 }
 
 /// A cast to a type that only PostgreSQL has.
-fn cast(expr: &mut Expr, held: &mut DataType) -> Option<Expr> {
-    if let DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) = held
+fn cast(expr: &mut Expr, data_type: &mut DataType) -> Option<Expr> {
+    if let DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) = data_type
         && matches!(item.to_string().to_ascii_lowercase().as_str(), "oid" | "pg_catalog.oid")
     {
-        *held = list_of(DataType::BigInt(None));
+        *data_type = list_of(DataType::BigInt(None));
         return None;
     }
-    let name = match held {
+    let name = match data_type {
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
             strip(name);
             name.to_string().trim_matches('"').to_ascii_lowercase()
@@ -405,38 +408,38 @@ fn cast(expr: &mut Expr, held: &mut DataType) -> Option<Expr> {
     };
     match name.as_str() {
         "regclass" if matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_))) => {
-            Some(call("to_regclass", vec![taken(expr)]))
+            Some(call("to_regclass", vec![take_expr(expr)]))
         }
         "regclass" => match literal(expr) {
             Some(text) => Some(number(oid_of_class(text))),
-            None if is_text(expr) => Some(call("to_regclass", vec![taken(expr)])),
+            None if is_text(expr) => Some(call("to_regclass", vec![take_expr(expr)])),
             // A number stays one.
             None => {
-                *held = DataType::BigInt(None);
+                *data_type = DataType::BigInt(None);
                 None
             }
         },
         "regtype" => Some(match literal(expr) {
             Some(text) => number(types::named(text).map_or(0, i64::from)),
-            None => call("format_type", vec![taken(expr), Expr::Value(Value::Null.into())]),
+            None => call("format_type", vec![take_expr(expr), Expr::Value(Value::Null.into())]),
         }),
         "regproc" | "regprocedure" => match literal(expr) {
-            Some(_) => Some(taken(expr)),
+            Some(_) => Some(take_expr(expr)),
             None => {
-                *held = DataType::Varchar(None);
+                *data_type = DataType::Varchar(None);
                 None
             }
         },
         "oid" | "xid" | "int8" | "int4" | "int2" => {
-            *held = DataType::BigInt(None);
+            *data_type = DataType::BigInt(None);
             None
         }
         "name" | "text" | "char" | "varchar" | "bpchar" | "regnamespace" | "regrole" => {
-            *held = DataType::Varchar(None);
+            *data_type = DataType::Varchar(None);
             None
         }
         "bool" => {
-            *held = DataType::Boolean;
+            *data_type = DataType::Boolean;
             None
         }
         _ => None,
@@ -556,8 +559,8 @@ mod tests {
         ] {
             assert_eq!(rewritten(text, None), expected);
         }
-        let left = "SELECT c.relname FROM pg_class AS c LEFT JOIN pg_index AS i ON i.indrelid = c.oid";
-        assert_eq!(rewritten(left, None), left);
+        let before_join = "SELECT c.relname FROM pg_class AS c LEFT JOIN pg_index AS i ON i.indrelid = c.oid";
+        assert_eq!(rewritten(before_join, None), before_join);
         let long = format!("select 'pg_', 1{}", "+1".repeat(7_000));
         assert_eq!(rewritten(&long, None), long);
         assert_eq!(

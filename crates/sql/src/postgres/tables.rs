@@ -81,7 +81,7 @@ impl CatalogueSchema {
 
     /// Tables and views with their columns.
     async fn relations(&self) -> Vec<(String, bool, SchemaRef)> {
-        let mut found = Vec::new();
+        let mut list = Vec::new();
         for name in self.public.table_names() {
             // A table that can't be read has no columns to show. Whoever queries it gets the reason.
             if let Ok(snapshot) = snapshot_of(&self.database, &name) {
@@ -91,14 +91,14 @@ impl CatalogueSchema {
                 let visible = table.schema();
                 let is_known = |field: &&Arc<Field>| visible.index_of(&field.name().to_lowercase()).is_ok();
                 let fields: Vec<_> = schema.fields().iter().filter(is_known).cloned().collect();
-                found.push((name, false, Arc::new(Schema::new(fields))));
+                list.push((name, false, Arc::new(Schema::new(fields))));
             } else if let Ok(Some(view)) = self.public.table(&name).await
                 && view.table_type() == TableType::View
             {
-                found.push((name, true, view.schema()));
+                list.push((name, true, view.schema()));
             }
         }
-        found
+        list
     }
 
     /// Users and roles, for those who see everything.
@@ -268,18 +268,18 @@ fn class(name: &str, is_view: bool, schema: &Schema) -> Row {
 
 fn attributes(name: &str, schema: &Schema) -> Vec<Row> {
     let row = |(at, field): (usize, &Arc<Field>)| {
-        let held = Type::of(field.data_type());
+        let pg_type = Type::of(field.data_type());
         vec![
             ("attrelid", oid_of(name).into()),
             ("attname", field.name().as_str().into()),
-            ("atttypid", i64::from(held.oid).into()),
-            ("attlen", i64::from(held.size).into()),
+            ("atttypid", i64::from(pg_type.oid).into()),
+            ("attlen", i64::from(pg_type.size).into()),
             ("attnum", i64::try_from(at + 1).unwrap_or(0).into()),
-            ("atttypmod", i64::from(held.modifier).into()),
+            ("atttypmod", i64::from(pg_type.modifier).into()),
             ("attndims", i64::from(types::item(field.data_type()).is_some()).into()),
             ("attnotnull", (!field.is_nullable()).into()),
             ("attislocal", true.into()),
-            ("attstorage", storage(i64::from(held.size)).into()),
+            ("attstorage", storage(i64::from(pg_type.size)).into()),
             ("attstattarget", (-1).into()),
         ]
     };
@@ -292,9 +292,9 @@ pub(super) fn table(columns: &str, rows: &[Row]) -> Result<MemTable> {
     let mut arrays: Vec<ArrayRef> = Vec::new();
     for (name, kind) in columns.split_whitespace().filter_map(|column| column.split_once(':')) {
         let of_row =
-            |row: &Row| row.iter().find(|(known, _)| *known == name).map_or(Value::Null, |(_, value)| value.clone());
+            |row: &Row| row.iter().find(|(key, _)| *key == name).map_or(Value::Null, |(_, value)| value.clone());
         let values = rows.iter().map(of_row);
-        let (held, array): (DataType, ArrayRef) = match kind {
+        let (data_type, array): (DataType, ArrayRef) = match kind {
             "i" => {
                 let number = |value| if let Value::Number(number) = value { number } else { 0 };
                 (DataType::Int64, Arc::new(values.map(number).map(Some).collect::<Int64Array>()))
@@ -323,7 +323,7 @@ pub(super) fn table(columns: &str, rows: &[Row]) -> Result<MemTable> {
                 (DataType::Utf8, Arc::new(values.map(text).collect::<StringArray>()))
             }
         };
-        fields.push(Field::new(name, held, true));
+        fields.push(Field::new(name, data_type, true));
         arrays.push(array);
     }
     let schema = Arc::new(Schema::new(fields));

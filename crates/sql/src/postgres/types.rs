@@ -38,8 +38,8 @@ impl Type {
 
     /// How columns of an Arrow type are sent.
     #[must_use]
-    pub fn of(held: &DataType) -> Type {
-        let (oid, size) = match held {
+    pub fn of(data_type: &DataType) -> Type {
+        let (oid, size) = match data_type {
             DataType::Boolean => (BOOL, 1),
             DataType::Int8 | DataType::UInt8 | DataType::Int16 => (INT2, 2),
             DataType::UInt16 | DataType::Int32 => (INT4, 4),
@@ -73,8 +73,8 @@ impl Type {
 }
 
 /// The type of lists of a type; text for those that have none.
-fn array(item: u32, held: &DataType) -> u32 {
-    if held.is_nested() {
+fn array(item: u32, data_type: &DataType) -> u32 {
+    if data_type.is_nested() {
         return TEXT;
     }
     match item {
@@ -98,10 +98,10 @@ fn array(item: u32, held: &DataType) -> u32 {
 
 /// The type of a list's items, if it is sent as an array.
 #[must_use]
-pub fn item(held: &DataType) -> Option<&DataType> {
-    match held {
+pub fn item(data_type: &DataType) -> Option<&DataType> {
+    match data_type {
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            (Type::of(held).oid != TEXT).then(|| item.data_type())
+            (Type::of(data_type).oid != TEXT).then(|| item.data_type())
         }
         _ => None,
     }
@@ -196,6 +196,6 @@ pub(crate) fn function(oid: u32, act: &str) -> String {
 pub(crate) fn named(name: &str) -> Option<u32> {
     let name = name.trim().trim_start_matches("pg_catalog.").to_ascii_lowercase();
     let (name, is_array) = name.strip_suffix("[]").map_or((name.as_str(), false), |name| (name, true));
-    let found = LISTED.iter().find(|listed| listed.name == name || listed.shown == name);
-    found.map(|listed| if is_array { listed.array } else { listed.oid })
+    let listed_type = LISTED.iter().find(|listed| listed.name == name || listed.shown == name);
+    listed_type.map(|listed| if is_array { listed.array } else { listed.oid })
 }

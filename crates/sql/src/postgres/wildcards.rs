@@ -52,8 +52,8 @@ fn written_out(item: SelectItem, tables: &[(String, &'static str)]) -> Vec<Selec
         return vec![item];
     };
     let called = name.to_string();
-    let found = tables.iter().find(|(table, _)| table.eq_ignore_ascii_case(called.trim_matches('"')));
-    let Some((_, columns)) = found else { return vec![item] };
+    let table_columns = tables.iter().find(|(table, _)| table.eq_ignore_ascii_case(called.trim_matches('"')));
+    let Some((_, columns)) = table_columns else { return vec![item] };
     let names = columns.split_whitespace().filter_map(|column| column.split_once(':'));
     let table = Ident::new(called);
     let column = |name: &str| SelectItem::UnnamedExpr(Expr::CompoundIdentifier(vec![table.clone(), Ident::new(name)]));

@@ -139,10 +139,13 @@ fn mark_frame(call: &mut Function) {
         // A frame without an end ends with the row.
         let bounds = [Some(&mut frame.start_bound), frame.end_bound.as_mut()];
         for (bound, offset) in bounds.into_iter().zip(&mut offsets) {
-            if let Some(WindowFrameBound::Preceding(Some(given)) | WindowFrameBound::Following(Some(given))) = bound {
-                quote_interval(given);
-                if !is_literal(given) {
-                    *offset = std::mem::replace(given.as_mut(), one());
+            if let Some(
+                WindowFrameBound::Preceding(Some(offset_expr)) | WindowFrameBound::Following(Some(offset_expr)),
+            ) = bound
+            {
+                quote_interval(offset_expr);
+                if !is_literal(offset_expr) {
+                    *offset = std::mem::replace(offset_expr.as_mut(), one());
                 }
             }
         }

@@ -150,13 +150,13 @@ pub(super) fn complete_qualify(select: &mut Select) {
 
 /// The first call over a window within an expression.
 fn window_in(expression: &Expr) -> Option<Expr> {
-    let mut found = None;
+    let mut window_call = None;
     any_expression(expression, |inner| {
         let is_window = matches!(inner, Expr::Function(call) if call.over.is_some());
         if is_window {
-            found = Some(inner.clone());
+            window_call = Some(inner.clone());
         }
         is_window
     });
-    found
+    window_call
 }

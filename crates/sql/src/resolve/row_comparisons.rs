@@ -228,7 +228,7 @@ fn row_among(values: Vec<Expr>, rows: &Query, negated: bool, number: usize) -> R
     let name = format!("compared_{number}");
     let columns: Vec<String> = (1..=values.len()).map(|place| format!("value_{place}")).collect();
     let text = format!("SELECT 1 FROM (SELECT 1) AS {name} ({})", columns.join(", "));
-    let mut found = query(&text)?;
+    let mut exists_query = query(&text)?;
     let mut condition: Option<Expr> = None;
     for (value, column) in values.into_iter().zip(&columns) {
         let column = Box::new(expression(&format!("{name}.{column}"))?);
@@ -239,14 +239,14 @@ fn row_among(values: Vec<Expr>, rows: &Query, negated: bool, number: usize) -> R
             None => equal,
         });
     }
-    if let SetExpr::Select(select) = found.body.as_mut() {
+    if let SetExpr::Select(select) = exists_query.body.as_mut() {
         put(rows.clone(), select);
         select.selection = match negated {
             true => condition.map(|condition| Expr::IsNotFalse(Box::new(Expr::Nested(Box::new(condition))))),
             false => condition,
         };
     }
-    let exists = Expr::Exists { subquery: Box::new(found), negated: false };
+    let exists = Expr::Exists { subquery: Box::new(exists_query), negated: false };
     Ok(match negated {
         true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(exists) },
         false => exists,

@@ -126,7 +126,9 @@ fn is_structure(argument: &Expr) -> bool {
         Expr::Struct { .. } | Expr::Dictionary(_) => true,
         Expr::Function(call) => {
             let name = call.name.to_string();
-            ["struct", "named_struct", "row", "struct_pack"].iter().any(|known| name.eq_ignore_ascii_case(known))
+            ["struct", "named_struct", "row", "struct_pack"]
+                .iter()
+                .any(|constructor| name.eq_ignore_ascii_case(constructor))
         }
         _ => false,
     }

@@ -78,24 +78,25 @@ impl Session {
 
 /// Gives placeholders that nothing else gives a type the one that they are cast to, as PostgreSQL does: of types whose values clients send.
 fn learn_casts(plan: &LogicalPlan, types: &mut HashMap<String, Option<DataType>>) -> Result<(), DataFusionError> {
-    let is_sent = |held: &DataType| {
+    let is_sent = |data_type: &DataType| {
         use DataType as D;
-        let is_simple = matches!(held, D::Boolean | D::Float32 | D::Float64 | D::Utf8 | D::Date32 | D::Decimal128(..));
-        is_simple || held.is_integer() || matches!(held, D::Timestamp(..) | D::Time64(_))
+        let is_simple =
+            matches!(data_type, D::Boolean | D::Float32 | D::Float64 | D::Utf8 | D::Date32 | D::Decimal128(..));
+        is_simple || data_type.is_integer() || matches!(data_type, D::Timestamp(..) | D::Time64(_))
     };
-    let is_sent = |held: &DataType| match held {
+    let is_sent = |data_type: &DataType| match data_type {
         DataType::List(item) => is_sent(item.data_type()),
-        held => is_sent(held),
+        data_type => is_sent(data_type),
     };
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
                 if let Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) = expr
                     && let Expr::Placeholder(placeholder) = expr.as_ref()
-                    && let Some(held @ None) = types.get_mut(&placeholder.id)
+                    && let Some(data_type @ None) = types.get_mut(&placeholder.id)
                     && is_sent(field.data_type())
                 {
-                    *held = Some(field.data_type().clone());
+                    *data_type = Some(field.data_type().clone());
                 }
                 Ok(TreeNodeRecursion::Continue)
             })
@@ -117,12 +118,12 @@ fn learn_lists(plan: &LogicalPlan, types: &mut HashMap<String, Option<DataType>>
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
                 if let Some((name, item)) = compared_list(expr)
-                    && let Some(held @ None) = types.get_mut(name)
+                    && let Some(data_type @ None) = types.get_mut(name)
                     && let Ok(item) = item.get_type(&schema)
                     && !matches!(item, DataType::Null)
                 {
                     let item = if let DataType::Dictionary(_, value) = item { *value } else { item };
-                    *held = Some(DataType::new_list(item, true));
+                    *data_type = Some(DataType::new_list(item, true));
                 }
                 Ok(TreeNodeRecursion::Continue)
             })

@@ -19,21 +19,21 @@ impl Session {
         if !self.settings.tick_plans {
             return None;
         }
-        let Some(given) = ShapedStatement::new(text, parameters) else {
+        let Some(statement) = ShapedStatement::new(text, parameters) else {
             return Some(
                 "none, because the text is too long or has something in it that is not looked into, such as a literal with a prefix"
                     .to_owned(),
             );
         };
-        let learnt = |given: ShapedStatement| {
-            let given = Arc::new(given);
-            match self.learn(&given, stop) {
-                Ok(()) => self.statements.describe(&given, None),
+        let learnt = |statement: ShapedStatement| {
+            let statement = Arc::new(statement);
+            match self.learn(&statement, stop) {
+                Ok(()) => self.statements.describe(&statement, None),
                 Err(error) => Some(format!("none, because it can't be planned: {error}")),
             }
         };
         let too_long = || Some("none, because a text with literals in the names of its columns is too long".to_owned());
-        learnt(given).or_else(|| ShapedStatement::as_written(text, parameters).map_or_else(too_long, learnt))
+        learnt(statement).or_else(|| ShapedStatement::as_written(text, parameters).map_or_else(too_long, learnt))
     }
 
     /// The tick plan of a statement that ran, in words, or why it has none, as far as that is known; nothing is planned. With what its
@@ -44,7 +44,7 @@ impl Session {
         parameters: &Parameters,
         costs: Option<&StepCosts>,
     ) -> Option<String> {
-        let describe = |given: ShapedStatement| self.statements.describe(&given, costs);
+        let describe = |statement: ShapedStatement| self.statements.describe(&statement, costs);
         let described = ShapedStatement::new(text, parameters).and_then(describe);
         described.or_else(|| ShapedStatement::as_written(text, parameters).and_then(describe))
     }

@@ -108,9 +108,10 @@ impl Session {
     }
 
     /// Plans a statement to see whether it runs as a tick plan. What is wrong with one that can't be planned is said.
-    pub(super) fn learn(&self, given: &Arc<ShapedStatement>, stop: Stop<'_>) -> Result<(), String> {
-        let (statements, state, given) = (Arc::clone(&self.statements), self.states.shared(), Arc::clone(given));
-        let learnt = async move { statements.learn(&given, &state).await };
+    pub(super) fn learn(&self, statement: &Arc<ShapedStatement>, stop: Stop<'_>) -> Result<(), String> {
+        let (statements, state, statement) =
+            (Arc::clone(&self.statements), self.states.shared(), Arc::clone(statement));
+        let learnt = async move { statements.learn(&statement, &state).await };
         let learnt = self.wait_for(&StatementBounds::new(self.pool().0), stop, learnt);
         learnt.unwrap_or_else(|error| Err(error.to_string()))
     }
@@ -191,17 +192,17 @@ pub(crate) async fn logical_plan(
 
 /// What watches over the files of the tables that a plan reads.
 pub(super) fn watches(plan: &LogicalPlan) -> Result<Watches, DataFusionError> {
-    let mut found = Watches::default();
+    let mut result = Watches::default();
     plan.walk_steps(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Ok(provider) = source_as_provider(&scan.source)
             && let Some(table) = provider.downcast_ref::<TickTable>()
         {
-            found.tables.push(table.snapshot().watch().clone());
+            result.tables.push(table.snapshot().watch().clone());
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(found)
+    Ok(result)
 }
 
 /// Learns the columns' spellings from the tables that a plan reads.

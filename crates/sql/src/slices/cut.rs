@@ -68,11 +68,11 @@ pub(crate) fn cut(plan: LogicalPlan) -> Result<CutPlan> {
 fn fills_gaps(plan: &LogicalPlan) -> Result<bool> {
     let is_fill = |expr: &Expr| matches!(expr, Expr::ScalarFunction(call) if GAP_FILLS.contains(&call.func.name()));
     plan.exists(|node| {
-        let mut found = false;
+        let mut has_gap_fill = false;
         for expr in node.expressions() {
-            found |= expr.exists(|expr| Ok(is_fill(expr)))?;
+            has_gap_fill |= expr.exists(|expr| Ok(is_fill(expr)))?;
         }
-        Ok(found)
+        Ok(has_gap_fill)
     })
 }
 

@@ -125,7 +125,7 @@ fn of_table(scan: &TableScan, axis: Axis) -> AxisFit {
     if scan.fetch.is_some() {
         return No("a limit needs all rows".to_owned());
     }
-    let found = with_table(scan, |table| {
+    let fit = with_table(scan, |table| {
         let spec = table.spec();
         let (is_cut, column) = match axis {
             Axis::Symbol => (spec.is_cut_by_symbol(), spec.symbol.as_ref().map(|symbol| symbol.to_lowercase())),
@@ -138,7 +138,7 @@ fn of_table(scan: &TableScan, axis: Axis) -> AxisFit {
         let position = column.and_then(|column| scan.projected_schema.index_of_column_by_name(None, &column));
         if is_cut { Cut(position.into_iter().collect()) } else { Whole }
     });
-    found.unwrap_or_else(|| No(format!("{} isn't a table of the database", scan.table_name)))
+    fit.unwrap_or_else(|| No(format!("{} isn't a table of the database", scan.table_name)))
 }
 
 /// The position of the column that an expression is, as it is or under another name.

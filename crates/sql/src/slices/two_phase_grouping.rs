@@ -55,7 +55,7 @@ pub(super) fn halves(aggregate: &Aggregate) -> Result<Result<TwoPhaseGrouping, S
     let schema = aggregate.input.schema();
     let mut first: Vec<Expr> = Vec::new();
     let mut names: Vec<String> = Vec::new();
-    let mut place = |call: Expr| match first.iter().position(|known| known.clone().unalias() == call) {
+    let mut place = |call: Expr| match first.iter().position(|partial| partial.clone().unalias() == call) {
         Some(place) => place,
         None => {
             // The name of a sum of floats doesn't tell it from that of the whole numbers that they are made of.
@@ -111,7 +111,7 @@ impl TwoPhaseGrouping {
         let of_leaf: Vec<Expr> = leaf.schema().columns().into_iter().map(Expr::Column).collect();
         let (groups, values) = of_leaf.split_at(self.groups);
         let mut calls: Vec<Expr> = Vec::new();
-        let mut place = |call: Expr| match calls.iter().position(|known| *known == call) {
+        let mut place = |call: Expr| match calls.iter().position(|existing| *existing == call) {
             Some(place) => place,
             None => {
                 calls.push(call);
@@ -147,7 +147,7 @@ impl TwoPhaseGrouping {
         let grouped = LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(leaf), groups.to_vec(), calls)?);
         let columns: Vec<Expr> = grouped.schema().columns().into_iter().map(Expr::Column).collect();
         let (groups, made) = columns.split_at(self.groups);
-        let wanted = &self.original.schema;
+        let schema = &self.original.schema;
         let mut outputs: Vec<Expr> = groups.to_vec();
         for (last, (place, number)) in self.last.iter().zip(&places) {
             let value = made[*place].clone();
@@ -158,15 +158,19 @@ impl TwoPhaseGrouping {
             });
         }
         let named = outputs.into_iter().enumerate().map(|(position, expr)| {
-            let (qualifier, field) = wanted.qualified_field(position);
+            let (qualifier, field) = schema.qualified_field(position);
             match &expr {
                 Expr::Column(column) if *column == Column::new(qualifier.cloned(), field.name()) => expr,
                 _ => expr.alias_qualified(qualifier.cloned(), field.name()),
             }
         });
         let plan = Projection::try_new(named.collect(), Arc::new(grouped))?;
-        let types_agree =
-            plan.schema.fields().iter().zip(wanted.fields()).all(|(made, asked)| made.data_type() == asked.data_type());
+        let types_agree = plan
+            .schema
+            .fields()
+            .iter()
+            .zip(schema.fields())
+            .all(|(made, original)| made.data_type() == original.data_type());
         Ok(types_agree.then_some(LogicalPlan::Projection(plan)))
     }
 }

@@ -82,13 +82,13 @@ impl Recogniser<'_> {
     /// The rows of a stage that such a search leaves.
     pub(super) fn with_keys_by_time(&mut self, stage: Stage, schema: &DFSchema, keys: AsofJoin) -> Stage {
         let (width, has) = (schema.fields().len(), keys.inner);
-        let found = Plan::Asof { input: Box::new(stage.into_plan(schema)), asof: Box::new(keys) };
+        let search = Plan::Asof { input: Box::new(stage.into_plan(schema)), asof: Box::new(keys) };
         if has {
-            return Stage::Frame(found);
+            return Stage::Frame(search);
         }
         let none = TickExpr::IsNull(Box::new(TickExpr::Column(width)));
         let outputs = (0..width).map(TickExpr::Column).collect();
-        Stage::Frame(Plan::Project { input: Box::new(filtered(found, none)), outputs })
+        Stage::Frame(Plan::Project { input: Box::new(filtered(search, none)), outputs })
     }
 
     /// What finds for a row of the left the last row of a table with its time and keys, with the columns of the table's plan as outputs.

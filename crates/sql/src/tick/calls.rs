@@ -350,9 +350,9 @@ mod tests {
                     let arguments: Vec<_> =
                         [(values.data_type().clone(), None)].into_iter().chain(offset.clone()).collect();
                     let call = WindowCall::new(Arc::clone(&function), arguments, false).unwrap();
-                    let found = call.call_all(&[Arc::clone(values)], &partitions, &[]).unwrap().unwrap();
+                    let values_by_row = call.call_all(&[Arc::clone(values)], &partitions, &[]).unwrap().unwrap();
                     let expected = one_by_one(&call, &[Arc::clone(values)], &partitions, &[]);
-                    assert_eq!(&found, &expected, "{} {offset:?} of {}", function.name(), values.data_type());
+                    assert_eq!(&values_by_row, &expected, "{} {offset:?} of {}", function.name(), values.data_type());
                 }
             }
         }
@@ -377,8 +377,8 @@ mod tests {
             let peers: Vec<Range<usize>> = partitions.iter().flat_map(cut).collect();
             for function in [rank_udwf(), dense_rank_udwf(), row_number_udwf()] {
                 let call = WindowCall::new(Arc::clone(&function), Vec::new(), false).unwrap();
-                let found = call.call_all(&[], &partitions, &peers).unwrap().unwrap();
-                assert_eq!(&found, &one_by_one(&call, &[], &partitions, &peers), "{}", function.name());
+                let ranks = call.call_all(&[], &partitions, &peers).unwrap().unwrap();
+                assert_eq!(&ranks, &one_by_one(&call, &[], &partitions, &peers), "{}", function.name());
             }
         }
     }

@@ -41,18 +41,18 @@ impl Recogniser<'_> {
             return self.stage(&with_sides_swapped(join, Some(predicate))?);
         }
         if is_plain(join, JoinType::Inner)? || is_cross(join)? {
-            let (mut join, kept) = narrowed_sides(join, Some(predicate))?;
+            let (mut join, remaining) = narrowed_sides(join, Some(predicate))?;
             // Pairs for which the rest doesn't hold needn't be made.
-            let (of_pairs, kept): (Vec<_>, Vec<_>) = kept.into_iter().partition(is_of_pairs);
+            let (of_pairs, remaining): (Vec<_>, Vec<_>) = remaining.into_iter().partition(is_of_pairs);
             join.filter = conjunction(join.filter.into_iter().chain(of_pairs));
             let stage = self.lookup(&join, &join.left)?;
-            return self.kept_of_join(stage, kept, &join);
+            return self.kept_of_join(stage, remaining, &join);
         }
-        let (mut of_left, mut kept) = (Vec::new(), Vec::new());
+        let (mut of_left, mut remaining) = (Vec::new(), Vec::new());
         for condition in split_conjunction_owned(predicate.clone()) {
             // A full join has rows whose left side is null.
             let is_left = join.join_type != JoinType::Full && is_of(&condition, join.left.schema())?;
-            if is_left { of_left.push(condition) } else { kept.push(condition) }
+            if is_left { of_left.push(condition) } else { remaining.push(condition) }
         }
         let narrowed;
         let join = match is_plain(join, JoinType::Left)? {
@@ -68,16 +68,16 @@ impl Recogniser<'_> {
         };
         let left = with_filter(of_left, &join.left)?;
         let stage = self.join(join, &left)?;
-        self.kept_of_join(stage, kept, join)
+        self.kept_of_join(stage, remaining, join)
     }
 
     /// The rows of a join that pass conditions over columns of both sides.
-    fn kept_of_join(&mut self, stage: Stage, kept: Vec<Expr>, join: &Join) -> Result<Stage, UnsupportedExpr> {
-        let Some(kept) = conjunction(kept) else { return Ok(stage) };
+    fn kept_of_join(&mut self, stage: Stage, conditions: Vec<Expr>, join: &Join) -> Result<Stage, UnsupportedExpr> {
+        let Some(conditions) = conjunction(conditions) else { return Ok(stage) };
         Ok(match stage {
-            Stage::Frame(input) => Stage::Frame(filtered(input, self.convert(&kept, &join.schema)?)),
+            Stage::Frame(input) => Stage::Frame(filtered(input, self.convert(&conditions, &join.schema)?)),
             Stage::Table { mut scan, columns } => {
-                for condition in split_conjunction(&kept) {
+                for condition in split_conjunction(&conditions) {
                     let condition = self.convert(condition, &join.schema)?.substitute(&columns);
                     self.require(&mut scan, condition);
                 }
@@ -314,9 +314,9 @@ impl Recogniser<'_> {
 
     /// The rows of the left and what they find by one key.
     fn by_key(&mut self, stage: Stage, looked_up: LookupSide, key: &TickExpr) -> Stage {
-        let LookupSide { of_keys, columns: found, is_inner } = looked_up;
-        let width = found.len();
-        let table = Arc::new(LookupTable::new(of_keys, found));
+        let LookupSide { of_keys, columns: value_columns, is_inner } = looked_up;
+        let width = value_columns.len();
+        let table = Arc::new(LookupTable::new(of_keys, value_columns));
         // Columns that nobody asks for aren't looked up.
         self.lookups.push(Arc::clone(&table));
         let looked_up = |key: &TickExpr, column| TickExpr::Lookup(Arc::clone(&table), column, Box::new(key.clone()));
@@ -349,7 +349,7 @@ impl Recogniser<'_> {
         keys: Vec<TickExpr>,
         left_schema: &DFSchema,
     ) -> Result<Stage, UnsupportedExpr> {
-        let LookupSide { of_keys, columns: found, is_inner } = looked_up;
+        let LookupSide { of_keys, columns: value_columns, is_inner } = looked_up;
         if let (Stage::Table { scan, columns }, true) = (&mut stage, is_inner) {
             let spec = self.spec(scan);
             // Symbols that the right doesn't have aren't read.
@@ -360,7 +360,7 @@ impl Recogniser<'_> {
                 }
             }
         }
-        let (width, number) = (found.len(), TickExpr::Column(left_schema.fields().len()));
+        let (width, number) = (value_columns.len(), TickExpr::Column(left_schema.fields().len()));
         let input = Box::new(stage.into_plan(left_schema));
         let left_columns = || (0..left_schema.fields().len()).map(TickExpr::Column);
         let finding = Arc::new(LookupTable::new(of_keys, Vec::new()));
@@ -371,7 +371,7 @@ impl Recogniser<'_> {
             let predicate = TickExpr::IsNotNull(Box::new(number.clone()));
             input = Plan::Filter { input: Box::new(input), predicate };
         }
-        let table = Arc::new(LookupTable::by_number(found));
+        let table = Arc::new(LookupTable::by_number(value_columns));
         let column = |column| TickExpr::Lookup(Arc::clone(&table), Some(column), Box::new(number.clone()));
         let outputs = left_columns().chain((0..width).map(column)).collect();
         Ok(Stage::Frame(Plan::Project { input: Box::new(input), outputs }))
@@ -467,10 +467,10 @@ fn narrowed_sides(join: &Join, predicate: Option<&Expr>) -> Result<(Join, Vec<Ex
         Ok(rest)
     };
     let split = |condition: &Expr| split_conjunction_owned(condition.clone());
-    let kept = part(predicate.map(split).unwrap_or_default())?;
+    let remaining = part(predicate.map(split).unwrap_or_default())?;
     let filter = conjunction(part(join.filter.as_ref().map(split).unwrap_or_default())?);
     let (left, right) = (with_filter(of_left, &join.left)?, with_filter(of_right, &join.right)?);
-    Ok((Join { left, right, filter, ..join.clone() }, kept))
+    Ok((Join { left, right, filter, ..join.clone() }, remaining))
 }
 
 /// The keys whose equal values are the same to every expression: equal floats may be zeros of two signs, and equal instants show as the zone of

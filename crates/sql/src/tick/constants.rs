@@ -131,9 +131,9 @@ impl Constants {
 
     /// Drops the constants from a number on but for one, to which alone something refers; that one's new number.
     pub fn replace_from(&mut self, len: usize, constant: usize) -> usize {
-        let kept = self.sources.swap_remove(constant);
+        let source = self.sources.swap_remove(constant);
         self.sources.truncate(len);
-        self.sources.push(kept);
+        self.sources.push(source);
         self.sources.len() - 1
     }
 

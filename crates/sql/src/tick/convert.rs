@@ -99,7 +99,7 @@ impl Converter<'_> {
             Expr::InList(list) => self.list(list, schema)?,
             Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) => {
                 match self.queries.iter().find(|(query, _)| query == expr) {
-                    Some((_, found)) => found.clone(),
+                    Some((_, replacement)) => replacement.clone(),
                     None => return unknown("a query within an expression"),
                 }
             }
@@ -293,16 +293,16 @@ impl Converter<'_> {
     /// An expression that evaluates all its parts, by DataFusion's kernels over those parts that read columns.
     fn strict(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         check_functions(expr)?;
-        let mut taken = ExtractedParts::default();
-        let taken_apart = expr.clone().map_children(|part| {
+        let mut parts = ExtractedParts::default();
+        let remainder = expr.clone().map_children(|part| {
             if part.any_column_refs() {
                 let data_type = part.get_type(schema)?;
-                return Ok(Transformed::yes(taken.add(part, Argument::Values, data_type)));
+                return Ok(Transformed::yes(parts.add(part, Argument::Values, data_type)));
             }
             // Patterns and the like stay as they are, but for what each run brings.
-            part.transform_up(|part| taken.lifted(part))
+            part.transform_up(|part| parts.lifted(part))
         });
-        self.expression(taken_apart.map_err(failed)?.data, taken, expr, schema)
+        self.expression(remainder.map_err(failed)?.data, parts, expr, schema)
     }
 
     /// An expression that may leave out some of its parts, as a whole by DataFusion's kernels over the columns that it reads.
@@ -314,31 +314,31 @@ impl Converter<'_> {
             return unknown(format!("the expression {expr}"));
         }
         check_functions(expr)?;
-        let mut taken = ExtractedParts::default();
-        let taken_apart = expr.clone().transform_up(|part| match part {
+        let mut parts = ExtractedParts::default();
+        let remainder = expr.clone().transform_up(|part| match part {
             part @ Expr::Column(_) => {
                 let data_type = part.get_type(schema)?;
-                Ok(Transformed::yes(taken.add(part, Argument::Values, data_type)))
+                Ok(Transformed::yes(parts.add(part, Argument::Values, data_type)))
             }
-            part => taken.lifted(part),
+            part => parts.lifted(part),
         });
-        self.expression(taken_apart.map_err(failed)?.data, taken, expr, schema)
+        self.expression(remainder.map_err(failed)?.data, parts, expr, schema)
     }
 
     /// The call of an expression over what was taken out of it.
     fn expression(
         &mut self,
-        taken_apart: Expr,
-        taken: ExtractedParts,
+        remainder: Expr,
+        parts: ExtractedParts,
         expr: &Expr,
         schema: &DFSchema,
     ) -> Result<TickExpr, UnsupportedExpr> {
         let result = type_of(expr, schema)?;
-        let mut arguments = Vec::with_capacity(taken.parts.len());
-        for part in &taken.parts {
+        let mut arguments = Vec::with_capacity(parts.parts.len());
+        for part in &parts.parts {
             arguments.push(self.convert(part, schema)?);
         }
-        let expression = Expression::new(taken_apart, taken.arguments, result, self.options);
+        let expression = Expression::new(remainder, parts.arguments, result, self.options);
         let expression = expression.map_err(|error| UnsupportedExpr(format!("the expression {expr}: {error}")))?;
         Ok(TickExpr::Call(Arc::new(expression), arguments))
     }
@@ -416,7 +416,7 @@ fn check_functions(expr: &Expr) -> Result<(), UnsupportedExpr> {
         return unknown(format!("{name}, whose result may be far larger than its arguments"));
     }
     let mut changing = None;
-    let found = expr.exists(|expr| {
+    let unsupported = expr.exists(|expr| {
         if let Expr::ScalarFunction(call) = expr
             && call.func.signature().volatility != Volatility::Immutable
         {
@@ -424,7 +424,7 @@ fn check_functions(expr: &Expr) -> Result<(), UnsupportedExpr> {
         }
         Ok(changing.is_some())
     });
-    found.map_err(failed)?;
+    unsupported.map_err(failed)?;
     match changing {
         Some(name) => unknown(format!("{name}, whose value changes from call to call")),
         None => Ok(()),
@@ -461,7 +461,8 @@ fn is_arithmetic(expr: &Expr, schema: &DFSchema) -> bool {
 /// Whether an expression may fail for some values, or costs more than selecting the rows that need it.
 fn may_fail(expr: &Expr, schema: &DFSchema) -> bool {
     let any = |exprs: &[&Expr]| exprs.iter().any(|expr| may_fail(expr, schema));
-    let is = |expr: &Expr, wanted: fn(&DataType) -> bool| expr.get_type(schema).is_ok_and(|found| wanted(&found));
+    let is =
+        |expr: &Expr, is_type: fn(&DataType) -> bool| expr.get_type(schema).is_ok_and(|data_type| is_type(&data_type));
     match expr {
         Expr::Column(_) | Expr::Literal(_, _) => false,
         Expr::Alias(alias) => any(&[&alias.expr]),

@@ -99,9 +99,11 @@ impl Expression {
 
     /// The plan for the values of the parameters.
     fn planned(&self, parameters: Vec<ArrayRef>) -> Result<Arc<dyn PhysicalExpr>> {
-        let are_known = |known: &[ArrayRef]| known.iter().zip(&parameters).all(|(one, other)| Arc::ptr_eq(one, other));
+        let are_known = |plan_parameters: &[ArrayRef]| {
+            plan_parameters.iter().zip(&parameters).all(|(one, other)| Arc::ptr_eq(one, other))
+        };
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, plan)) = plans.iter().find(|(known, _)| are_known(known)) {
+        if let Some((_, plan)) = plans.iter().find(|(plan_parameters, _)| are_known(plan_parameters)) {
             return Ok(Arc::clone(plan));
         }
         let plan = self.with_literals(&parameters).and_then(|expr| self.plan(expr)).map_err(failed)?;

@@ -209,31 +209,31 @@ enum ShapeEntry {
 /// Statements by shape.
 #[derive(Debug)]
 pub(crate) struct TickStatements {
-    known: Mutex<Shapes>,
+    shapes: Mutex<Shapes>,
     results: Option<Results>,
 }
 
 /// The cache of shapes.
 #[derive(Debug, Default)]
 struct Shapes {
-    known: HashMap<String, ShapeEntry>,
+    entries: HashMap<String, ShapeEntry>,
     /// Bytes that all shapes take together.
     bytes: usize,
 }
 
 impl Shapes {
-    fn insert(&mut self, shape: String, known: ShapeEntry) {
+    fn insert(&mut self, shape: String, entry: ShapeEntry) {
         self.remove(&shape);
-        if self.known.len() >= SHAPES_MAX || self.bytes + shape.len() > SHAPES_BYTES_MAX {
-            self.known.clear();
+        if self.entries.len() >= SHAPES_MAX || self.bytes + shape.len() > SHAPES_BYTES_MAX {
+            self.entries.clear();
             self.bytes = 0;
         }
         self.bytes += shape.len();
-        self.known.insert(shape, known);
+        self.entries.insert(shape, entry);
     }
 
     fn remove(&mut self, shape: &str) {
-        if self.known.remove(shape).is_some() {
+        if self.entries.remove(shape).is_some() {
             self.bytes -= shape.len();
         }
     }
@@ -376,16 +376,16 @@ pub(crate) enum RunOutcome {
 impl TickStatements {
     /// Nothing is known yet. Answers of up to `result_bytes` together are kept; with 0 none.
     pub fn new(result_bytes: usize) -> TickStatements {
-        TickStatements { known: Mutex::default(), results: Results::new(result_bytes) }
+        TickStatements { shapes: Mutex::default(), results: Results::new(result_bytes) }
     }
 
     /// Runs a statement whose shape is known.
     ///
     /// # Errors
     /// [`Error::Store`] for damaged bytes, [`Error::Cancelled`].
-    pub fn run(&self, given: &ShapedStatement, database: &Database, limits: &Limits<'_>) -> Result<RunOutcome> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).known.get(&given.key).cloned();
-        let statement = match known {
+    pub fn run(&self, query: &ShapedStatement, database: &Database, limits: &Limits<'_>) -> Result<RunOutcome> {
+        let entry = self.shapes.lock().unwrap_or_else(PoisonError::into_inner).entries.get(&query.key).cloned();
+        let statement = match entry {
             None => return Ok(RunOutcome::Unknown),
             Some(ShapeEntry::Other(_)) => return Ok(RunOutcome::Not),
             Some(ShapeEntry::AsWritten) => return Ok(RunOutcome::AsWritten),
@@ -395,16 +395,16 @@ impl TickStatements {
         for (name, planned) in &statement.tables {
             let snapshot = match snapshot_of(database, name) {
                 Ok(snapshot) => snapshot,
-                Err(splay_store::Error::NoSuchTable { .. }) => return Ok(self.forget(given)),
+                Err(splay_store::Error::NoSuchTable { .. }) => return Ok(self.forget(query)),
                 Err(error) => return Err(Error::Store(error)),
             };
             if snapshot.spec() != planned {
-                return Ok(self.forget(given));
+                return Ok(self.forget(query));
             }
             tables.push(snapshot);
         }
         // What can't be bound is DataFusion's to complain about.
-        let constants = match statement.chosen().constants.bind(&given.values) {
+        let constants = match statement.chosen().constants.bind(&query.values) {
             Ok(constants) => constants,
             Err(_) => return Ok(RunOutcome::Not),
         };
@@ -412,27 +412,30 @@ impl TickStatements {
             // Another table may have had the name.
             let state = |table: &TableSnapshot| (Arc::clone(table.folder()), table.epoch(), table.live());
             let states = tables.iter().map(state).collect();
-            ResultKey { shape: given.key.clone(), values: given.values.clone(), states }
+            ResultKey { shape: query.key.clone(), values: query.values.clone(), states }
         };
         if let Some(reason) = statement.refused(question) {
             return Ok(RunOutcome::Refused(reason));
         }
-        let asked = self.results.as_ref().map(|results| (results, question()));
-        let kept = asked.as_ref().filter(|_| limits.takes_kept).and_then(|(results, asked)| results.get(asked));
+        let cache_key = self.results.as_ref().map(|results| (results, question()));
+        let cached_result =
+            cache_key.as_ref().filter(|_| limits.takes_kept).and_then(|(results, cache_key)| results.get(cache_key));
         // Columns of what was kept may be slices of files that can't be read any more.
-        if let Some(kept) = kept.filter(|(_, _, watches)| watches.iter().all(|watch| watch.check().is_ok())) {
-            return Ok(RunOutcome::Rows(Arc::clone(&statement.schema), kept));
+        if let Some(cached_result) =
+            cached_result.filter(|(_, _, watches)| watches.iter().all(|watch| watch.check().is_ok()))
+        {
+            return Ok(RunOutcome::Rows(Arc::clone(&statement.schema), cached_result));
         }
-        let ran = statement.run_chosen(&tables, constants, &given.values, limits);
+        let ran = statement.run_chosen(&tables, constants, &query.values, limits);
         match ran {
             Ok((batches, read)) => {
                 let watches: Vec<ReadWatch> = tables.iter().map(|table| table.watch().clone()).collect();
                 watches.iter().try_for_each(ReadWatch::check).map_err(Error::Store)?;
-                let kept = (batches, read, watches);
-                if let Some((results, asked)) = asked {
-                    results.put(asked, &kept);
+                let cached_result = (batches, read, watches);
+                if let Some((results, cache_key)) = cache_key {
+                    results.put(cache_key, &cached_result);
                 }
-                Ok(RunOutcome::Rows(Arc::clone(&statement.schema), kept))
+                Ok(RunOutcome::Rows(Arc::clone(&statement.schema), cached_result))
             }
             Err(splay_engine::Error::Store(error)) => Err(Error::Store(error)),
             Err(splay_engine::Error::Stopped) => Err(Error::Cancelled),
@@ -450,8 +453,8 @@ impl TickStatements {
 
     /// Describes the cached plan of a statement as text, with the cost of its steps if it has run; `None` if only the
     /// text with its literals may be cached.
-    pub fn describe(&self, given: &ShapedStatement, costs: Option<&StepCosts>) -> Option<String> {
-        Some(match self.known.lock().unwrap_or_else(PoisonError::into_inner).known.get(&given.key) {
+    pub fn describe(&self, query: &ShapedStatement, costs: Option<&StepCosts>) -> Option<String> {
+        Some(match self.shapes.lock().unwrap_or_else(PoisonError::into_inner).entries.get(&query.key) {
             Some(ShapeEntry::Tick(statement)) => statement.describe(costs),
             Some(ShapeEntry::Other(reason)) => format!("none, because of {reason}"),
             Some(ShapeEntry::AsWritten) => return None,
@@ -459,15 +462,15 @@ impl TickStatements {
         })
     }
 
-    fn forget(&self, given: &ShapedStatement) -> RunOutcome {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&given.key);
+    fn forget(&self, query: &ShapedStatement) -> RunOutcome {
+        self.shapes.lock().unwrap_or_else(PoisonError::into_inner).remove(&query.key);
         RunOutcome::Unknown
     }
 
     /// Plans a statement and keeps what came of it. What can't be planned isn't kept, since it may be later, when there is such
     /// a table; that is described.
-    pub async fn learn(&self, given: &ShapedStatement, state: &SessionState) -> Result<(), String> {
-        let known = match logical_plan(given, state).await {
+    pub async fn learn(&self, query: &ShapedStatement, state: &SessionState) -> Result<(), String> {
+        let entry = match logical_plan(query, state).await {
             Ok((plan, _)) if plan.schema().fields().iter().any(|field| field.name().contains(LIFTED)) => {
                 ShapeEntry::AsWritten
             }
@@ -481,24 +484,24 @@ impl TickStatements {
                 error => return Err(error),
             },
         };
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(given.key.clone(), known);
+        self.shapes.lock().unwrap_or_else(PoisonError::into_inner).insert(query.key.clone(), entry);
         Ok(())
     }
 }
 
 /// The plan with names resolved, the values of parameters marked, and the names as the statement spells them.
 async fn logical_plan(
-    given: &ShapedStatement,
+    query: &ShapedStatement,
     state: &SessionState,
 ) -> datafusion::error::Result<(LogicalPlan, Spellings)> {
     let (folded, mut spellings) =
-        Spellings::fold(&given.text).map_err(|error| DataFusionError::External(error.into()))?;
+        Spellings::fold(&query.text).map_err(|error| DataFusionError::External(error.into()))?;
     let (plan, written) = match joins::rewrite(&folded).map_err(DataFusionError::Plan)? {
         Some(rewritten) => read_only::plan(state, &rewritten, true).await?,
         None => read_only::plan(state, &folded, false).await?,
     };
     spellings.add_statement(written);
-    Ok((plan.with_param_values(given.marked())?, spellings))
+    Ok((plan.with_param_values(query.marked())?, spellings))
 }
 
 fn recognise(
@@ -539,16 +542,16 @@ fn recognise(
 
 /// Whether a plan has a calendar that is a table, as it was when the plan was made.
 fn has_own_calendar(plan: &LogicalPlan) -> datafusion::error::Result<bool> {
-    let mut found = false;
+    let mut has_calendar = false;
     plan.walk_steps(|step| {
         step.walk_expressions(|expr| {
-            found |= Walk::exists(expr, |expr| {
+            has_calendar |= Walk::exists(expr, |expr| {
                 Ok(matches!(expr, Expr::ScalarFunction(call) if own_calendar(&call.func).is_some()))
             })?;
-            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            Ok(if has_calendar { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })
     })?;
-    Ok(found)
+    Ok(has_calendar)
 }
 
 /// The schema without the marks of lifted literals.

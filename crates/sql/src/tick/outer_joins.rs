@@ -33,14 +33,14 @@ impl Recogniser<'_> {
             return unknown("a full join by more than equalities");
         }
         let of_left = Join { join_type: JoinType::Left, ..join.clone() };
-        let found = self.lookup(&of_left, &join.left)?.into_plan(&join.schema);
+        let matched = self.lookup(&of_left, &join.left)?.into_plan(&join.schema);
         let mut outputs = Vec::with_capacity(join.schema.fields().len());
         for data_type in types(join.left.schema()) {
             outputs.push(self.fixed(ScalarValue::try_from(&data_type))?);
         }
         outputs.extend((0..join.right.schema().fields().len()).map(TickExpr::Column));
         let right = self.with_keys_of(&join.right, &pairs, &join.left, false)?.into_plan(join.right.schema());
-        Ok(Stage::Frame(Plan::Union { inputs: vec![found, Plan::Project { input: Box::new(right), outputs }] }))
+        Ok(Stage::Frame(Plan::Union { inputs: vec![matched, Plan::Project { input: Box::new(right), outputs }] }))
     }
 
     /// The left's rows that find something on the right, or nothing.
@@ -68,8 +68,8 @@ impl Recogniser<'_> {
         if let Some(keys) = self.keys_by_time(pairs, plan.schema(), other, has)? {
             return Ok(self.with_keys_by_time(stage, plan.schema(), keys));
         }
-        let found = self.keys_among(pairs, plan.schema(), other)?;
-        let predicate = if has { found } else { TickExpr::Not(Box::new(found)) };
+        let is_match = self.keys_among(pairs, plan.schema(), other)?;
+        let predicate = if has { is_match } else { TickExpr::Not(Box::new(is_match)) };
         Ok(match stage {
             Stage::Frame(input) => Stage::Frame(filtered(input, predicate)),
             Stage::Table { mut scan, columns } => {

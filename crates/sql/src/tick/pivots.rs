@@ -59,8 +59,8 @@ impl Recogniser<'_> {
     /// Sums that take 0 where a condition doesn't hold as sums and counts of the rows where it does; what those given are over these. `None` where
     /// there are few such.
     fn without_zeros(&mut self, aggregates: &[Aggregate]) -> Option<(Vec<Aggregate>, Vec<TickExpr>)> {
-        let found: Vec<_> = aggregates.iter().map(|aggregate| self.choice_or_zero(aggregate)).collect();
-        if found.iter().flatten().count() < VALUES_MIN {
+        let choices: Vec<_> = aggregates.iter().map(|aggregate| self.choice_or_zero(aggregate)).collect();
+        if choices.iter().flatten().count() < VALUES_MIN {
             return None;
         }
         let (mut parts, mut outputs) = (Vec::new(), Vec::with_capacity(aggregates.len()));
@@ -68,8 +68,8 @@ impl Recogniser<'_> {
         let mut counts: Vec<(&Option<TickExpr>, usize)> = Vec::new();
         let count =
             |filter| Aggregate { filter, ..Aggregate::new(AggregateFunction::CountRows, Vec::new(), DataType::Int64) };
-        for (aggregate, found) in aggregates.iter().zip(found) {
-            let Some((condition, value)) = found else {
+        for (aggregate, choices) in aggregates.iter().zip(choices) {
+            let Some((condition, value)) = choices else {
                 outputs.push(TickExpr::Column(parts.len()));
                 parts.push(aggregate.clone());
                 continue;
@@ -125,7 +125,7 @@ impl Recogniser<'_> {
             return None;
         }
         let by_key = equalities(aggregates, &self.constants).into_iter();
-        let by_key = by_key.map(|(key, found)| (key, kinds(aggregates, found, &self.constants)));
+        let by_key = by_key.map(|(key, equal_values)| (key, kinds(aggregates, equal_values, &self.constants)));
         // If several keys qualify, the one that gives most columns is taken.
         let columns = |kinds: &[Kind]| kinds.iter().map(|kind| kind.members.len() - 1).sum::<usize>();
         let (key, kinds) = by_key.max_by_key(|(_, kinds)| columns(kinds)).filter(|(_, kinds)| !kinds.is_empty())?;

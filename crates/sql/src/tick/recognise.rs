@@ -304,10 +304,10 @@ impl Recogniser<'_> {
         let (by_time, others): (Vec<&Expr>, Vec<&Expr>) =
             split_conjunction(predicate).into_iter().partition(|condition| matches!(condition, Expr::Exists(_)));
         let mut rest: Vec<Expr> = others.into_iter().cloned().collect();
-        let mut found = Vec::new();
+        let mut time_keys = Vec::new();
         for condition in by_time {
             match self.exists_by_time(condition, input.schema())? {
-                Some(keys) => found.push(keys),
+                Some(keys) => time_keys.push(keys),
                 None => rest.push(condition.clone()),
             }
         }
@@ -315,7 +315,7 @@ impl Recogniser<'_> {
             Some(rest) => self.filter_narrowed(&rest, input)?,
             None => self.stage(input)?,
         };
-        for keys in found {
+        for keys in time_keys {
             stage = self.with_keys_by_time(stage, input.schema(), keys);
         }
         Ok(stage)
@@ -418,10 +418,10 @@ impl Recogniser<'_> {
         let TickExpr::Binary(op, left, right) = condition else { return false };
         if *op == BinaryOp::And {
             // Both sides or none: a `between` is such a pair.
-            let mut taken = Vec::new();
-            let both = self.bound(left, spec, &mut taken) && self.bound(right, spec, &mut taken);
+            let mut bounds_of_both = Vec::new();
+            let both = self.bound(left, spec, &mut bounds_of_both) && self.bound(right, spec, &mut bounds_of_both);
             if both {
-                bounds.extend(taken);
+                bounds.extend(bounds_of_both);
             }
             return both;
         }

@@ -31,7 +31,7 @@ pub(super) type CachedResult = (Vec<RecordBatch>, ReadStats, Vec<ReadWatch>);
 #[derive(Debug)]
 pub(super) struct Results {
     bytes_max: usize,
-    held: Mutex<ResultLru>,
+    lru: Mutex<ResultLru>,
 }
 
 #[derive(Debug)]
@@ -43,35 +43,35 @@ struct ResultLru {
 impl Results {
     /// `None` keeps nothing.
     pub fn new(bytes_max: usize) -> Option<Results> {
-        let held = Mutex::new(ResultLru { answers: LruCache::new(ANSWERS_MAX), bytes: 0 });
-        (bytes_max > 0).then_some(Results { bytes_max, held })
+        let lru = Mutex::new(ResultLru { answers: LruCache::new(ANSWERS_MAX), bytes: 0 });
+        (bytes_max > 0).then_some(Results { bytes_max, lru })
     }
 
-    pub fn get(&self, asked: &ResultKey) -> Option<CachedResult> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.answers.get(asked).map(|(kept, _)| kept.clone())
+    pub fn get(&self, key: &ResultKey) -> Option<CachedResult> {
+        let mut lru = self.lru.lock().unwrap_or_else(PoisonError::into_inner);
+        lru.answers.get(key).map(|(result, _)| result.clone())
     }
 
     /// Keeps an answer, unless it alone would take most of the room.
-    pub fn put(&self, asked: ResultKey, kept: &CachedResult) {
+    pub fn put(&self, key: ResultKey, result: &CachedResult) {
         let of_column =
             |column: &arrow::array::ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX);
-        let of_values = asked.values.iter().map(ScalarValue::size).fold(asked.shape.len(), usize::saturating_add);
-        let columns = kept.0.iter().flat_map(RecordBatch::columns);
+        let of_values = key.values.iter().map(ScalarValue::size).fold(key.shape.len(), usize::saturating_add);
+        let columns = result.0.iter().flat_map(RecordBatch::columns);
         let bytes =
             columns.map(of_column).fold(of_values, usize::saturating_add).saturating_add(size_of::<ResultLru>());
         if bytes > self.bytes_max / 2 {
             return;
         }
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, (_, replaced))) = held.answers.push(asked, (kept.clone(), bytes)) {
-            held.bytes -= replaced;
+        let mut lru = self.lru.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, (_, replaced))) = lru.answers.push(key, (result.clone(), bytes)) {
+            lru.bytes -= replaced;
         }
-        held.bytes += bytes;
-        while held.bytes > self.bytes_max
-            && let Some((_, (_, freed))) = held.answers.pop_lru()
+        lru.bytes += bytes;
+        while lru.bytes > self.bytes_max
+            && let Some((_, (_, freed))) = lru.answers.pop_lru()
         {
-            held.bytes -= freed;
+            lru.bytes -= freed;
         }
     }
 }
@@ -84,11 +84,11 @@ mod tests {
 
     use super::*;
 
-    fn asked(value: i64, epoch: u64) -> ResultKey {
+    fn key(value: i64, epoch: u64) -> ResultKey {
         ResultKey { shape: "shape".to_owned(), values: vec![value.into()], states: vec![("trade".into(), epoch, 0)] }
     }
 
-    fn kept(rows: usize) -> CachedResult {
+    fn result(rows: usize) -> CachedResult {
         let column: ArrayRef = Arc::new(Int64Array::from(vec![1; rows]));
         (vec![RecordBatch::try_from_iter([("n", column)]).unwrap()], ReadStats::default(), Vec::new())
     }
@@ -96,20 +96,20 @@ mod tests {
     #[test]
     fn the_longest_unasked_goes_first() {
         let results = Results::new(3 * 8 * 1000 + 2000).unwrap();
-        (1..=3).for_each(|value| results.put(asked(value, 1), &kept(1000)));
-        assert!(results.get(&asked(1, 1)).is_some());
-        results.put(asked(4, 1), &kept(1000));
-        let found = [1, 2, 3, 4].map(|value| results.get(&asked(value, 1)).is_some());
-        assert_eq!(found, [true, false, true, true]);
-        assert!(results.get(&asked(1, 2)).is_none(), "another state of the table");
-        let captured = ResultKey { states: vec![("trade".into(), 1, 7)], ..asked(1, 1) };
+        (1..=3).for_each(|value| results.put(key(value, 1), &result(1000)));
+        assert!(results.get(&key(1, 1)).is_some());
+        results.put(key(4, 1), &result(1000));
+        let is_cached = [1, 2, 3, 4].map(|value| results.get(&key(value, 1)).is_some());
+        assert_eq!(is_cached, [true, false, true, true]);
+        assert!(results.get(&key(1, 2)).is_none(), "another state of the table");
+        let captured = ResultKey { states: vec![("trade".into(), 1, 7)], ..key(1, 1) };
         assert!(results.get(&captured).is_none(), "other live rows");
-        let renamed = ResultKey { states: vec![("trade~1".into(), 1, 0)], ..asked(1, 1) };
+        let renamed = ResultKey { states: vec![("trade~1".into(), 1, 0)], ..key(1, 1) };
         assert!(results.get(&renamed).is_none(), "another table of the name");
-        results.put(asked(5, 1), &kept(2000));
-        assert!(results.get(&asked(5, 1)).is_none(), "an answer of more than half the room");
-        results.put(asked(4, 1), &kept(1000));
-        assert!(results.get(&asked(1, 1)).is_some(), "put twice, it counts once");
+        results.put(key(5, 1), &result(2000));
+        assert!(results.get(&key(5, 1)).is_none(), "an answer of more than half the room");
+        results.put(key(4, 1), &result(1000));
+        assert!(results.get(&key(1, 1)).is_some(), "put twice, it counts once");
     }
 
     #[test]

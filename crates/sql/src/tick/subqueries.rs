@@ -34,24 +34,25 @@ fn failed(error: DataFusionError) -> UnsupportedExpr {
 impl Recogniser<'_> {
     /// The replacement of each sub-query in an expression over the columns of `schema`.
     pub(super) fn queries(&mut self, expr: &Expr, schema: &DFSchema) -> Result<Vec<(Expr, TickExpr)>, UnsupportedExpr> {
-        let mut found: Vec<Expr> = Vec::new();
+        let mut subqueries: Vec<Expr> = Vec::new();
         let collected = expr.apply(|expr| {
-            if matches!(expr, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_)) && !found.contains(expr)
+            if matches!(expr, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_))
+                && !subqueries.contains(expr)
             {
-                found.push(expr.clone());
+                subqueries.push(expr.clone());
             }
             Ok(TreeNodeRecursion::Continue)
         });
         collected.map_err(failed)?;
-        let mut queries = Vec::with_capacity(found.len());
-        for expr in found {
+        let mut queries = Vec::with_capacity(subqueries.len());
+        for expr in subqueries {
             let stands_for = match &expr {
                 Expr::ScalarSubquery(query) if query.outer_ref_columns.is_empty() => self.one_value(query)?,
                 Expr::ScalarSubquery(query) => self.value_by_key(query, schema)?,
                 Expr::InSubquery(of) if of.subquery.outer_ref_columns.is_empty() => {
                     let value = self.convert(as_text(&of.expr, schema), schema)?;
-                    let found = self.among(value, &of.expr, schema, (*of.subquery.subquery).clone())?;
-                    negated(found, of.negated)
+                    let is_among = self.among(value, &of.expr, schema, (*of.subquery.subquery).clone())?;
+                    negated(is_among, of.negated)
                 }
                 Expr::Exists(of) if !of.subquery.outer_ref_columns.is_empty() => {
                     negated(self.exists(&of.subquery, schema)?, of.negated)
@@ -125,16 +126,16 @@ impl Recogniser<'_> {
         let columns: Vec<usize> = (0..2).map(|column| self.constants.side(side, column)).collect();
         let key = self.convert(&outer, schema)?;
         let table = Arc::new(LookupTable::new(vec![columns[0]], columns));
-        let found = TickExpr::Lookup(table, Some(1), Box::new(key));
+        let lookup = TickExpr::Lookup(table, Some(1), Box::new(key));
         if !counts {
-            return Ok(found);
+            return Ok(lookup);
         }
         let data_type = values.schema().field(1).data_type().clone();
         let zero = ScalarValue::new_zero(&data_type).map_err(failed)?;
         let Some(zero) = self.constants.fix(&zero) else { return unknown(format!("a count as a {data_type}")) };
-        let is_there = TickExpr::IsNotNull(Box::new(found.clone()));
+        let is_there = TickExpr::IsNotNull(Box::new(lookup.clone()));
         let otherwise = Some(Box::new(TickExpr::Constant(zero)));
-        Ok(TickExpr::Case { branches: vec![(is_there, found)], otherwise, data_type })
+        Ok(TickExpr::Case { branches: vec![(is_there, lookup)], otherwise, data_type })
     }
 
     /// Whether a query has a row, by the equalities that bind it to the rows that ask. A key that is null equals none.
@@ -174,9 +175,9 @@ impl Recogniser<'_> {
         let keys = LogicalPlan::Projection(keys);
         let [(_, outer)] = pairs else { return self.has_keys(pairs, schema, keys) };
         let key = self.convert(outer, schema)?;
-        let found = self.among(key.clone(), outer, schema, keys)?;
+        let is_among = self.among(key.clone(), outer, schema, keys)?;
         let is_key = TickExpr::IsNotNull(Box::new(key));
-        Ok(TickExpr::Binary(BinaryOp::And, Box::new(is_key), Box::new(found)))
+        Ok(TickExpr::Binary(BinaryOp::And, Box::new(is_key), Box::new(is_among)))
     }
 
     /// Whether the keys of a row occur together in a row of a query whose columns they are.

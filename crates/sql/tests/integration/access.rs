@@ -78,13 +78,13 @@ fn answer(session: &Session, statement: &str) -> Result<String, splay_sql::Error
     Ok(rows.join(";"))
 }
 
-fn said(session: &Session, statement: &str) -> String {
+fn error_text(session: &Session, statement: &str) -> String {
     answer(session, statement).map_or_else(|error| error.to_string(), |rows| panic!("{statement} gave {rows}"))
 }
 
 fn gives(session: &Session, statement: &str, expected: &str) {
-    let given = answer(session, statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
-    assert_eq!(given, expected, "{statement}");
+    let actual = answer(session, statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
+    assert_eq!(actual, expected, "{statement}");
 }
 
 #[test]
@@ -98,13 +98,13 @@ fn roles_come_and_go_by_statements() {
     assert!(!desk.run("show users").contains("eve") && desk.run("show roles").contains("eve|false"));
     gives(&desk.owner, "revoke desk from eve", "REVOKE ROLE|0|null");
     gives(&desk.owner, "drop user eve", "DROP ROLE|0|null");
-    assert!(said(&desk.owner, "drop user eve").contains("role \"eve\" does not exist"));
+    assert!(error_text(&desk.owner, "drop user eve").contains("role \"eve\" does not exist"));
     gives(&desk.owner, "drop user if exists eve", "DROP ROLE|0|null");
-    assert!(said(&desk.owner, "create role public").contains("reserved"));
-    assert!(said(&desk.owner, "create user ANN").contains("already exists"));
-    assert!(said(&desk.owner, "drop user admin").contains("superuser"));
+    assert!(error_text(&desk.owner, "create role public").contains("reserved"));
+    assert!(error_text(&desk.owner, "create user ANN").contains("already exists"));
+    assert!(error_text(&desk.owner, "drop user admin").contains("superuser"));
     // Whole or not at all: the role that it is to have isn't there.
-    assert!(said(&desk.owner, "create user eve in role nobody").contains("does not exist"));
+    assert!(error_text(&desk.owner, "create user eve in role nobody").contains("does not exist"));
     assert!(!desk.run("show roles").contains("eve"));
 }
 
@@ -113,7 +113,7 @@ fn the_first_user_is_a_superuser() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path().join("db")).unwrap();
     let session = Session::new(database, SessionSettings::default()).unwrap();
-    assert!(said(&session, "create user ann").contains("the first user is made with SUPERUSER"));
+    assert!(error_text(&session, "create user ann").contains("the first user is made with SUPERUSER"));
     gives(&session, "create user ann superuser", "CREATE ROLE|0|null");
 }
 
@@ -157,8 +157,8 @@ fn what_can_not_be_granted_is_refused() {
         ("alter table trade enable row level security", "no switch"),
         ("create user x replication", "REPLICATION is no option"),
     ] {
-        let told = said(&desk.owner, statement);
-        assert!(told.to_lowercase().contains(&part.to_lowercase()), "{statement}: {told}");
+        let message = error_text(&desk.owner, statement);
+        assert!(message.to_lowercase().contains(&part.to_lowercase()), "{statement}: {message}");
     }
 }
 
@@ -184,7 +184,7 @@ fn tokens_are_shown_once() {
     let access = desk.database().access().unwrap();
     assert!(access.user_of_token(token, 1).is_none() && access.user_of_token(other, 1).is_some());
     gives(&desk.owner, "drop token feed", "DROP TOKEN|0|null");
-    assert!(said(&desk.owner, "drop token feed").contains("does not exist"));
+    assert!(error_text(&desk.owner, "drop token feed").contains("does not exist"));
 }
 
 #[test]
@@ -204,13 +204,13 @@ fn only_superusers_change_users_and_everybody_his_password() {
         "create token mine for ann",
         "create policy p on trade using (true)",
     ] {
-        assert!(said(&ann, statement).contains("permission denied"), "{statement}");
-        assert!(said(&desk.owner.without_users(), statement).contains("permission denied"), "{statement}");
+        assert!(error_text(&ann, statement).contains("permission denied"), "{statement}");
+        assert!(error_text(&desk.owner.without_users(), statement).contains("permission denied"), "{statement}");
     }
     gives(&ann, "alter user ann password 'open sesame'", "ALTER ROLE|0|null");
     assert!(desk.database().access().unwrap().user_of_password("ann", "open sesame", 1).is_some());
     // A token ends, and a password doesn't.
-    assert!(said(&ann.as_user("ann", false), "alter user ann password 'y'").contains("by a token"));
+    assert!(error_text(&ann.as_user("ann", false), "alter user ann password 'y'").contains("by a token"));
     gives(&admin, "create user eve", "CREATE ROLE|0|null");
     let roles = "select rolname from pg_catalog.pg_roles where rolcanlogin order by 1";
     gives(&admin.for_postgres().unwrap(), roles, "admin;ann;bob;eve;splay");
@@ -220,7 +220,7 @@ fn only_superusers_change_users_and_everybody_his_password() {
     desk.run("grant select on trade to bob");
     assert_eq!(answer(&ann, "show grants").unwrap(), "desk|quote|SELECT|null");
     assert!(!answer(&ann, "show users").unwrap().contains("bob"));
-    assert!(said(&ann, "show policies").contains("permission denied"));
+    assert!(error_text(&ann, "show policies").contains("permission denied"));
 }
 
 /// Whoever may create could tell others over PostgreSQL's wire who the roles are.
@@ -270,7 +270,7 @@ fn views_named_as_columns_leave_others_alone() {
             "select sym, bid from quote where bid in (1, bid) group by sym, bid order by (bid), bid",
             "AAPL|9.5",
         );
-        assert!(said(session, "select * from quote, bid").contains("c2"));
+        assert!(error_text(session, "select * from quote, bid").contains("c2"));
     }
 }
 
@@ -286,8 +286,8 @@ fn names_of_quarantines_are_reserved() {
             "create view quote_quarantine as select 1 as a",
         ] {
             // Ann reads no quote.
-            let told = said(session, statement);
-            assert!(told.contains("reserved") || told.contains("no table"), "{statement}: {told}");
+            let message = error_text(session, statement);
+            assert!(message.contains("reserved") || message.contains("no table"), "{statement}: {message}");
         }
     }
     for statement in [
@@ -296,8 +296,8 @@ fn names_of_quarantines_are_reserved() {
         "alter table quote rename to quote_quarantine",
         "alter view prices rename to quote_quarantine",
     ] {
-        let told = said(&desk.owner, statement);
-        assert!(told.contains("_quarantine are reserved"), "{statement}: {told}");
+        let message = error_text(&desk.owner, statement);
+        assert!(message.contains("_quarantine are reserved"), "{statement}: {message}");
     }
     assert!(!answer(&desk.owner, "show tables").unwrap().contains("uarantine"));
 }
@@ -339,10 +339,13 @@ fn what_one_may_not_see_is_not_there() {
         "drop view accounts",
         "refresh materialized view bars",
     ] {
-        let told = said(&ann, statement);
-        let is_named = told.contains("no table") || told.contains("permission denied to INSERT in table quote");
-        assert!(is_named && !told.contains("\"trade\", ") && !told.contains("accounts,"), "{statement}: {told}");
-        assert!(!told.contains("instrument"), "{statement}: {told}");
+        let message = error_text(&ann, statement);
+        let is_named = message.contains("no table") || message.contains("permission denied to INSERT in table quote");
+        assert!(
+            is_named && !message.contains("\"trade\", ") && !message.contains("accounts,"),
+            "{statement}: {message}"
+        );
+        assert!(!message.contains("instrument"), "{statement}: {message}");
     }
     gives(
         &ann,
@@ -396,15 +399,15 @@ fn columns_without_a_right_are_no_columns() {
         "select 1 from trade group by size",
         "select * from trade at commit 1",
     ] {
-        let told = said(&ann, statement);
-        assert!(!told.contains("house"), "{statement}: {told}");
+        let message = error_text(&ann, statement);
+        assert!(!message.contains("house"), "{statement}: {message}");
     }
     // Without the time there is no date, which says the same.
     desk.run("revoke select on trade from desk");
     desk.run("grant select (price) on trade to desk");
     let ann = desk.of("ann");
     gives(&ann, "select * from trade order by price limit 1", "10.0");
-    assert!(said(&ann, "select date from trade").contains("date"));
+    assert!(error_text(&ann, "select date from trade").contains("date"));
     let explained = answer(&ann, "explain select price from trade").unwrap();
     assert!(explained.contains("none, because of a table of which"), "{explained}");
 }
@@ -422,12 +425,15 @@ fn statements_that_create_tables_show_what_may_be_read() {
     for unknown in
         ["table quote", "table instrument", "table accounts", "view bars", "table \"bars.rows\"", "table nothing"]
     {
-        let told = said(&ann, &format!("show create {unknown}"));
-        assert!(told.contains("no table") && !told.contains("instrument,") && !told.contains("accounts,"), "{told}");
+        let message = error_text(&ann, &format!("show create {unknown}"));
+        assert!(
+            message.contains("no table") && !message.contains("instrument,") && !message.contains("accounts,"),
+            "{message}"
+        );
     }
     desk.run("grant select on trade to desk");
-    let told = said(&desk.of("ann"), "show create view prices");
-    assert!(told.contains("to see the query of view prices") && !told.contains("select"), "{told}");
+    let message = error_text(&desk.of("ann"), "show create view prices");
+    assert!(message.contains("to see the query of view prices") && !message.contains("select"), "{message}");
     gives(&desk.of("ann"), "select table_name, definition is null from information_schema.views", "prices|true");
 }
 
@@ -442,18 +448,18 @@ fn calendars_are_tables_with_rights() {
     let statements = [inside, "select count(*) from trading_days('vienna')"];
     gives(&desk.owner, inside, "1");
     for statement in statements {
-        let told = said(&desk.of("ann"), statement);
-        assert!(told.contains("there is no calendar \"vienna\""), "{told}");
+        let message = error_text(&desk.of("ann"), statement);
+        assert!(message.contains("there is no calendar \"vienna\""), "{message}");
     }
-    assert!(!said(&desk.of("ann"), "select is_trading_day('2024-03-04', 'viena')").contains("vienna"));
+    assert!(!error_text(&desk.of("ann"), "select is_trading_day('2024-03-04', 'viena')").contains("vienna"));
     for (part, whole) in [
         ("grant select (date, open, close) on vienna to desk", "grant select on vienna to desk"),
         ("create policy p on vienna to desk using (kind is null)", "drop policy p on vienna"),
     ] {
         desk.run(part);
         for statement in statements {
-            let told = said(&desk.of("ann"), statement);
-            assert!(told.contains("vienna, of which you may not see all"), "{told}");
+            let message = error_text(&desk.of("ann"), statement);
+            assert!(message.contains("vienna, of which you may not see all"), "{message}");
         }
         desk.run(whole);
         for statement in statements {
@@ -461,8 +467,8 @@ fn calendars_are_tables_with_rights() {
         }
     }
     // What a condition was planned with is kept, and wouldn't follow the table.
-    let told = said(&desk.owner, "create policy p on trade to ann using (in_session(time, 'vienna'))");
-    assert!(told.contains("the calendar vienna, which is a table,"), "{told}");
+    let message = error_text(&desk.owner, "create policy p on trade to ann using (in_session(time, 'vienna'))");
+    assert!(message.contains("the calendar vienna, which is a table,"), "{message}");
     desk.run("create policy p on trade to ann using (in_session(time, 'NYSE'))");
 }
 
@@ -507,10 +513,10 @@ fn hidden_rows_leave_no_trace() {
         "explain analyze select sum(price) from trade",
         "explain verbose select * from trade order by sym, time",
     ] {
-        let told = answer(&ann, statement).unwrap();
-        assert!(told.contains("rows that policies show"), "{told}");
+        let message = answer(&ann, statement).unwrap();
+        assert!(message.contains("rows that policies show"), "{message}");
         for hidden in ["4/4", "1/4", "house", "rows_scanned", "(4)"] {
-            assert!(!told.contains(hidden), "{hidden}: {told}");
+            assert!(!message.contains(hidden), "{hidden}: {message}");
         }
     }
     let mut read = ann.sql("select * from trade", Parameters::None).unwrap();
@@ -519,7 +525,7 @@ fn hidden_rows_leave_no_trace() {
     assert_eq!((stats.rows_returned, stats.rows_scanned, stats.bytes_scanned), (1, 0, 0));
     assert_eq!(stats.selection.rows.total, 0);
     // The past may have had other rows and columns.
-    assert!(said(&ann, "select * from trade at commit 1").contains("permission denied for the past"));
+    assert!(error_text(&ann, "select * from trade at commit 1").contains("permission denied for the past"));
     // Whoever no policy names sees none, and who bypasses them all.
     desk.run("grant select on trade to bob");
     gives(&desk.of("bob"), "select count(*) from trade", "0");
@@ -566,26 +572,31 @@ fn errors_tell_nothing_that_may_not_be_known() {
     desk.run("grant select (a), update (a) on pair to desk");
     let ann = desk.of("ann");
     for statement in ["insert into old values ('2024-01-01', 1)", "select * from old"] {
-        let told = said(&ann, statement);
-        assert!(told.contains("no table \"old\"; this database has pair"), "{told}");
-        assert!(!told.contains("trade") && !told.contains("instrument"), "{told}");
+        let message = error_text(&ann, statement);
+        assert!(message.contains("no table \"old\"; this database has pair"), "{message}");
+        assert!(!message.contains("trade") && !message.contains("instrument"), "{message}");
     }
     for statement in ["update pair set a = 'A' where a = 'B'", "update pair set a = 'C'"] {
-        let told = said(&ann, statement);
-        assert!(told.contains("key (…)=(…)") && !told.contains("777") && !told.contains("k)"), "{told}");
+        let message = error_text(&ann, statement);
+        assert!(message.contains("key (…)=(…)") && !message.contains("777") && !message.contains("k)"), "{message}");
     }
     // Rows are found by their time, which has a right of its own.
     desk.run("grant select (sym), update (size), delete on trade to desk");
     for statement in ["update trade set size = 1 where sym = 'IBM'", "delete from trade where sym = 'IBM'"] {
-        assert!(said(&desk.of("ann"), statement).contains("permission denied to SELECT column time"), "{statement}");
+        assert!(
+            error_text(&desk.of("ann"), statement).contains("permission denied to SELECT column time"),
+            "{statement}"
+        );
     }
     desk.run("revoke select (sym), update (size), delete on trade from desk");
     // Which commits there are isn't told either.
     desk.run("grant insert on trade to desk");
-    assert!(said(&desk.of("ann"), "select * from trade at commit 999").contains("permission denied for the past"));
+    assert!(
+        error_text(&desk.of("ann"), "select * from trade at commit 999").contains("permission denied for the past")
+    );
     // Who reads the key gets it told.
     desk.run("grant select on pair to desk");
-    assert!(said(&desk.of("ann"), "update pair set a = 'A' where a = 'B'").contains("(A, 777)"));
+    assert!(error_text(&desk.of("ann"), "update pair set a = 'A' where a = 'B'").contains("(A, 777)"));
 }
 
 #[test]
@@ -631,8 +642,8 @@ fn materialized_views_do_not_show_what_their_tables_hide() {
     gives(&ann, "select sum(size) from bars", "3");
     gives(&ann, "select sym, sum(size) from trade group by sym", "IBM|3");
     gives(&desk.owner, "select sum(size) from bars", "9");
-    assert!(said(&ann, "select * from \"bars.rows\"").contains("no table"));
-    assert!(said(&ann, "refresh materialized view bars").contains("permission denied"));
+    assert!(error_text(&ann, "select * from \"bars.rows\"").contains("no table"));
+    assert!(error_text(&ann, "refresh materialized view bars").contains("permission denied"));
     desk.run("grant maintain on bars to desk");
     desk.run("insert into trade values ('2024-03-06 09:30:00', 'IBM', 20, 5, 'client'), ('2024-03-06 09:31:00', 'AAPL', 20, 6, 'client')");
     // Whoever refreshes it keeps the rows of all, and isn't told how many.
@@ -651,11 +662,11 @@ fn joined_tables_show_a_change_what_may_be_read_of_them() {
         format!("delete from quote using {joined} and t.price > 0"),
     ];
     for statement in &statements {
-        assert!(said(&desk.of("ann"), statement).contains("no table"), "{statement}");
+        assert!(error_text(&desk.of("ann"), statement).contains("no table"), "{statement}");
     }
     desk.run("grant select (time, sym) on trade to desk");
     for statement in &statements {
-        assert!(said(&desk.of("ann"), statement).contains("price"), "{statement}");
+        assert!(error_text(&desk.of("ann"), statement).contains("price"), "{statement}");
     }
     // Rows that a policy hides match nothing.
     desk.run("grant select on trade to desk");
@@ -672,8 +683,8 @@ fn changes_need_their_right() {
     let desk = Desk::new();
     desk.run("grant select on quote to desk");
     let denied = |statement: &str| {
-        let told = said(&desk.of("ann"), statement);
-        assert!(told.contains("permission denied"), "{statement}: {told}");
+        let message = error_text(&desk.of("ann"), statement);
+        assert!(message.contains("permission denied"), "{statement}: {message}");
     };
     let insert = "insert into quote (time, sym, bid) values ('2024-03-05 09:30:00', 'IBM', 19)";
     for statement in [insert, "update quote set bid = 1", "delete from quote where bid < 5", "truncate quote"] {
@@ -715,7 +726,7 @@ fn what_somebody_makes_is_his() {
     gives(&desk.of("ann"), "select count(*) from mine", "1");
     gives(&desk.of("ann"), "create view best as select max(bid) as bid from quote", "CREATE VIEW|0|null");
     gives(&desk.of("ann"), "select bid from best", "9.5");
-    assert!(said(&desk.of("bob"), "select * from mine").contains("no table"));
+    assert!(error_text(&desk.of("bob"), "select * from mine").contains("no table"));
     // What is there already isn't, however it is asked for.
     for statement in
         ["create table if not exists trade (time timestamp)", "create view if not exists accounts as select 1 as x"]
@@ -723,14 +734,14 @@ fn what_somebody_makes_is_his() {
         let _ = answer(&desk.of("ann"), statement);
     }
     for statement in ["create table trade (time timestamp)", "create or replace view accounts as select 1 as x"] {
-        said(&desk.of("ann"), statement);
+        error_text(&desk.of("ann"), statement);
     }
     assert!(
         !desk.run("show grants for ann").contains("trade") && !desk.run("show grants for ann").contains("accounts")
     );
     // A view over what its maker may not see can't be made, and one of another maker shows only what its reader sees.
-    assert!(said(&desk.of("ann"), "create view leak as select * from trade").contains("no table"));
-    assert!(said(&desk.of("ann"), "create materialized view m as select * from quote").contains("superusers"));
+    assert!(error_text(&desk.of("ann"), "create view leak as select * from trade").contains("no table"));
+    assert!(error_text(&desk.of("ann"), "create materialized view m as select * from quote").contains("superusers"));
 }
 
 #[test]
@@ -739,7 +750,7 @@ fn columns_that_grants_name_keep_their_names() {
     desk.run("grant select (price) on trade to desk");
     desk.run("create policy own on trade to desk using (account = 'house')");
     for statement in ["alter table trade rename column price to other", "alter table trade drop column account"] {
-        assert!(said(&desk.owner, statement).contains("grants or policies name"), "{statement}");
+        assert!(error_text(&desk.owner, statement).contains("grants or policies name"), "{statement}");
     }
     desk.run("alter table quote rename column bid to price");
 }
@@ -752,15 +763,15 @@ fn a_change_of_rights_is_seen_by_the_next_session() {
     let before = desk.of("ann");
     gives(&before, "select count(*) from quote", "1");
     desk.run("revoke select on quote from desk");
-    assert!(said(&desk.of("ann"), "select count(*) from quote").contains("no table"));
+    assert!(error_text(&desk.of("ann"), "select count(*) from quote").contains("no table"));
     desk.run("grant pg_read_all_data to ann");
     gives(&desk.of("ann"), "select count(*) from trade", "4");
     gives(&desk.of("ann"), "select sum(size) from bars", "9");
-    assert!(said(&desk.of("ann"), "delete from trade").contains("permission denied"));
-    assert!(said(&desk.of("ann"), "create user eve").contains("permission denied"));
+    assert!(error_text(&desk.of("ann"), "delete from trade").contains("permission denied"));
+    assert!(error_text(&desk.of("ann"), "create user eve").contains("permission denied"));
     // Reading everything ends with the first policy, of whichever table.
     desk.run("create policy own on trade to desk using (sym = 'IBM')");
     gives(&desk.of("ann"), "select count(*) from trade", "1");
     gives(&desk.of("ann"), "select sum(size) from bars", "3");
-    assert!(said(&desk.of("ann"), "select * from \"bars.rows\"").contains("no table"));
+    assert!(error_text(&desk.of("ann"), "select * from \"bars.rows\"").contains("no table"));
 }

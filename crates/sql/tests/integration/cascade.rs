@@ -59,16 +59,16 @@ fn a_power_cut_leaves_no_view_without_what_it_reads() {
             let image = storage.crash(&mut |bound| random.random_range(0..bound));
             let session = open(&image).unwrap();
             let what = format!("power cut after {n} of {total} operations, seed {seed}");
-            let left = session.database().views().unwrap();
-            for view in left.iter() {
+            let views_now = session.database().views().unwrap();
+            for view in views_now.iter() {
                 let read = session.sql(&format!("select * from \"{}\"", view.name), Parameters::None);
                 let read = read.and_then(|mut answer| answer.batches());
                 read.unwrap_or_else(|error| panic!("{what}: {}: {error}", view.name));
             }
             let is_there = session.database().has_table("trade").unwrap();
-            assert!(is_there || left.is_empty(), "{what}: {left:?}");
+            assert!(is_there || views_now.is_empty(), "{what}: {views_now:?}");
             assert!(!done || !is_there, "{what}: it was answered");
-            partly += usize::from(!left.is_empty() && left.len() < views);
+            partly += usize::from(!views_now.is_empty() && views_now.len() < views);
             run(&session, "drop table if exists trade cascade").unwrap_or_else(|error| panic!("{what}: {error}"));
             assert!(session.database().views().unwrap().is_empty(), "{what}");
             assert_eq!(session.database().tables().unwrap(), Vec::<String>::new(), "{what}");

@@ -109,12 +109,12 @@ fn change(session: &Session, text: &str) -> u64 {
     rows.value(0)
 }
 
-fn check(what: &str, found: &[Vec<Cell>], expected: &[Vec<Cell>]) {
-    let are_same = |(found, expected): (&Vec<Cell>, &Vec<Cell>)| {
-        found.iter().zip(expected).all(|(found, expected)| found.matches(expected))
+fn check(what: &str, actual: &[Vec<Cell>], expected: &[Vec<Cell>]) {
+    let are_same = |(actual, expected): (&Vec<Cell>, &Vec<Cell>)| {
+        actual.iter().zip(expected).all(|(actual, expected)| actual.matches(expected))
     };
-    let same = found.len() == expected.len() && found.iter().zip(expected).all(are_same);
-    assert!(same, "{what}: {found:?} instead of {expected:?}");
+    let same = actual.len() == expected.len() && actual.iter().zip(expected).all(are_same);
+    assert!(same, "{what}: {actual:?} instead of {expected:?}");
 }
 
 #[test]
@@ -123,12 +123,12 @@ fn rows_that_a_condition_with_queries_is_true_for_go() {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         for condition in CONDITIONS {
             let (_folder, session) = session(&mut random);
-            let left = sorted(&session, &format!("select * from t where ({condition}) is not true"));
+            let remaining = sorted(&session, &format!("select * from t where ({condition}) is not true"));
             let before = sorted(&session, "select * from t").len();
             let removed = change(&session, &format!("delete from t where {condition}"));
-            let found = if removed == before as u64 { Vec::new() } else { sorted(&session, "select * from t") };
-            check(&format!("seed {seed}: {condition}"), &found, &left);
-            assert_eq!(removed as usize, before - left.len(), "seed {seed}: {condition}");
+            let actual = if removed == before as u64 { Vec::new() } else { sorted(&session, "select * from t") };
+            check(&format!("seed {seed}: {condition}"), &actual, &remaining);
+            assert_eq!(removed as usize, before - remaining.len(), "seed {seed}: {condition}");
         }
     }
 }
@@ -180,8 +180,8 @@ fn joined_rows_change_as_a_query_joins_them() {
             let hits = sorted(&session, &format!("select t.time from {joined} where o.hit")).len();
             let text = format!("update t set n = o.k + 1, note = o.why from ({query}) o where {condition}");
             assert_eq!(change(&session, &text) as usize, hits, "seed {seed}: {text}");
-            let found = sorted(&session, "select time, sym, x, n, flag, note, size from t");
-            check(&format!("seed {seed}: {text}"), &found, &expected);
+            let actual = sorted(&session, "select time, sym, x, n, flag, note, size from t");
+            check(&format!("seed {seed}: {text}"), &actual, &expected);
         }
     }
 }
@@ -195,12 +195,12 @@ fn joined_rows_go_once_however_many_they_match() {
         for condition in conditions {
             let (_folder, session) = session(&mut random);
             let exists = format!("exists (select 1 from other o where {condition})");
-            let left = sorted(&session, &format!("select * from t where not {exists}"));
+            let remaining = sorted(&session, &format!("select * from t where not {exists}"));
             let before = sorted(&session, "select * from t").len();
             let removed = change(&session, &format!("delete from t using other o where {condition}"));
-            let found = if removed == before as u64 { Vec::new() } else { sorted(&session, "select * from t") };
-            check(&format!("seed {seed}: {condition}"), &found, &left);
-            assert_eq!(removed as usize, before - left.len(), "seed {seed}: {condition}");
+            let actual = if removed == before as u64 { Vec::new() } else { sorted(&session, "select * from t") };
+            check(&format!("seed {seed}: {condition}"), &actual, &remaining);
+            assert_eq!(removed as usize, before - remaining.len(), "seed {seed}: {condition}");
         }
     }
 }

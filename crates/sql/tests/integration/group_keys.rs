@@ -127,8 +127,8 @@ fn groups_by_keys_of_every_type_are_tick_plans() {
                     "select k, count(*) as n from (select {key} as k, few from event order by ts limit 9000) group by k"
                 ),
             ] {
-                let found = both.compare(&text);
-                assert_eq!(found, Ok(true), "{text}: {:?}", both.reason(&text));
+                let is_tick_plan = both.compare(&text);
+                assert_eq!(is_tick_plan, Ok(true), "{text}: {:?}", both.reason(&text));
             }
         }
         let all = KEYS.join(", ");

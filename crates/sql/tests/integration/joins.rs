@@ -113,7 +113,7 @@ fn naive(
         let near = |other: &&(i64, &Row)| tolerance.is_none_or(|most| (other.1.time - row.time).abs() <= most);
         let last = |holds: &dyn Fn(i64) -> bool| group.iter().rfind(|(_, other)| holds(other.time));
         let first = |holds: &dyn Fn(i64) -> bool| group.iter().find(|(_, other)| holds(other.time));
-        let found = match condition {
+        let matching = match condition {
             ">=" => last(&|time| time <= row.time),
             ">" => last(&|time| time < row.time),
             "<=" => first(&|time| time >= row.time),
@@ -124,7 +124,7 @@ fn naive(
                 (behind, _) => behind,
             },
         };
-        found.filter(near).map(|(id, _)| *id)
+        matching.filter(near).map(|(id, _)| *id)
     };
     (0..).zip(left).map(|(id, row)| (id, of(row))).collect()
 }
@@ -179,9 +179,9 @@ proptest! {
             for keys in KEYS {
                 for condition in CONDITIONS {
                     let statement = statement(keys, condition, tolerance);
-                    let found = pairs(&session, &statement);
+                    let actual = pairs(&session, &statement);
                     let expected = naive(&left, &right, keys, condition, tolerance);
-                    prop_assert_eq!(found, expected, "{} by {} threads in batches of {}", statement, threads, batch_rows);
+                    prop_assert_eq!(actual, expected, "{} by {} threads in batches of {}", statement, threads, batch_rows);
                 }
             }
         }
@@ -222,8 +222,8 @@ proptest! {
             for (threads, batch_rows, tick_plans) in [(1, 8192, true), (3, 8192, true), (3, 8192, false), (1, 2, false)] {
                 let settings = SessionSettings { threads, batch_rows, tick_plans, ..SessionSettings::default() };
                 let session = Session::new(database.clone(), settings).unwrap();
-                let told = format!("{statement} with tick plans: {tick_plans}");
-                prop_assert_eq!(fives(&session, &statement), expected.clone(), "{}", told);
+                let description = format!("{statement} with tick plans: {tick_plans}");
+                prop_assert_eq!(fives(&session, &statement), expected.clone(), "{}", description);
             }
         }
     }
@@ -261,14 +261,14 @@ fn explain_names_the_join_and_both_scans_read_one_symbol() {
         "select t.trade_volume, q.seq from trade t asof join quote q using (symbol, time) tolerance 5s \
          where symbol = 'IBM' and t.date = '2019-10-07'",
     );
-    let wanted = [
+    let expected = [
         "AsofJoinExec: Inner, direction=backward, match=[time@",
         "tolerance=5000000000",
         "ties=arrival",
         "table=trade",
         "table=quote",
     ];
-    assert!(wanted.iter().all(|part| plan.contains(part)), "{plan}");
+    assert!(expected.iter().all(|part| plan.contains(part)), "{plan}");
     // Of one date's three symbols and of two dates' six one each. Quotes of the day before may be valid still.
     assert!(plan.contains("symbols=1/3") && plan.contains("symbols=2/6"), "{plan}");
 }

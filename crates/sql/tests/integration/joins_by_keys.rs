@@ -134,8 +134,8 @@ fn large_tables_are_joined_by_time_along_their_order() {
             false,
         ),
     ] {
-        let found = both.compare(&text);
-        assert!(found.is_ok(), "{text}: {found:?}");
+        let is_tick_plan = both.compare(&text);
+        assert!(is_tick_plan.is_ok(), "{text}: {is_tick_plan:?}");
         let plan = both.tick.sql(&format!("explain {text}"), splay_sql::Parameters::None).unwrap().batches().unwrap();
         let plan = arrow::util::pretty::pretty_format_batches(&plan).unwrap().to_string();
         let is_found = plan.contains("JoinByTime") || plan.contains("AsofJoin");

@@ -69,8 +69,12 @@ fn longer_chains_are_refused_by_name() {
     for terms in [2_100, 8_125, 100_000] {
         for text in chains(terms) {
             let error = run(&session, &text).unwrap_err();
-            let told = error.to_string();
-            assert!(matches!(error, Error::Statement { .. }) && told.contains("at most"), "{}: {told}", &text[..60]);
+            let message = error.to_string();
+            assert!(
+                matches!(error, Error::Statement { .. }) && message.contains("at most"),
+                "{}: {message}",
+                &text[..60]
+            );
             let error = session.describe(&text).unwrap_err().to_string();
             assert!(error.contains("at most"), "{}: {error}", &text[..60]);
         }

@@ -73,17 +73,17 @@ fn text_or_empty(text: &str) -> String {
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(files(&path));
+            paths.extend(files(&path));
         } else if path.extension().is_some_and(|extension| extension == "slt") {
-            found.push(path);
+            paths.push(path);
         }
     }
-    found.sort();
-    found
+    paths.sort();
+    paths
 }
 
 fn run_all(format: Tier, threads: usize, batch_rows: usize) {

@@ -285,9 +285,10 @@ impl History {
                 let batches = self.session.sql(text, Parameters::None).and_then(|mut answer| answer.batches());
                 cells(&batches.unwrap_or_else(|error| panic!("seed {seed}: {error}: {text}\nafter {:#?}", self.steps)))
             };
-            let (kept, given) = (read(&format!("select * from {view}")), read(query));
-            let same = kept.len() == given.len() && kept.iter().zip(&given).all(|(kept, given)| are_same(kept, given));
-            assert!(same, "seed {seed}: {query}\nkept {kept:#?}\ngiven {given:#?}\nafter {:#?}", self.steps);
+            let (view_rows, query_rows) = (read(&format!("select * from {view}")), read(query));
+            let same = view_rows.len() == query_rows.len()
+                && view_rows.iter().zip(&query_rows).all(|(view_row, query_row)| are_same(view_row, query_row));
+            assert!(same, "seed {seed}: {query}\nkept {view_rows:#?}\ngiven {query_rows:#?}\nafter {:#?}", self.steps);
         }
         self.check_questions(seed);
     }
@@ -299,26 +300,31 @@ impl History {
                 let batches = self.session.sql(text, Parameters::None).and_then(|mut answer| answer.batches());
                 cells(&batches.unwrap_or_else(|error| panic!("seed {seed}: {error}: {text}\nafter {:#?}", self.steps)))
             };
-            let (given, of_rows) = (read(&asked(question)), read(&asked_of_rows(question)));
-            let same = given.len() == of_rows.len() && given.iter().zip(&of_rows).all(|(a, b)| are_same(a, b));
-            assert!(same, "seed {seed}: {question}\ngiven {given:#?}\nrows {of_rows:#?}\nafter {:#?}", self.steps);
+            let (answer_rows, of_rows) = (read(&over_table(question)), read(&over_rows(question)));
+            let same =
+                answer_rows.len() == of_rows.len() && answer_rows.iter().zip(&of_rows).all(|(a, b)| are_same(a, b));
+            assert!(
+                same,
+                "seed {seed}: {question}\ngiven {answer_rows:#?}\nrows {of_rows:#?}\nafter {:#?}",
+                self.steps
+            );
         }
     }
 }
 
 /// A question of the table.
-fn asked(question: &str) -> String {
+fn over_table(question: &str) -> String {
     question.replace("{t}", "trade")
 }
 
 /// The same of a query over the table, which no view answers.
-fn asked_of_rows(question: &str) -> String {
+fn over_rows(question: &str) -> String {
     let rows = "(select * from trade)";
     question.replace("{t} as t", &format!("{rows} as t")).replace("{t}", &format!("{rows} as trade"))
 }
 
-fn are_same(kept: &[Cell], given: &[Cell]) -> bool {
-    kept.len() == given.len() && kept.iter().zip(given).all(|(kept, given)| kept.matches(given))
+fn are_same(actual: &[Cell], expected: &[Cell]) -> bool {
+    actual.len() == expected.len() && actual.iter().zip(expected).all(|(actual, expected)| actual.matches(expected))
 }
 
 #[test]
@@ -389,7 +395,7 @@ fn views_answer_questions_about_their_tables() {
     change(&session, &format!("create materialized view bars as {BARS}"));
     let is_answered = |question: &str| {
         let batches =
-            session.sql(&format!("explain {}", asked(question)), Parameters::None).unwrap().batches().unwrap();
+            session.sql(&format!("explain {}", over_table(question)), Parameters::None).unwrap().batches().unwrap();
         let text = arrow::util::pretty::pretty_format_batches(&batches).unwrap().to_string();
         text.contains("bars.rows")
     };
@@ -416,7 +422,7 @@ fn views_answer_questions_about_their_tables() {
         schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect::<Vec<_>>()
     };
     for question in QUESTIONS {
-        assert_eq!(names(&asked(question)), names(&asked_of_rows(question)), "{question}");
+        assert_eq!(names(&over_table(question)), names(&over_rows(question)), "{question}");
     }
     change(&session, "alter materialized view bars set (query_rewrite = off)");
     assert!(!is_answered(QUESTIONS[0]));
@@ -430,7 +436,7 @@ fn expired_rows_of_a_view_answer_no_question() {
     let table = session.database().table("trade").unwrap();
     table.expire(Retention { days: Some(3), bytes: None }, false).unwrap();
     for question in ["select sum(size) from {t}", "select count(*) from {t} where sym = 'A'"] {
-        assert_eq!(one(&session, &asked(question)), one(&session, &asked_of_rows(question)));
+        assert_eq!(one(&session, &over_table(question)), one(&session, &over_rows(question)));
     }
     assert_ne!(one(&session, "select sum(volume) from bars"), one(&session, "select sum(size) from trade"));
 }
@@ -499,14 +505,17 @@ fn a_power_cut_leaves_views_that_are_right() {
     );
     drop(session);
     let create = format!("create materialized view bars as {QUERY}");
-    let kept = base.copy();
-    let session = open(&kept).unwrap();
+    let with_view = base.copy();
+    let session = open(&with_view).unwrap();
     change(&session, &create);
     change(&session, "insert into trade values ('2024-03-01 11:00:00', 8), ('2024-03-03 10:00:00', 16)");
     change(&session, "delete from trade where date = '2024-03-02'");
     drop(session);
-    let steps =
-        [(&base, create.as_str()), (&kept, "refresh materialized view bars"), (&kept, "drop materialized view bars")];
+    let steps = [
+        (&base, create.as_str()),
+        (&with_view, "refresh materialized view bars"),
+        (&with_view, "drop materialized view bars"),
+    ];
     let mut images = 0;
     for (before, statement) in steps {
         let whole = before.copy();
@@ -524,16 +533,19 @@ fn a_power_cut_leaves_views_that_are_right() {
                 let image = storage.crash(&mut |bound| random.random_range(0..bound));
                 let session = open(&image).unwrap();
                 let what = format!("{statement}: power cut after {n} of {total} operations, seed {seed}");
-                let given = cells(&session.sql(QUERY, Parameters::None).unwrap().batches().unwrap());
+                let query_rows = cells(&session.sql(QUERY, Parameters::None).unwrap().batches().unwrap());
                 let is_there = session.database().view("bars").unwrap().is_some();
                 for _ in 0..2 {
                     if is_there {
-                        let kept =
+                        let view_rows =
                             session.sql("select * from bars", Parameters::None).and_then(|mut answer| answer.batches());
-                        let kept = cells(&kept.unwrap_or_else(|error| panic!("{what}: {error}")));
-                        let same = kept.len() == given.len()
-                            && kept.iter().zip(&given).all(|(kept, given)| are_same(kept, given));
-                        assert!(same, "{what}: {kept:?} instead of {given:?}");
+                        let view_rows = cells(&view_rows.unwrap_or_else(|error| panic!("{what}: {error}")));
+                        let same = view_rows.len() == query_rows.len()
+                            && view_rows
+                                .iter()
+                                .zip(&query_rows)
+                                .all(|(view_row, query_row)| are_same(view_row, query_row));
+                        assert!(same, "{what}: {view_rows:?} instead of {query_rows:?}");
                     }
                     change(&session, "drop materialized view if exists bars");
                     change(&session, &create);

@@ -126,10 +126,13 @@ fn longer_partitions_give_the_same_answers() {
             for (session, period) in
                 [&tick, &general].into_iter().flat_map(|one| Period::ALL.map(|period| (one, period)))
             {
-                let found = cells(&answer(session, statement, period).batches().unwrap());
-                let is_same = found.len() == expected.len()
-                    && found.iter().zip(&expected).all(|(one, other)| one.iter().zip(other).all(|(a, b)| a.matches(b)));
-                assert!(is_same, "{statement} by {period}:\n{found:?}\n{expected:?}");
+                let actual = cells(&answer(session, statement, period).batches().unwrap());
+                let is_same = actual.len() == expected.len()
+                    && actual
+                        .iter()
+                        .zip(&expected)
+                        .all(|(one, other)| one.iter().zip(other).all(|(a, b)| a.matches(b)));
+                assert!(is_same, "{statement} by {period}:\n{actual:?}\n{expected:?}");
             }
         }
     }
@@ -212,10 +215,10 @@ fn rows_apart_are_grouped_as_others(rows: &RecordBatch, statements: &[&str]) {
         let expected = cells(&answer(&general, statement, Period::Day).batches().unwrap());
         for (threads, period) in [(1, Period::Year), (2, Period::Year), (2, Period::All), (2, Period::Day)] {
             let session = market::session(&database, threads, 8192);
-            let found = cells(&answer(&session, statement, period).batches().unwrap());
-            let is_same = found.len() == expected.len()
-                && found.iter().zip(&expected).all(|(one, other)| one.iter().zip(other).all(|(a, b)| a.matches(b)));
-            assert!(is_same, "{statement} by {period}:\n{found:?}\n{expected:?}");
+            let actual = cells(&answer(&session, statement, period).batches().unwrap());
+            let is_same = actual.len() == expected.len()
+                && actual.iter().zip(&expected).all(|(one, other)| one.iter().zip(other).all(|(a, b)| a.matches(b)));
+            assert!(is_same, "{statement} by {period}:\n{actual:?}\n{expected:?}");
         }
     }
 }

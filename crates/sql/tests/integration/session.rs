@@ -34,12 +34,12 @@ fn parameters_that_are_times_to_the_minute_do_without_seconds() {
     let (_folder, database) = market::database(Tier::Mapped);
     for session in [market::session(&database, 2, 8192), market::session_without_tick_plans(&database)] {
         for (text, expected) in [("1970-01-01 00:00", 8), ("1970-01-01 00:00:00", 8), ("2200-01-01T00:00", 0)] {
-            let given = || ScalarValue::from(text);
-            let named = HashMap::from([("from".to_owned(), given())]);
+            let parameter = || ScalarValue::from(text);
+            let named = HashMap::from([("from".to_owned(), parameter())]);
             let statement = "select count(*) from trade where time >= $from";
             assert_eq!(count(&session, statement, Parameters::Named(named)), expected, "{text}");
             let statement = "select count(*) from trade where time >= $1";
-            assert_eq!(count(&session, statement, Parameters::Positional(vec![given()])), expected, "{text}");
+            assert_eq!(count(&session, statement, Parameters::Positional(vec![parameter()])), expected, "{text}");
         }
     }
 }
@@ -116,16 +116,16 @@ fn a_tick_plan_stops_wherever_it_is_told_to() {
         "select Symbol, lag(Trade_Price) over (partition by Symbol order by Time) from trade",
         "select t.Time, q.bid from trade t asof join quote q match_condition (t.Time >= q.Time) on t.Symbol = q.Symbol",
     ] {
-        let asked = AtomicUsize::new(0);
+        let checks = AtomicUsize::new(0);
         let run = |limit: usize| {
-            asked.store(0, Ordering::SeqCst);
-            let is_over = || asked.fetch_add(1, Ordering::SeqCst) >= limit;
+            checks.store(0, Ordering::SeqCst);
+            let is_over = || checks.fetch_add(1, Ordering::SeqCst) >= limit;
             session.sql_until(text, Parameters::None, Stop::when(&is_over)).and_then(|mut answer| answer.batches())
         };
         // A new shape is planned, and looks as long as that takes.
         run(usize::MAX).unwrap();
         let whole = run(usize::MAX).unwrap();
-        let looks = asked.load(Ordering::SeqCst);
+        let looks = checks.load(Ordering::SeqCst);
         assert!(looks > 1, "{text}: looked {looks} times");
         for limit in 0..looks {
             assert!(matches!(run(limit), Err(Error::Cancelled)), "{text}: stopped at look {limit} of {looks}");

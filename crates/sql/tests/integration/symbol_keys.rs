@@ -107,8 +107,8 @@ fn groups_by_what_follows_from_symbols_are_those_of_their_rows() {
         for text in STATEMENTS {
             // The second time by what was kept for the dictionaries.
             for _ in 0..2 {
-                let found = both.compare(text);
-                assert_eq!(found, Ok(true), "{rare} rare symbols, {text}: {:?}", both.reason(text));
+                let is_tick_plan = both.compare(text);
+                assert_eq!(is_tick_plan, Ok(true), "{rare} rare symbols, {text}: {:?}", both.reason(text));
             }
         }
         // Another version of the table has another dictionary.

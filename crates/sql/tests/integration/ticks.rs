@@ -206,8 +206,8 @@ fn windows_over_ties_go_by_arrival() {
             ArrayFormatter::try_new(batch.column(column), &options).unwrap().value(row).to_string()
         };
         for row in 0..batch.num_rows() {
-            let known = last.insert(text(1, row), text(2, row)).unwrap_or_else(|| "NULL".to_owned());
-            assert_eq!(text(3, row), known);
+            let previous = last.insert(text(1, row), text(2, row)).unwrap_or_else(|| "NULL".to_owned());
+            assert_eq!(text(3, row), previous);
         }
     }
     assert!(last.len() > 8);
@@ -229,14 +229,14 @@ fn joins_by_codes_find_those_of_every_row_group() {
     load.append(&RecordBatch::try_new(spec.arrow(), columns).unwrap()).unwrap();
     load.commit().unwrap();
     let both = both(&database, 2);
-    let left = "(select * from long where seq % 4001 = 1) t";
+    let sub_query = "(select * from long where seq % 4001 = 1) t";
     for text in [
         format!(
-            "select t.sym, t.venue, t.ts, t.seq, count(q.ts), max(q.bid) from {left} window join long q on t.sym = q.sym and \
+            "select t.sym, t.venue, t.ts, t.seq, count(q.ts), max(q.bid) from {sub_query} window join long q on t.sym = q.sym and \
              t.venue = q.venue and q.ts between t.ts and t.ts"
         ),
         format!(
-            "select t.sym, t.venue, count(q.ts), max(q.ts) from {left} asof join long q match_condition (t.ts > q.ts) on \
+            "select t.sym, t.venue, count(q.ts), max(q.ts) from {sub_query} asof join long q match_condition (t.ts > q.ts) on \
              t.sym = q.sym and t.venue = q.venue group by t.sym, t.venue"
         ),
     ] {

@@ -64,8 +64,8 @@ fn decimals_equal_the_literals_that_they_are_written_as() {
         ] {
             let text = format!("select case when count(*) > 0 then 1 else 0 end as found from typed where {condition}");
             assert!(both.compare(&text).is_ok(), "{text}: {:?}", both.compare(&text));
-            let found = both.tick.sql(&text, Parameters::None).unwrap().batches().unwrap();
-            assert_eq!(array_value_to_string(found[0].column(0), 0).unwrap(), "1", "{text}");
+            let actual = both.tick.sql(&text, Parameters::None).unwrap().batches().unwrap();
+            assert_eq!(array_value_to_string(actual[0].column(0), 0).unwrap(), "1", "{text}");
         }
     }
 }

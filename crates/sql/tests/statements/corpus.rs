@@ -80,19 +80,19 @@ pub const FRAMES: &[&str] = &[
 
 /// The statements of the logic files.
 pub fn statements() -> Vec<String> {
-    let mut found = Vec::new();
-    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt"), &mut found);
-    found.sort();
-    found.iter().flat_map(|file| of_file(&std::fs::read_to_string(file).unwrap())).collect()
+    let mut files = Vec::new();
+    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt"), &mut files);
+    files.sort();
+    files.iter().flat_map(|file| of_file(&std::fs::read_to_string(file).unwrap())).collect()
 }
 
-fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            collect(&path, found);
+            collect(&path, files);
         } else {
-            found.push(path);
+            files.push(path);
         }
     }
 }

@@ -13,8 +13,8 @@ static MOST: AtomicUsize = AtomicUsize::new(0);
 struct Counted;
 
 fn took(bytes: usize) {
-    let held = HELD.fetch_add(bytes, Ordering::Relaxed) + bytes;
-    MOST.fetch_max(held, Ordering::Relaxed);
+    let bytes_now = HELD.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    MOST.fetch_max(bytes_now, Ordering::Relaxed);
 }
 
 fn gave(bytes: usize) {

@@ -39,10 +39,10 @@ fn what_would_take_more_than_the_limit_is_refused_before_it_is_made() {
     let session = session(&database);
     for text in GREEDY {
         let outcome = run(&session, text, Duration::from_secs(20));
-        let told = outcome.result.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let message = outcome.result.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let is_refused = matches!(outcome.result, Err(Error::Memory { .. } | Error::Execution { .. }));
         assert!(is_refused, "{text}: {:?}", outcome.result);
-        assert!(told.contains("()") || told.contains("constants"), "{text} names what asks: {told}");
+        assert!(message.contains("()") || message.contains("constants"), "{text} names what asks: {message}");
         assert!(outcome.memory < MEMORY / 5 * 6, "{text}: {} bytes", outcome.memory);
         assert!(outcome.time < Duration::from_secs(10), "{text}: {:?}", outcome.time);
     }

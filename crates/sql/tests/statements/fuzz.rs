@@ -72,7 +72,7 @@ fn any_statement_is_answered_or_refused_within_its_bounds() {
     let grammar = Grammar { corpus: corpus::statements(), functions: functions(&session) };
     assert!(grammar.corpus.len() > 100 && grammar.functions.len() > 200);
     let before = panic::take_hook();
-    panic::set_hook(Box::new(|found| PANICS.lock().unwrap().push(found.to_string())));
+    panic::set_hook(Box::new(|panic_info| PANICS.lock().unwrap().push(panic_info.to_string())));
     let first = set("SPLAY_FUZZ_SEED").unwrap_or(1);
     let inputs = set("SPLAY_FUZZ_INPUTS").unwrap_or(300);
     let (begun, mut number, mut faults, mut answered) = (Instant::now(), first, Vec::new(), 0);

@@ -22,14 +22,14 @@ fn the_statement_that_would_pass_the_total_is_refused_and_all_is_given_back() {
         session.sql(&text, Parameters::None).and_then(|mut answer| answer.batches())
     };
     // Each reserves twice its 6 MB for as long as its rows are held.
-    let held: Vec<_> = (0..3).map(|_| rows(2_000_000).unwrap()).collect();
+    let answers: Vec<_> = (0..3).map(|_| rows(2_000_000).unwrap()).collect();
     assert!((36_000_000..40 << 20).contains(&session.memory_reserved()), "{}", session.memory_reserved());
     let refused = rows(2_000_000).unwrap_err();
     assert!(matches!(refused, Error::TotalMemory { .. }), "{refused}");
     assert!(refused.to_string().contains("all statements together, 41943040 bytes"), "{refused}");
     let alone = rows(20_000_000).unwrap_err();
     assert!(matches!(alone, Error::Memory { .. }), "{alone}");
-    drop(held);
+    drop(answers);
     wait_until_free(&session);
     assert_eq!(rows(2_000_000).unwrap()[0].num_rows(), 1);
     wait_until_free(&session);

@@ -132,8 +132,8 @@ fn what_is_not_supported_is_named() {
         ("create token feed", "FOR and a user"),
         ("drop role ann cascade", "cascade is not expected"),
     ] {
-        let told = read(text).unwrap_err().to_string();
-        assert!(told.contains(part), "{text}: {told}");
+        let message = read(text).unwrap_err().to_string();
+        assert!(message.contains(part), "{text}: {message}");
     }
 }
 
@@ -146,8 +146,8 @@ fn no_message_shows_a_password() {
         "create user ann password \"sesame\"",
         "create user ann password 'SCRAM-SHA-256$sesame'",
     ] {
-        let told = read(text).unwrap_err();
-        assert!(!format!("{told} {told:?}").contains("sesame"), "{told}");
+        let error = read(text).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("sesame"), "{error}");
     }
     assert!(!format!("{:?}", of("create user ann password 'sesame'")).contains("sesame"));
 }
@@ -174,7 +174,7 @@ fn quotas_are_taken_apart() {
         ("alter role desk reset statements_max", "( behind RESET"),
         ("create role desk reset (statements_max)", "RESET is of ALTER ROLE"),
     ] {
-        let told = read(text).unwrap_err().to_string();
-        assert!(told.contains(part), "{text}: {told}");
+        let message = read(text).unwrap_err().to_string();
+        assert!(message.contains(part), "{text}: {message}");
     }
 }

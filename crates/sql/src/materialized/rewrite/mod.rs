@@ -113,11 +113,11 @@ impl Rewrites {
     /// What became of a statement with the same views.
     fn find(&self, text: &str, candidates: &[Candidate]) -> Option<Option<Arc<str>>> {
         let rewrites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = rewrites.get(text)?;
+        let cached = rewrites.get(text)?;
         let is_same = |(a, b): (&Candidate, &Candidate)| a.is(b);
         let are_same =
-            found.candidates.len() == candidates.len() && found.candidates.iter().zip(candidates).all(is_same);
-        are_same.then(|| found.text.clone())
+            cached.candidates.len() == candidates.len() && cached.candidates.iter().zip(candidates).all(is_same);
+        are_same.then(|| cached.text.clone())
     }
 
     fn add(&self, text: &str, candidates: Vec<Candidate>, rewritten: Option<&str>) {
@@ -149,16 +149,16 @@ pub(crate) fn rewritten<'t>(session: &Session, views: &[View], text: &'t str, st
     }
     candidates.sort_by_key(|candidate| candidate.size);
     let rewrites = &session.materialized().rewrites;
-    let found = match rewrites.find(text, &candidates) {
-        Some(found) => found,
+    let rewrite = match rewrites.find(text, &candidates) {
+        Some(rewrite) => rewrite,
         None => {
             // What is wrong with a statement it says itself.
-            let Ok(found) = of_views(session, tokens, &candidates, stop) else { return Cow::Borrowed(text) };
-            rewrites.add(text, candidates, found.as_deref());
-            found.map(Arc::from)
+            let Ok(rewrite) = of_views(session, tokens, &candidates, stop) else { return Cow::Borrowed(text) };
+            rewrites.add(text, candidates, rewrite.as_deref());
+            rewrite.map(Arc::from)
         }
     };
-    found.map_or(Cow::Borrowed(text), |found| Cow::Owned(found.to_string()))
+    rewrite.map_or(Cow::Borrowed(text), |rewrite| Cow::Owned(rewrite.to_string()))
 }
 
 /// The statement over the views, if it can be one and its answer has the same columns.

@@ -132,13 +132,13 @@ impl SelectOverView<'_> {
     fn conditions(&mut self, condition: Option<&Expr>) -> Option<Option<Expr>> {
         let own = &self.grouped.conditions;
         let conjuncts = condition.into_iter().flat_map(conjuncts);
-        let (met, left): (Vec<_>, Vec<_>) =
+        let (met, others): (Vec<_>, Vec<_>) =
             conjuncts.map(|one| (self.scope.spelling(one), one)).partition(|(spelling, _)| own.contains(spelling));
         if !own.iter().all(|condition| met.iter().any(|(spelling, _)| spelling == condition)) {
             return None;
         }
         let mut texts = Vec::new();
-        for (_, conjunct) in left {
+        for (_, conjunct) in others {
             texts.push(format!("({})", self.expression(conjunct, Role::Condition)?));
         }
         if self.since.bound != i64::MIN {

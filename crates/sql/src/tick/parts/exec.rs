@@ -146,8 +146,9 @@ async fn batches(
     let note = |what| *ran.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
     let memory = MemoryConsumer::new("TickPartExec").register(context.memory_pool());
     let stop = StopOnDrop(Arc::default());
-    let (engine_part, given, stopped) = (Arc::clone(&part), Arc::clone(&context), Arc::clone(&stop.0));
-    let made = tokio::task::spawn_blocking(move || by_engine(&engine_part, &given, (&stopped, &progress), memory));
+    let (engine_part, task_context, stopped) = (Arc::clone(&part), Arc::clone(&context), Arc::clone(&stop.0));
+    let made =
+        tokio::task::spawn_blocking(move || by_engine(&engine_part, &task_context, (&stopped, &progress), memory));
     let made = made.await.map_err(|error| DataFusionError::External(Box::new(error)))??;
     let reason = match made {
         PartOutcome::Rows { batches, memory, read } => {

@@ -162,7 +162,8 @@ fn cannot_fail(plan: &LogicalPlan) -> Result<bool> {
 
 /// Whether a step of an expression gives a value whatever it is given.
 fn is_safe_step(expr: &Expr, schema: &DFSchema) -> bool {
-    let is = |expr: &Expr, wanted: fn(&DataType) -> bool| expr.get_type(schema).is_ok_and(|found| wanted(&found));
+    let is =
+        |expr: &Expr, is_type: fn(&DataType) -> bool| expr.get_type(schema).is_ok_and(|data_type| is_type(&data_type));
     match expr {
         Expr::Column(_)
         | Expr::Literal(_, _)

@@ -301,8 +301,8 @@ fn asof(numbers: &mut Numbers) -> String {
             keys.push(key);
         }
     }
-    let kept = numbers.one(&["asof join", "asof inner join"]);
-    let from = format!("{left} {kept} {right} match_condition ({condition}{tolerance}) on {}", keys.join(" and "));
+    let join = numbers.one(&["asof join", "asof inner join"]);
+    let from = format!("{left} {join} {right} match_condition ({condition}{tolerance}) on {}", keys.join(" and "));
     let filter = match numbers.below(5) {
         0 => format!(" where t.sym = 'S{:02}'", numbers.below(13)),
         1 => format!(" where t.size > {} and q.bid > 110", numbers.below(500)),
@@ -364,12 +364,12 @@ fn windows(numbers: &mut Numbers) -> String {
             8 => numbers.one(&["sum(q.size)", "sum(q.bid - t.bid)", "count(distinct q.venue)"]).to_owned(),
             _ => numbers.one(&["avg(q.bid)", "sum(q.bid)", "avg(q.ask - q.bid)"]).to_owned(),
         };
-        let kept = match numbers.below(8) {
+        let filter_clause = match numbers.below(8) {
             0 => " filter (where q.size > 200)",
             1 => " filter (where q.venue = 'N')",
             _ => "",
         };
-        write!(calls, ", {call}{kept} as a{number}").unwrap();
+        write!(calls, ", {call}{filter_clause} as a{number}").unwrap();
     }
     let prevailing = numbers.one(&["", " include prevailing", " exclude prevailing"]);
     format!(
