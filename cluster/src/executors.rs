@@ -92,10 +92,10 @@ impl Executors {
     /// # Errors
     /// [`Error::Server`] for such an executor, or if none answers.
     pub async fn alive(&self) -> Result<Vec<Url>> {
-        let asked =
+        let answers =
             futures::future::join_all(self.urls.iter().map(|url| async move { (url, self.version(url).await) })).await;
         let (mut alive, mut silent) = (Vec::new(), Vec::new());
-        for (url, answer) in asked {
+        for (url, answer) in answers {
             match answer {
                 Ok(version) if version == VERSION => alive.push(url.clone()),
                 Ok(version) => {

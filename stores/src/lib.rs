@@ -56,23 +56,23 @@ pub fn open_with(url: &str, options: &[(&str, &str)]) -> Result<CloudStore, Stri
     let (scheme, rest) = url.split_once("://").ok_or("it is no URL")?;
     let prefix = rest.split_once('/').map_or("", |(_, prefix)| prefix);
     let prefix = Path::parse(prefix.trim_matches('/')).map_err(|error| error.to_string())?;
-    let said = |error: object_store::Error| without_secrets(&error.to_string());
+    let message = |error: object_store::Error| without_secrets(&error.to_string());
     /// All builders have the same methods, and no trait for them.
     macro_rules! build {
         ($builder:expr, $key:ident) => {{
             let mut builder = $builder.with_url(url);
             for (key, value) in [("timeout", REQUEST_TIMEOUT), ("connect_timeout", CONNECT_TIMEOUT)] {
-                let key = $key::from_str(key).map_err(said)?;
+                let key = $key::from_str(key).map_err(message)?;
                 if builder.get_config_value(&key).is_none_or(|value| value.is_empty()) {
                     builder = builder.with_config(key, value);
                 }
             }
             for (key, value) in options {
-                builder = builder.with_config($key::from_str(key).map_err(said)?, *value);
+                builder = builder.with_config($key::from_str(key).map_err(message)?, *value);
             }
             // Attempts and pauses are the caller's.
             let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
-            Arc::new(builder.with_retry(retry).build().map_err(said)?)
+            Arc::new(builder.with_retry(retry).build().map_err(message)?)
         }};
     }
     let store: Arc<dyn object_store::ObjectStore> = match scheme {
@@ -120,18 +120,18 @@ impl ObjectStore for CloudStore {
 
     fn length(&self, key: &str) -> ObjectResult<u64> {
         let (store, path) = (Arc::clone(&self.store), self.path(key)?);
-        wait(async move { store.head(&path).await.map(|found| found.size) })
+        wait(async move { store.head(&path).await.map(|object| object.size) })
     }
 
     fn list(&self, prefix: &str) -> ObjectResult<Vec<ObjectEntry>> {
         let (store, path) = (Arc::clone(&self.store), self.path(prefix.trim_end_matches('/'))?);
-        let found: Vec<_> = wait(async move { store.list(Some(&path)).try_collect().await })?;
+        let objects: Vec<_> = wait(async move { store.list(Some(&path)).try_collect().await })?;
         let own = self.prefix.as_ref();
-        let key = |found: object_store::ObjectMeta| {
-            let key = found.location.as_ref().strip_prefix(own)?.trim_start_matches('/').to_owned();
-            Some(ObjectEntry { key, bytes: found.size })
+        let key = |object: object_store::ObjectMeta| {
+            let key = object.location.as_ref().strip_prefix(own)?.trim_start_matches('/').to_owned();
+            Some(ObjectEntry { key, bytes: object.size })
         };
-        Ok(found.into_iter().filter_map(key).collect())
+        Ok(objects.into_iter().filter_map(key).collect())
     }
 
     fn delete(&self, key: &str) -> ObjectResult<()> {

@@ -117,14 +117,14 @@ fn callers_need_the_token_of_the_cluster() {
     let executor = server(&["executor", database], &own);
     let scheduler = server(&["scheduler", database, "--executors", &executor.url], &own);
     let statement = "select sym, count(*) from trade group by sym";
-    let asked = |url: &str, token: Option<&Path>| ask(url, statement, &Token::read(token).unwrap());
-    assert!(asked(&scheduler.url, Some(&own)).is_ok());
+    let query = |url: &str, token: Option<&Path>| ask(url, statement, &Token::read(token).unwrap());
+    assert!(query(&scheduler.url, Some(&own)).is_ok());
     for token in [None, Some(other.as_path())] {
-        let error = asked(&scheduler.url, token).unwrap_err().to_string();
+        let error = query(&scheduler.url, token).unwrap_err().to_string();
         assert!(error.contains("token"), "{error}");
     }
     // A scheduler with another token than its executor.
     let stranger = server(&["scheduler", database, "--executors", &executor.url], &other);
-    let error = asked(&stranger.url, Some(&other)).unwrap_err().to_string();
+    let error = query(&stranger.url, Some(&other)).unwrap_err().to_string();
     assert!(error.contains("token"), "{error}");
 }

@@ -67,17 +67,17 @@ fn equal(one: &[Row], other: &[Row]) -> bool {
 }
 
 /// What differs, if something does. Where the statement orders its rows so that none tie, the order too.
-pub fn difference(expected: &[RecordBatch], found: &[RecordBatch], is_ordered: bool) -> Option<String> {
-    let (expected, found) = (rows(expected), rows(found));
-    if is_ordered && !equal(&expected, &found) {
-        return Some(format!("in order: {} rows and {}", expected.len(), found.len()));
+pub fn difference(expected: &[RecordBatch], actual: &[RecordBatch], is_ordered: bool) -> Option<String> {
+    let (expected, actual) = (rows(expected), rows(actual));
+    if is_ordered && !equal(&expected, &actual) {
+        return Some(format!("in order: {} rows and {}", expected.len(), actual.len()));
     }
-    let (expected, found) = (sorted(expected), sorted(found));
-    if equal(&expected, &found) {
+    let (expected, actual) = (sorted(expected), sorted(actual));
+    if equal(&expected, &actual) {
         return None;
     }
-    let pair = expected.iter().zip(&found).find(|(one, other)| !equal(&[one.to_vec()], &[other.to_vec()]));
-    Some(format!("{} rows and {}; first: {pair:?}", expected.len(), found.len()))
+    let pair = expected.iter().zip(&actual).find(|(one, other)| !equal(&[one.to_vec()], &[other.to_vec()]));
+    Some(format!("{} rows and {}; first: {pair:?}", expected.len(), actual.len()))
 }
 
 pub fn count(batches: &[RecordBatch]) -> usize {

@@ -38,14 +38,14 @@ fn a_cluster_gives_the_rows_of_one_process() {
                 continue;
             }
         };
-        let found = match cluster.ask(text) {
-            Ok(found) => found,
+        let cluster_rows = match cluster.ask(text) {
+            Ok(cluster_rows) => cluster_rows,
             Err(error) => {
                 wrong.push(format!("{text}\n  failed: {error}"));
                 continue;
             }
         };
-        if let Some(difference) = difference(&expected, &found, is_ordered) {
+        if let Some(difference) = difference(&expected, &cluster_rows, is_ordered) {
             wrong.push(format!("{text}\n  differs: {difference}"));
         }
         let names = |batches: &[arrow::record_batch::RecordBatch]| {
@@ -53,7 +53,7 @@ fn a_cluster_gives_the_rows_of_one_process() {
                 .first()
                 .map(|batch| batch.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>())
         };
-        if let (Some(one), Some(other)) = (names(&expected), names(&found))
+        if let (Some(one), Some(other)) = (names(&expected), names(&cluster_rows))
             && one != other
         {
             wrong.push(format!("{text}\n  names {one:?} are {other:?}"));

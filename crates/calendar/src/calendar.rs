@@ -111,7 +111,7 @@ impl Calendar {
         let position = exchanges::ALL.iter().position(|exchange| is_it(exchange));
         match position.and_then(|position| CALENDARS.get(position)) {
             Some(calendar) => Ok(Arc::clone(calendar)),
-            None => Err(Error::Unknown { name: name.to_owned(), known: Calendar::names().join(", ") }),
+            None => Err(Error::Unknown { name: name.to_owned(), available: Calendar::names().join(", ") }),
         }
     }
 
@@ -231,7 +231,7 @@ impl Calendar {
     /// [`Error::NotCovered`] also if the rules end before it.
     pub fn nth_trading_day(&self, date: NaiveDate, n: i64) -> Result<NaiveDate> {
         let at_or_after = self.position(date)? as i64;
-        let found = match n {
+        let position = match n {
             0 => return Ok(date),
             n if n > 0 => {
                 let after = at_or_after + i64::from(self.is_trading_day(date)?);
@@ -239,9 +239,9 @@ impl Calendar {
             }
             n => at_or_after.checked_add(n),
         };
-        let day = found.and_then(|found| self.days.get(usize::try_from(found).ok()?));
-        let asked = || format!("trading day {n} after {date}");
-        day.map(|day| day.date).ok_or_else(|| self.not_covered(asked()))
+        let day = position.and_then(|position| self.days.get(usize::try_from(position).ok()?));
+        let request = || format!("trading day {n} after {date}");
+        day.map(|day| day.date).ok_or_else(|| self.not_covered(request()))
     }
 
     /// The number of trading days from a date to before another; negative if that is the earlier one.
@@ -262,9 +262,9 @@ impl Calendar {
         if self.covered().contains(&date) { Ok(()) } else { Err(self.not_covered(date.to_string())) }
     }
 
-    pub(crate) fn not_covered(&self, asked: String) -> Error {
+    pub(crate) fn not_covered(&self, request: String) -> Error {
         let (calendar, dates) = (self.name().to_owned(), self.covered());
-        Error::NotCovered { calendar, first: *dates.start(), last: *dates.end(), asked }
+        Error::NotCovered { calendar, first: *dates.start(), last: *dates.end(), request }
     }
 }
 

@@ -7,12 +7,12 @@ use chrono::NaiveDate;
 #[non_exhaustive]
 pub enum Error {
     /// No calendar has that name. Choose one of those that are listed.
-    #[error("there is no calendar {name:?}; there are {known}")]
+    #[error("there is no calendar {name:?}; there are {available}")]
     Unknown {
         /// The name that was asked for.
         name: String,
         /// The names that there are.
-        known: String,
+        available: String,
     },
     /// Rows that make no calendar. Correct those that are named.
     #[error("the table {calendar} is no calendar: {reason}")]
@@ -23,7 +23,7 @@ pub enum Error {
         reason: String,
     },
     /// The calendar's rules don't hold then. Narrow the question, or take another calendar.
-    #[error("the calendar {calendar} covers {first} to {last}, not {asked}")]
+    #[error("the calendar {calendar} covers {first} to {last}, not {request}")]
     NotCovered {
         /// The calendar's name.
         calendar: String,
@@ -32,7 +32,7 @@ pub enum Error {
         /// The last date that it covers.
         last: NaiveDate,
         /// The date or instant that was asked for.
-        asked: String,
+        request: String,
     },
 }
 

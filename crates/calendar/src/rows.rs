@@ -111,8 +111,8 @@ impl Calendar {
 
 fn entry(row: &Row) -> std::result::Result<DateEntry, String> {
     let date = row.date;
-    let given = row.kind.as_deref().map(str::trim).filter(|kind| !kind.is_empty());
-    let kind = match given.map(str::to_lowercase).as_deref() {
+    let kind_text = row.kind.as_deref().map(str::trim).filter(|kind| !kind.is_empty());
+    let kind = match kind_text.map(str::to_lowercase).as_deref() {
         None | Some("regular") => None,
         Some("early close" | "half day") => Some(SpecialDayKind::EarlyClose),
         Some("late open") => Some(SpecialDayKind::LateOpen),
@@ -124,13 +124,15 @@ fn entry(row: &Row) -> std::result::Result<DateEntry, String> {
         }
     };
     match (row.open, row.close, kind) {
-        (None, None, None | Some(SpecialDayKind::Closed)) if given.is_none() || kind.is_some() => Ok(DateEntry::Closed),
-        (None, None, _) => Err(format!("{date} is given as {} and has no session", given.unwrap_or_default())),
+        (None, None, None | Some(SpecialDayKind::Closed)) if kind_text.is_none() || kind.is_some() => {
+            Ok(DateEntry::Closed)
+        }
+        (None, None, _) => Err(format!("{date} is given as {} and has no session", kind_text.unwrap_or_default())),
         (Some(_), None, Some(SpecialDayKind::EarlyClose)) => Err(format!("the half day {date} has no close")),
         (Some(_), None, _) => Err(format!("{date} has an opening and no close")),
         (None, Some(_), _) => Err(format!("{date} has a close and no opening")),
         (Some(_), Some(_), Some(SpecialDayKind::Closed)) => {
-            Err(format!("{date} is given as {} and has a session", given.unwrap_or_default()))
+            Err(format!("{date} is given as {} and has a session", kind_text.unwrap_or_default()))
         }
         (Some(open), Some(close), _) if close <= open => {
             Err(format!("the session of {date} that opens at {} closes at {}", text(open), text(close)))
@@ -183,12 +185,12 @@ mod tests {
     /// `date open close kind`, with `-` for what isn't there.
     fn row(text: &str) -> Row {
         let words: Vec<&str> = text.splitn(4, ' ').collect();
-        let given = |at: usize| words.get(at).filter(|word| **word != "-");
+        let word_at = |at: usize| words.get(at).filter(|word| **word != "-");
         Row {
             date: words[0].parse().unwrap(),
-            open: given(1).map(|time| instant(time)),
-            close: given(2).map(|time| instant(time)),
-            kind: given(3).map(|kind| (*kind).to_owned()),
+            open: word_at(1).map(|time| instant(time)),
+            close: word_at(2).map(|time| instant(time)),
+            kind: word_at(3).map(|kind| (*kind).to_owned()),
             note: None,
         }
     }

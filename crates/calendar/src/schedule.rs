@@ -163,8 +163,8 @@ impl Exchange {
     /// Nanoseconds since the epoch of a local time; the earlier one of two, or the first one behind a gap.
     pub(crate) fn instant(&self, date: NaiveDate, minutes: i32) -> Option<i64> {
         let local = date.and_time(chrono::NaiveTime::MIN) + TimeDelta::minutes(i64::from(minutes));
-        let found = self.zone.from_local_datetime(&local).earliest();
-        let found = found.or_else(|| self.zone.from_local_datetime(&(local + TimeDelta::hours(1))).earliest());
-        found?.timestamp_nanos_opt()
+        let earliest = self.zone.from_local_datetime(&local).earliest();
+        let earliest = earliest.or_else(|| self.zone.from_local_datetime(&(local + TimeDelta::hours(1))).earliest());
+        earliest?.timestamp_nanos_opt()
     }
 }

@@ -111,13 +111,13 @@ mod tests {
             .collect();
         let mut file = Vec::new();
         write(&mut file, &batches[0].schema(), batches.into_iter().map(Ok)).unwrap();
-        let mut found = Vec::new();
+        let mut batches_read = Vec::new();
         for batch in FileReader::try_new(std::io::Cursor::new(file), None).unwrap() {
             let batch = batch.unwrap();
             let symbols = batch.column(0).as_dictionary::<Int32Type>().downcast_dict::<StringArray>().unwrap();
-            found.extend(symbols.into_iter().map(|text| text.map(str::to_owned)));
+            batches_read.extend(symbols.into_iter().map(|text| text.map(str::to_owned)));
         }
         let sent: Vec<Option<String>> = texts.concat().into_iter().map(|text| text.map(str::to_owned)).collect();
-        assert_eq!(found, sent);
+        assert_eq!(batches_read, sent);
     }
 }

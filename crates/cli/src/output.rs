@@ -81,18 +81,18 @@ const ENDINGS: [(OutputFormat, &[&str]); 6] = [
 /// The format that a file's name stands for.
 pub fn format_of(path: &Path) -> Option<OutputFormat> {
     let end = path.extension()?.to_str()?;
-    let found = ENDINGS.iter().find(|(_, ends)| ends.iter().any(|one| one.eq_ignore_ascii_case(end)));
-    found.map(|(format, _)| *format)
+    let ending = ENDINGS.iter().find(|(_, ends)| ends.iter().any(|one| one.eq_ignore_ascii_case(end)));
+    ending.map(|(format, _)| *format)
 }
 
 /// The format that a file's name stands for; `None` for a name without an ending. Other endings are refused.
 pub fn format_named(path: &Path) -> Result<Option<OutputFormat>> {
-    let found = format_of(path);
-    if found.is_none() && path.extension().is_some() {
+    let output_format = format_of(path);
+    if output_format.is_none() && path.extension().is_some() {
         let ends: Vec<&str> = ENDINGS.iter().flat_map(|(_, ends)| ends.iter().copied()).collect();
         bail!("{}: no format has this ending; there are {}", path.display(), ends.join(", "));
     }
-    Ok(found)
+    Ok(output_format)
 }
 
 /// Writes rows.
@@ -154,31 +154,31 @@ fn table(
     shown: DisplayOptions,
 ) -> Result<()> {
     let most = if shown.rows == 0 { usize::MAX } else { shown.rows };
-    let (mut kept, mut kept_rows, mut rows) = (Vec::new(), 0, 0u64);
+    let (mut shown_batches, mut shown_rows, mut rows) = (Vec::new(), 0, 0u64);
     for batch in batches {
         let batch = batch?;
         rows += batch.num_rows() as u64;
-        let wanted = batch.num_rows().min(most - kept_rows);
-        if wanted > 0 {
-            kept.push(batch.slice(0, wanted));
-            kept_rows += wanted;
+        let row_count = batch.num_rows().min(most - shown_rows);
+        if row_count > 0 {
+            shown_batches.push(batch.slice(0, row_count));
+            shown_rows += row_count;
         }
     }
     if is_plan(schema) {
-        return plan(&kept, sink);
+        return plan(&shown_batches, sink);
     }
-    if kept.is_empty() {
-        kept.push(RecordBatch::new_empty(Arc::clone(schema)));
+    if shown_batches.is_empty() {
+        shown_batches.push(RecordBatch::new_empty(Arc::clone(schema)));
     }
     let mut notes = vec![format!("{} row{}", Thousands(rows), if rows == 1 { "" } else { "s" })];
-    let rest = rows - kept_rows as u64;
+    let rest = rows - shown_rows as u64;
     if rest > 0 {
         notes.push(format!("{} not shown (--rows 0 shows all)", Thousands(rest)));
     }
     if shown.is_vertical {
-        write!(sink, "{}", vertical(schema, &kept)?)?;
+        write!(sink, "{}", vertical(schema, &shown_batches)?)?;
     } else {
-        let fitted = fit(schema, &kept, shown.size.map(|(width, _)| width))?;
+        let fitted = fit(schema, &shown_batches, shown.size.map(|(width, _)| width))?;
         if fitted.left_out > 0 {
             notes.push(format!("{} of {} columns not shown", fitted.left_out, schema.fields().len()));
         }

@@ -112,7 +112,7 @@ fn writer(progress: Arc<Progress>, is_here: bool) -> Option<(Sender<()>, JoinHan
         let line = bar(0, "{wide_msg}");
         loop {
             let memory = if is_here { process_bytes("RssAnon:") } else { None };
-            line.set_message(told(start.elapsed(), &progress, memory));
+            line.set_message(status_text(start.elapsed(), &progress, memory));
             line.tick();
             if receiver.recv_timeout(STATEMENT_INTERVAL) != Err(RecvTimeoutError::Timeout) {
                 break;
@@ -125,7 +125,7 @@ fn writer(progress: Arc<Progress>, is_here: bool) -> Option<(Sender<()>, JoinHan
 }
 
 /// How far a statement is, in words.
-fn told(elapsed: Duration, progress: &Progress, memory_bytes: Option<u64>) -> String {
+fn status_text(elapsed: Duration, progress: &Progress, memory_bytes: Option<u64>) -> String {
     let mut parts = vec![match elapsed.as_secs() {
         seconds @ 0..60 => format!("{seconds} s"),
         seconds => format!("{} min {} s", seconds / 60, seconds % 60),
@@ -149,15 +149,15 @@ mod tests {
     fn a_line_tells_of_rows_as_far_as_they_are_known() {
         let progress = Progress::default();
         let at = |seconds| Duration::from_secs(seconds);
-        assert_eq!(told(at(2), &progress, None), "2 s");
-        assert_eq!(told(at(2), &progress, Some(1_200_000_000)), "2 s, 1.20 GB of memory");
+        assert_eq!(status_text(at(2), &progress, None), "2 s");
+        assert_eq!(status_text(at(2), &progress, Some(1_200_000_000)), "2 s, 1.20 GB of memory");
         progress.set(41_000, 120_000);
-        assert_eq!(told(at(59), &progress, None), "59 s, 34 % of 120,000 rows read");
+        assert_eq!(status_text(at(59), &progress, None), "59 s, 34 % of 120,000 rows read");
         progress.set(120_000, 120_000);
-        assert_eq!(told(at(60), &progress, Some(5_000)), "1 min 0 s, 120,000 rows read, 5.0 kB of memory");
+        assert_eq!(status_text(at(60), &progress, Some(5_000)), "1 min 0 s, 120,000 rows read, 5.0 kB of memory");
         progress.set(7, 0);
-        assert_eq!(told(at(125), &progress, None), "2 min 5 s, 7 rows read");
+        assert_eq!(status_text(at(125), &progress, None), "2 min 5 s, 7 rows read");
         progress.set(u64::MAX - 1, u64::MAX);
-        assert!(told(at(1), &progress, None).contains("99 %"));
+        assert!(status_text(at(1), &progress, None).contains("99 %"));
     }
 }

@@ -149,14 +149,14 @@ impl StartedStatement<'_> {
 
 /// Sends a statement to a server and takes its answer as a stream of Arrow.
 fn ask(client: &Client, text: &str, values: &HashMap<String, ScalarValue>) -> Result<StartedStatement<'static>> {
-    let mut asked = json!({"sql": text, "format": "arrow"});
+    let mut request = json!({"sql": text, "format": "arrow"});
     if !values.is_empty() {
         let values: Result<serde_json::Map<String, Value>> =
             values.iter().map(|(name, value)| Ok((name.clone(), json_of(value)?))).collect();
-        asked["params"] = Value::Object(values?);
+        request["params"] = Value::Object(values?);
     }
     let start = Instant::now();
-    let answer = runtime()?.block_on(client.post_json("/query", asked.to_string().into()))?;
+    let answer = runtime()?.block_on(client.post_json("/query", request.to_string().into()))?;
     if answer.status >= 300 {
         return Err(json_error(&answer));
     }
@@ -227,8 +227,8 @@ fn with_zone(column: &ArrayRef, zone: &Arc<str>) -> ArrayRef {
 }
 
 /// Values of placeholders, given as NAME=VALUE.
-pub fn parameters(given: &[String]) -> Result<HashMap<String, ScalarValue>> {
-    given
+pub fn parameters(arguments: &[String]) -> Result<HashMap<String, ScalarValue>> {
+    arguments
         .iter()
         .map(|parameter| {
             let (name, value) = parameter.split_once('=').ok_or_else(|| anyhow!("{parameter:?} is not NAME=VALUE"))?;

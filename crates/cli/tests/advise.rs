@@ -20,14 +20,14 @@ fn splay(arguments: &[&str]) -> (bool, String, String) {
 }
 
 fn good(arguments: &[&str]) -> String {
-    let (is_good, said, complaint) = splay(arguments);
-    assert!(is_good, "{arguments:?}: {said}{complaint}");
-    said
+    let (is_good, stdout, complaint) = splay(arguments);
+    assert!(is_good, "{arguments:?}: {stdout}{complaint}");
+    stdout
 }
 
 fn refused(arguments: &[&str]) -> String {
-    let (is_good, said, complaint) = splay(arguments);
-    assert!(!is_good, "{arguments:?}: {said}");
+    let (is_good, stdout, complaint) = splay(arguments);
+    assert!(!is_good, "{arguments:?}: {stdout}");
     complaint
 }
 
@@ -60,30 +60,30 @@ fn market(name: &str) -> String {
 
 /// The tiers that dates are in, and the rules: what `describe` says of both.
 fn tiers(database: &str) -> Vec<String> {
-    let said = good(&["describe", database, "trade"]);
+    let stdout = good(&["describe", database, "trade"]);
     let is_of_tier = |line: &&str| line.starts_with("tier ") || line.starts_with("           ");
-    said.lines().filter(is_of_tier).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    stdout.lines().filter(is_of_tier).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
 #[test]
 fn columns_and_tiers_are_shown_with_reasons_and_nothing_changes() {
     let database = market("advise-shown");
     let before = tiers(&database);
-    let said = good(&["advise", &database, "trade", "--goal", "size"]);
-    assert!(said.starts_with("trade: 10,000 rows in 20 segments, "), "{said}");
+    let stdout = good(&["advise", &database, "trade", "--goal", "size"]);
+    assert!(stdout.starts_with("trade: 10,000 rows in 20 segments, "), "{stdout}");
     for name in ["time", "symbol", "price", "size", "(beside columns)", "(indexes)", "(table)"] {
         assert_eq!(
-            said.lines().filter(|line| line.starts_with(&format!("{name} "))).count(),
+            stdout.lines().filter(|line| line.starts_with(&format!("{name} "))).count(),
             if name.starts_with('(') { 1 } else { 2 },
-            "{name}: {said}"
+            "{name}: {stdout}"
         );
     }
-    assert!(said.contains("decimals of 2 digits, kept as whole numbers, bit for bit"), "{said}");
+    assert!(stdout.contains("decimals of 2 digits, kept as whole numbers, bit for bit"), "{stdout}");
     assert!(
-        ["dense", "small", "fast"].iter().any(|tier| said.contains(&format!("advice for size: {tier}: "))),
-        "{said}"
+        ["dense", "small", "fast"].iter().any(|tier| stdout.contains(&format!("advice for size: {tier}: "))),
+        "{stdout}"
     );
-    assert!(said.contains(&format!("set it by: splay advise {database} trade --goal size --apply")), "{said}");
+    assert!(stdout.contains(&format!("set it by: splay advise {database} trade --goal size --apply")), "{stdout}");
     assert_eq!(tiers(&database), before);
 }
 
@@ -95,23 +95,23 @@ fn what_is_predicted_is_what_comes_of_it() {
     assert_eq!((advice["rows"].as_u64(), advice["goal"].as_str()), (Some(10_000), Some("size")));
     assert_eq!(advice["segments_sampled"], 8);
     for tier in ["fast", "small"] {
-        let told = advice["tiers"].as_array().unwrap().iter().find(|one| one["tier"] == tier).unwrap()["bytes"]
+        let predicted = advice["tiers"].as_array().unwrap().iter().find(|one| one["tier"] == tier).unwrap()["bytes"]
             .as_f64()
             .unwrap();
         good(&["compact", &database, "--tier", tier]);
         let now: serde_json::Value =
             serde_json::from_str(&good(&["advise", &database, "trade", "--format", "json"])).unwrap();
-        let found = now["bytes"].as_f64().unwrap();
-        assert!((told / found - 1.0).abs() < 0.02, "{tier}: {told} told, {found} found");
+        let measured = now["bytes"].as_f64().unwrap();
+        assert!((predicted / measured - 1.0).abs() < 0.02, "{tier}: {predicted} told, {measured} found");
     }
 }
 
 #[test]
 fn rules_are_set_and_dates_follow_them_later() {
     let database = market("advise-applied");
-    let said = good(&["advise", &database, "trade", "--memory", "1T", "--apply"]);
-    assert!(said.contains("advice for balanced: mapped, ") && said.contains(" from 7 days on"), "{said}");
-    assert!(said.contains(&format!("set; dates move by: splay maintain {database}")), "{said}");
+    let stdout = good(&["advise", &database, "trade", "--memory", "1T", "--apply"]);
+    assert!(stdout.contains("advice for balanced: mapped, ") && stdout.contains(" from 7 days on"), "{stdout}");
+    assert!(stdout.contains(&format!("set; dates move by: splay maintain {database}")), "{stdout}");
     let set = tiers(&database);
     assert!(set.iter().any(|line| line == "tier mapped from 0 days on"), "{set:?}");
     assert!(set.iter().any(|line| line.starts_with("tier ") && line.ends_with(" from 7 days on")), "{set:?}");
@@ -123,15 +123,15 @@ fn rules_are_set_and_dates_follow_them_later() {
     let set: Vec<String> = tiers(&database).into_iter().filter(|line| line.starts_with("tier ")).collect();
     assert_eq!(set, ["tier mapped from 0 days on"]);
     // Half of a memory of nothing holds no date.
-    let said = good(&["advise", &database, "trade", "--goal", "speed", "--memory", "1K"]);
-    assert!(said.contains("advice for speed: fast: "), "{said}");
+    let stdout = good(&["advise", &database, "trade", "--goal", "speed", "--memory", "1K"]);
+    assert!(stdout.contains("advice for speed: fast: "), "{stdout}");
 }
 
 #[test]
 fn csv_has_a_line_a_column_and_no_others() {
     let database = market("advise-csv");
-    let said = good(&["advise", &database, "trade", "--format", "csv", "--budget", "0s"]);
-    let lines: Vec<&str> = said.lines().collect();
+    let stdout = good(&["advise", &database, "trade", "--format", "csv", "--budget", "0s"]);
+    let lines: Vec<&str> = stdout.lines().collect();
     assert_eq!(
         lines[0],
         "column,type,now,mapped,fast,small,dense,mapped_gb_per_second,fast_gb_per_second,small_gb_per_second,dense_gb_per_second,fast_kept,small_kept,dense_kept,reason"
@@ -145,18 +145,18 @@ fn csv_has_a_line_a_column_and_no_others() {
 #[test]
 fn tables_that_nothing_can_be_said_of_are_refused_by_name() {
     let database = market("advise-refused");
-    let said = refused(&["advise", &database, "nothing"]);
-    assert!(said.contains("no table \"nothing\"; this database has trade"), "{said}");
+    let stdout = refused(&["advise", &database, "nothing"]);
+    assert!(stdout.contains("no table \"nothing\"; this database has trade"), "{stdout}");
     good(&["sql", &database, "create view recent as select * from trade"]);
-    let said = refused(&["advise", &database, "recent"]);
-    assert!(said.contains("recent is a view, which keeps no rows"), "{said}");
+    let stdout = refused(&["advise", &database, "recent"]);
+    assert!(stdout.contains("recent is a view, which keeps no rows"), "{stdout}");
     good(&["sql", &database, "create table later (time timestamp, sym symbol, x float64)"]);
-    let said = good(&["advise", &database, "later"]);
-    assert!(said.contains("it has no rows in files, so that nothing can be measured"), "{said}");
-    let said = refused(&["advise", &database, "later", "--apply"]);
-    assert!(said.contains("table \"later\": it has no rows in files"), "{said}");
-    let said = refused(&["advise", &database, "trade", "--goal", "cheap"]);
-    assert!(said.contains("there are size, speed, balanced"), "{said}");
-    let said = refused(&["advise", &database, "trade", "--budget", "soon"]);
-    assert!(said.contains("is not a time such as 60s, 5m or 1h"), "{said}");
+    let stdout = good(&["advise", &database, "later"]);
+    assert!(stdout.contains("it has no rows in files, so that nothing can be measured"), "{stdout}");
+    let stdout = refused(&["advise", &database, "later", "--apply"]);
+    assert!(stdout.contains("table \"later\": it has no rows in files"), "{stdout}");
+    let stdout = refused(&["advise", &database, "trade", "--goal", "cheap"]);
+    assert!(stdout.contains("there are size, speed, balanced"), "{stdout}");
+    let stdout = refused(&["advise", &database, "trade", "--budget", "soon"]);
+    assert!(stdout.contains("is not a time such as 60s, 5m or 1h"), "{stdout}");
 }

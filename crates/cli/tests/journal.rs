@@ -23,8 +23,8 @@ fn splay(arguments: &[&str], input: &str) -> (bool, String) {
         .unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let done = child.wait_with_output().unwrap();
-    let said = [done.stdout, done.stderr].concat();
-    (done.status.success(), String::from_utf8(said).unwrap())
+    let output = [done.stdout, done.stderr].concat();
+    (done.status.success(), String::from_utf8(output).unwrap())
 }
 
 /// A database with some captured batches.
@@ -36,8 +36,8 @@ fn captured(name: &str) -> PathBuf {
     let path = database.to_str().unwrap();
     let types = ["--type", "time=timestamp", "--type", "sym=symbol", "--type", "price=float64"];
     let write = ["tick", "write", path, "trade", "--format", "csv", "--batch-rows", "20", "--producer", "feed"];
-    let (is_done, said) = splay(&[&write[..], &types].concat(), &format!("time,sym,price\n{lines}"));
-    assert!(is_done, "{said}");
+    let (is_done, output) = splay(&[&write[..], &types].concat(), &format!("time,sym,price\n{lines}"));
+    assert!(is_done, "{output}");
     database
 }
 
@@ -50,39 +50,42 @@ fn newest(database: &Path) -> PathBuf {
 fn damage_is_shown_and_accepted() {
     let database = captured("damage");
     let path = database.to_str().unwrap();
-    let (is_sound, said) = splay(&["verify", path], "");
-    assert!(is_sound && said.contains("journal: 1 files"), "{said}");
-    let (_, said) = splay(&["journal", "inspect", path], "");
-    assert!(said.contains("catalog   sound") && said.contains("00000001.jnl") && said.contains("400"), "{said}");
+    let (is_sound, output) = splay(&["verify", path], "");
+    assert!(is_sound && output.contains("journal: 1 files"), "{output}");
+    let (_, output) = splay(&["journal", "inspect", path], "");
+    assert!(
+        output.contains("catalog   sound") && output.contains("00000001.jnl") && output.contains("400"),
+        "{output}"
+    );
     let file = newest(&database);
     let mut bytes = std::fs::read(&file).unwrap();
     let place = bytes.len() / 2;
     bytes[place] ^= 4;
     std::fs::write(&file, bytes).unwrap();
 
-    let (is_sound, said) = splay(&["verify", path], "");
-    assert!(!is_sound && said.contains("00000001.jnl is damaged from byte"), "{said}");
-    let (_, said) = splay(&["journal", "inspect", path], "");
-    assert!(said.contains("lost, and not listed yet"), "{said}");
-    let (is_started, said) = splay(&["roll", path], "");
-    assert!(is_started && said.contains("the journal has lost something: 00000001.jnl is damaged"), "{said}");
-    let (_, said) = splay(&["tick", "status", path], "");
-    assert!(said.contains("1 losses of the journal"), "{said}");
-    let (_, said) = splay(&["journal", "inspect", path, "--format", "json"], "");
-    let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let (is_sound, output) = splay(&["verify", path], "");
+    assert!(!is_sound && output.contains("00000001.jnl is damaged from byte"), "{output}");
+    let (_, output) = splay(&["journal", "inspect", path], "");
+    assert!(output.contains("lost, and not listed yet"), "{output}");
+    let (is_started, output) = splay(&["roll", path], "");
+    assert!(is_started && output.contains("the journal has lost something: 00000001.jnl is damaged"), "{output}");
+    let (_, output) = splay(&["tick", "status", path], "");
+    assert!(output.contains("1 losses of the journal"), "{output}");
+    let (_, output) = splay(&["journal", "inspect", path, "--format", "json"], "");
+    let report: serde_json::Value = serde_json::from_str(&output).unwrap();
     assert_eq!(
-        (&told["losses"][0]["kind"], &told["losses_found"]),
+        (&report["losses"][0]["kind"], &report["losses_found"]),
         (&"damaged".into(), &serde_json::json!([])),
-        "{told}"
+        "{report}"
     );
     assert!(!splay(&["verify", path], "").0);
-    let (is_done, said) = splay(&["journal", "accept", path], "");
-    assert!(is_done && said.contains("accepted 1 losses"), "{said}");
-    let (is_sound, said) = splay(&["verify", path], "");
-    assert!(is_sound, "{said}");
+    let (is_done, output) = splay(&["journal", "accept", path], "");
+    assert!(is_done && output.contains("accepted 1 losses"), "{output}");
+    let (is_sound, output) = splay(&["verify", path], "");
+    assert!(is_sound, "{output}");
     // Readers pass over it, too. The batch's rows are in the table's files.
-    let (_, said) = splay(&["sql", path, "select count(*) from trade", "--format", "csv"], "");
-    assert!(said.contains("400"), "{said}");
+    let (_, output) = splay(&["sql", path, "select count(*) from trade", "--format", "csv"], "");
+    assert!(output.contains("400"), "{output}");
 }
 
 /// What a start cut off is no dead end.
@@ -95,30 +98,30 @@ fn what_was_set_aside_is_read_and_loaded() {
     // All of the file, of which the journal has nothing afterwards.
     std::fs::copy(&file, database.join(".journal").join(name)).unwrap();
     std::fs::remove_file(&file).unwrap();
-    let (_, said) = splay(&["journal", "recover", path, "--from", name], "");
-    assert!(said.contains("20 whole batches") && said.contains("\"feed\""), "{said}");
+    let (_, output) = splay(&["journal", "recover", path, "--from", name], "");
+    assert!(output.contains("20 whole batches") && output.contains("\"feed\""), "{output}");
     let out = folder("aside_out");
-    let (is_done, said) = splay(&["journal", "recover", path, "--from", name, "--to", out.to_str().unwrap()], "");
-    assert!(is_done && said.contains("wrote 400 rows of trade"), "{said}");
+    let (is_done, output) = splay(&["journal", "recover", path, "--from", name, "--to", out.to_str().unwrap()], "");
+    assert!(is_done && output.contains("wrote 400 rows of trade"), "{output}");
     let arrow = out.join("trade.1.arrow");
     let other = folder("aside_loaded");
     let load = ["load", other.to_str().unwrap(), "trade", arrow.to_str().unwrap(), "--time", "time", "--symbol", "sym"];
-    let (is_done, said) = splay(&load, "");
-    assert!(is_done, "{said}");
-    let (_, said) = splay(&["sql", other.to_str().unwrap(), "select sum(price) from trade", "--format", "csv"], "");
-    assert!(said.contains("80200"), "{said}");
+    let (is_done, output) = splay(&load, "");
+    assert!(is_done, "{output}");
+    let (_, output) = splay(&["sql", other.to_str().unwrap(), "select sum(price) from trade", "--format", "csv"], "");
+    assert!(output.contains("80200"), "{output}");
     // Rows that were written down before aren't stored again.
-    let (is_done, said) = splay(&["journal", "recover", path, "--from", name, "--store"], "");
-    assert!(is_done && said.contains("stored 0 rows of 0 batches"), "{said}");
-    assert_eq!(said.matches("later rows of trade were written down").count(), 20, "{said}");
-    let (_, said) = splay(&["sql", path, "select count(*), sum(price) from trade", "--format", "csv"], "");
-    assert!(said.contains("400,80200"), "{said}");
+    let (is_done, output) = splay(&["journal", "recover", path, "--from", name, "--store"], "");
+    assert!(is_done && output.contains("stored 0 rows of 0 batches"), "{output}");
+    assert_eq!(output.matches("later rows of trade were written down").count(), 20, "{output}");
+    let (_, output) = splay(&["sql", path, "select count(*), sum(price) from trade", "--format", "csv"], "");
+    assert!(output.contains("400,80200"), "{output}");
     // Also without its header, and the frames that describe its tables.
     let bytes = std::fs::read(database.join(".journal").join(name)).unwrap();
     let tail = database.join(".journal/tail.torn");
     std::fs::write(&tail, &bytes[bytes.len() / 2..]).unwrap();
-    let (_, said) = splay(&["journal", "recover", path, "--from", tail.to_str().unwrap()], "");
-    assert!(said.contains("whole batches") && !said.contains("\n0 whole"), "{said}");
+    let (_, output) = splay(&["journal", "recover", path, "--from", tail.to_str().unwrap()], "");
+    assert!(output.contains("whole batches") && !output.contains("\n0 whole"), "{output}");
 }
 
 /// Before, `/ready` said `ready`.
@@ -127,8 +130,8 @@ fn a_server_that_misses_a_journal_file_says_so() {
     let database = captured("missing");
     let path = database.to_str().unwrap();
     std::fs::remove_file(newest(&database)).unwrap();
-    let (is_sound, said) = splay(&["verify", path], "");
-    assert!(!is_sound && said.contains("00000001.jnl is missing"), "{said}");
+    let (is_sound, output) = splay(&["verify", path], "");
+    assert!(!is_sound && output.contains("00000001.jnl is missing"), "{output}");
     let mut server = Command::new(env!("CARGO_BIN_EXE_splay"))
         .args(["serve", path, "--http", "127.0.0.1:0", "--flight", "off", "--line", "off"])
         .stdout(Stdio::piped())
@@ -144,7 +147,7 @@ fn a_server_that_misses_a_journal_file_says_so() {
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
-    let (ready, metrics, (is_accepted, said)) =
+    let (ready, metrics, (is_accepted, output)) =
         (get("/ready"), get("/metrics"), splay(&["journal", "accept", path], ""));
     let (is_sound, while_running) = splay(&["verify", path], "");
     server.kill().unwrap();
@@ -154,7 +157,7 @@ fn a_server_that_misses_a_journal_file_says_so() {
         "{ready}"
     );
     assert!(metrics.contains("splay_capture_journal_losses{} 1"), "{metrics}");
-    assert!(!is_accepted && said.contains("stop the server first"), "{said}");
+    assert!(!is_accepted && output.contains("stop the server first"), "{output}");
     assert!(!is_sound && while_running.contains("is missing"), "{while_running}");
 }
 
@@ -167,8 +170,8 @@ fn a_backup_of_links_shares_its_segments_with_the_database() {
     let path = database.to_str().unwrap();
     assert!(splay(&["roll", path], "").0);
     let (backup, again) = (folder("linked_backup"), folder("linked_restored"));
-    let (is_done, said) = splay(&["backup", path, backup.to_str().unwrap(), "--link"], "");
-    assert!(is_done && said.contains("of the new files are the database's own"), "{said}");
+    let (is_done, output) = splay(&["backup", path, backup.to_str().unwrap(), "--link"], "");
+    assert!(is_done && output.contains("of the new files are the database's own"), "{output}");
     let segments = |folder: &Path| -> Vec<u64> {
         let dates = std::fs::read_dir(folder.join("trade")).unwrap().map(|entry| entry.unwrap().path());
         let dates = dates.filter(|date| date.file_name().unwrap().to_str().unwrap().starts_with("date="));
@@ -179,8 +182,8 @@ fn a_backup_of_links_shares_its_segments_with_the_database() {
     };
     assert!(!segments(&database).is_empty());
     assert_eq!(segments(&database), segments(&backup.join("000001")));
-    let (is_done, said) = splay(&["backup", path, backup.to_str().unwrap()], "");
-    assert!(is_done && said.contains("backup 2"), "{said}");
+    let (is_done, output) = splay(&["backup", path, backup.to_str().unwrap()], "");
+    assert!(is_done && output.contains("backup 2"), "{output}");
     assert_eq!(segments(&database), segments(&backup.join("000002")), "taken over");
     assert!(splay(&["restore", backup.to_str().unwrap(), again.to_str().unwrap()], "").0);
     assert!(segments(&again).iter().all(|number| !segments(&database).contains(number)));

@@ -19,9 +19,9 @@ fn splay(arguments: &[&str]) -> (bool, String) {
 }
 
 fn good(arguments: &[&str]) -> String {
-    let (is_good, said) = splay(arguments);
-    assert!(is_good, "{arguments:?}: {said}");
-    said
+    let (is_good, stdout) = splay(arguments);
+    assert!(is_good, "{arguments:?}: {stdout}");
+    stdout
 }
 
 /// Trades of four symbols, as CSV.
@@ -46,9 +46,12 @@ fn generated_lists_are_measured_and_results_gone_on_with() {
     let results = results.to_str().unwrap();
     let lists =
         ["lab", "compression", "--generate", "longs:1000", "--count", "2000", "--times", "1", "--results", results];
-    let said = good(&[&lists[..], &["--codecs", "snappy,lz"]].concat());
-    assert!(said.contains("longs:1000 random: 2,000 values, 16.0 kB"), "{said}");
-    assert!(said.contains("compFactor") && said.contains("Pareto front by compFactor, writeTime, readTime"), "{said}");
+    let stdout = good(&[&lists[..], &["--codecs", "snappy,lz"]].concat());
+    assert!(stdout.contains("longs:1000 random: 2,000 values, 16.0 kB"), "{stdout}");
+    assert!(
+        stdout.contains("compFactor") && stdout.contains("Pareto front by compFactor, writeTime, readTime"),
+        "{stdout}"
+    );
     let text = std::fs::read_to_string(results).unwrap();
     assert!(text.starts_with("data,lbs,alg,lvl,dataType,dataCount,writeTime,readTime,compFactor,testTime,"), "{text}");
     let before: Vec<&str> = text.lines().collect();
@@ -62,12 +65,12 @@ fn generated_lists_are_measured_and_results_gone_on_with() {
         good(&["lab", "compression", "--results", results, "--min-factor", "1", "--order-by", "factor", "--show", "2"]);
     assert!(shown.contains("within the limits: ") && shown.contains("… and "), "{shown}");
 
-    let (is_good, said) = splay(&[&lists[..], &["--seed", "2"]].concat());
-    assert!(!is_good && said.contains("are of other values"), "{said}");
-    let (is_good, said) = splay(&["lab", "compression"]);
-    assert!(!is_good && said.contains("nothing to measure"), "{said}");
-    let (is_good, said) = splay(&["lab", "compression", "--generate", "longs", "--codecs", "lzma"]);
-    assert!(!is_good && said.contains("no scheme has these codecs"), "{said}");
+    let (is_good, stdout) = splay(&[&lists[..], &["--seed", "2"]].concat());
+    assert!(!is_good && stdout.contains("are of other values"), "{stdout}");
+    let (is_good, stdout) = splay(&["lab", "compression"]);
+    assert!(!is_good && stdout.contains("nothing to measure"), "{stdout}");
+    let (is_good, stdout) = splay(&["lab", "compression", "--generate", "longs", "--codecs", "lzma"]);
+    assert!(!is_good && stdout.contains("no scheme has these codecs"), "{stdout}");
 }
 
 #[test]
@@ -76,28 +79,31 @@ fn columns_of_files_and_tables_are_measured_with_a_statement() {
     let (trades, database) = (trades(&folder), folder.join("db"));
     let database = database.to_str().unwrap();
     let few = ["--scheme", "pages of 1024", "--codecs", "zstd", "--times", "1"];
-    let said = good(&[&["lab", "compression", &trades, "--columns", "price,SIZE"][..], &few].concat());
-    assert!(said.contains("2 columns: 2,000 values, 32.0 kB") && said.contains("smallest of each column, "), "{said}");
-    let (is_good, said) = splay(&["lab", "compression", &trades, "--columns", "nothing"]);
-    assert!(!is_good && said.contains("has no column \"nothing\""), "{said}");
+    let stdout = good(&[&["lab", "compression", &trades, "--columns", "price,SIZE"][..], &few].concat());
+    assert!(
+        stdout.contains("2 columns: 2,000 values, 32.0 kB") && stdout.contains("smallest of each column, "),
+        "{stdout}"
+    );
+    let (is_good, stdout) = splay(&["lab", "compression", &trades, "--columns", "nothing"]);
+    assert!(!is_good && stdout.contains("has no column \"nothing\""), "{stdout}");
 
     good(&["load", database, "trade", &trades]);
     let table = ["lab", "compression", "--database", database, "--table", "trade", "--columns", "price"];
     let statement = ["--statement", "select max(price) from {data}"];
-    let said = good(&[&table[..], &few, &statement, &["--date", "2024-01-02"]].concat());
-    assert!(said.contains("best queryTime"), "{said}");
-    let (is_good, said) = splay(&[&table[..], &few, &["--statement", "select nothing from {data}"]].concat());
-    assert!(!is_good && said.contains("the statement failed"), "{said}");
-    let (is_good, said) = splay(&[&table[..], &few, &["--date", "2024-01-03"]].concat());
-    assert!(!is_good && said.contains("trade has no rows on 2024-01-03"), "{said}");
+    let stdout = good(&[&table[..], &few, &statement, &["--date", "2024-01-02"]].concat());
+    assert!(stdout.contains("best queryTime"), "{stdout}");
+    let (is_good, stdout) = splay(&[&table[..], &few, &["--statement", "select nothing from {data}"]].concat());
+    assert!(!is_good && stdout.contains("the statement failed"), "{stdout}");
+    let (is_good, stdout) = splay(&[&table[..], &few, &["--date", "2024-01-03"]].concat());
+    assert!(!is_good && stdout.contains("trade has no rows on 2024-01-03"), "{stdout}");
 }
 
 #[test]
 fn formats_and_tiers_give_the_same_answers() {
     let folder = folder("lab-formats");
     let (trades, output) = (trades(&folder), folder.join("formats.csv"));
-    let said = good(&["lab", "formats", &trades, "--times", "1", "--output", output.to_str().unwrap()]);
-    assert!(said.contains("trade: 2000 rows, 6 columns") && said.contains("no query spread and range"), "{said}");
+    let stdout = good(&["lab", "formats", &trades, "--times", "1", "--output", output.to_str().unwrap()]);
+    assert!(stdout.contains("trade: 2000 rows, 6 columns") && stdout.contains("no query spread and range"), "{stdout}");
     let text = std::fs::read_to_string(&output).unwrap();
     let heading =
         "format,bytes,factorToCsv,writeTime,readTime,cold,exact,select,volume by symbol,\"volume by symbol, exchange\"";
@@ -111,8 +117,8 @@ fn formats_and_tiers_give_the_same_answers() {
     assert!(text.lines().skip(1).all(|line| line.split(',').nth(6) == Some("true")), "{text}");
 
     let own = ["lab", "formats", &trades, "--times", "1", "--statement"];
-    let said = good(&[&own[..], &["n=select count(*) as n from {trade}"]].concat());
-    assert!(said.contains("| n "), "{said}");
-    let (is_good, said) = splay(&[&own[..], &["n=select nothing from {trade}"]].concat());
-    assert!(!is_good && said.contains("feather, n"), "{said}");
+    let stdout = good(&[&own[..], &["n=select count(*) as n from {trade}"]].concat());
+    assert!(stdout.contains("| n "), "{stdout}");
+    let (is_good, stdout) = splay(&[&own[..], &["n=select nothing from {trade}"]].concat());
+    assert!(!is_good && stdout.contains("feather, n"), "{stdout}");
 }

@@ -18,8 +18,8 @@ pub(super) fn ordering_of_second(inputs: &[ExprProperties]) -> SortProperties {
 }
 
 /// The type a bucket width is read as.
-pub(super) fn width_type(function: &str, given: &DataType) -> Result<DataType> {
-    match given {
+pub(super) fn width_type(function: &str, data_type: &DataType) -> Result<DataType> {
+    match data_type {
         DataType::Interval(_) | DataType::Duration(_) | DataType::Null => {
             Ok(DataType::Interval(IntervalUnit::MonthDayNano))
         }
@@ -31,9 +31,9 @@ pub(super) fn width_type(function: &str, given: &DataType) -> Result<DataType> {
 }
 
 /// The type a time is read as: nanoseconds, with the zone label it came with; dates and text are UTC.
-pub(super) fn time_type(function: &str, given: &DataType) -> Result<DataType> {
+pub(super) fn time_type(function: &str, data_type: &DataType) -> Result<DataType> {
     let utc = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
-    match given {
+    match data_type {
         DataType::Timestamp(_, label) => Ok(DataType::Timestamp(TimeUnit::Nanosecond, label.clone())),
         DataType::Date32 | DataType::Date64 | DataType::Null => Ok(utc),
         text if is_text(text) => Ok(utc),
@@ -42,8 +42,8 @@ pub(super) fn time_type(function: &str, given: &DataType) -> Result<DataType> {
 }
 
 /// Whether a type is text, plain or as a dictionary.
-pub(super) fn is_text(given: &DataType) -> bool {
-    match given {
+pub(super) fn is_text(data_type: &DataType) -> bool {
+    match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
         DataType::Dictionary(_, value) => is_text(value),
         _ => false,

@@ -91,12 +91,12 @@ fn part(text: &str, first: i64, last: i64) -> &str {
         return "";
     }
     let skipped = usize::try_from(first.max(1) - 1).unwrap_or(usize::MAX);
-    let taken = usize::try_from(last).unwrap_or(usize::MAX).saturating_sub(skipped);
+    let count = usize::try_from(last).unwrap_or(usize::MAX).saturating_sub(skipped);
     let at = |from: usize, characters: usize| {
         text[from..].char_indices().nth(characters).map_or(text.len(), |(offset, _)| from + offset)
     };
     let start = at(0, skipped);
-    &text[start..at(start, taken)]
+    &text[start..at(start, count)]
 }
 
 #[cfg(test)]

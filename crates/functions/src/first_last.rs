@@ -75,7 +75,7 @@ impl RowPick {
             pick: PickRule { last: self.picks_last(), ignore_nulls: args.ignore_nulls },
             null: ScalarValue::try_new_null(args.return_field.data_type())?,
             sliding,
-            kept: VecDeque::new(),
+            candidates: VecDeque::new(),
             added: 0,
             removed: 0,
         })
@@ -202,7 +202,7 @@ struct FramePick {
     null: ScalarValue,
     /// Whether rows leave at the front; if not, `first` needs no successor.
     sliding: bool,
-    kept: VecDeque<(u64, ScalarValue)>,
+    candidates: VecDeque<(u64, ScalarValue)>,
     added: u64,
     removed: u64,
 }
@@ -217,19 +217,19 @@ impl Accumulator for FramePick {
                 continue;
             }
             if self.pick.last {
-                self.kept.clear();
-            } else if !self.sliding && !self.kept.is_empty() {
+                self.candidates.clear();
+            } else if !self.sliding && !self.candidates.is_empty() {
                 continue;
             }
-            self.kept.push_back((position, ScalarValue::try_from_array(x, row)?));
+            self.candidates.push_back((position, ScalarValue::try_from_array(x, row)?));
         }
         Ok(())
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.removed += values.first().map_or(0, |column| column.len() as u64);
-        while self.kept.front().is_some_and(|(position, _)| *position < self.removed) {
-            self.kept.pop_front();
+        while self.candidates.front().is_some_and(|(position, _)| *position < self.removed) {
+            self.candidates.pop_front();
         }
         Ok(())
     }
@@ -239,12 +239,12 @@ impl Accumulator for FramePick {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let answer = if self.pick.last { self.kept.back() } else { self.kept.front() };
+        let answer = if self.pick.last { self.candidates.back() } else { self.candidates.front() };
         Ok(answer.map_or(&self.null, |(_, value)| value).clone())
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.kept.capacity() * size_of::<(u64, ScalarValue)>()
+        size_of_val(self) + self.candidates.capacity() * size_of::<(u64, ScalarValue)>()
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {

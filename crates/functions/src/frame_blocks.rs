@@ -161,8 +161,8 @@ mod tests {
                 let range = one.min(other).min(rows)..one.max(other).min(rows);
                 let mut state = Sum::default();
                 let rest = blocks.merge_into(&mut state, range.clone()).unwrap();
-                let left: usize = rest.iter().map(ExactSizeIterator::len).sum();
-                prop_assert!(left < ROWS_MIN, "{left} rows of {range:?}");
+                let remaining: usize = rest.iter().map(ExactSizeIterator::len).sum();
+                prop_assert!(remaining < ROWS_MIN, "{remaining} rows of {range:?}");
                 rest.into_iter().for_each(|rows| take_in(rows, &mut state).unwrap());
                 let naive: i64 = range.map(|row| values.as_primitive::<Int64Type>().value(row)).sum();
                 prop_assert_eq!(state.sum, naive);

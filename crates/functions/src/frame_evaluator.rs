@@ -183,9 +183,9 @@ impl FrameEvaluator {
     fn frames(&self, values: &[ArrayRef], rows: usize) -> Result<Frames> {
         let function = &self.function;
         let [_, _, keys, offsets] = function.places();
-        let mut given = offsets.map(|place| Arc::clone(&values[place]));
+        let mut offset_columns = offsets.map(|place| Arc::clone(&values[place]));
         let mut bound = |side: usize| -> Result<FrameEdge> {
-            let offset = if function.offsets[side] { given.next() } else { None };
+            let offset = if function.offsets[side] { offset_columns.next() } else { None };
             FrameEdge::new(&function.bounds[side], offset, rows)
         };
         let bounds = [bound(0)?, bound(1)?];

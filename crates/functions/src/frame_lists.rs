@@ -129,11 +129,11 @@ mod tests {
         lists.add(&list, &values, 0..1);
         let of = DataType::new_list(DataType::Int64, true);
         assert!(list.gives(values.data_type(), &of));
-        let found = lists.finish(list, &values, &of).unwrap();
-        let found = found.as_list::<i32>();
-        assert_eq!(found.value(0).as_primitive::<Int64Type>().iter().collect::<Vec<_>>(), [Some(6), None]);
-        assert!(found.is_null(1));
-        assert_eq!(found.value(2).len(), 1);
+        let actual = lists.finish(list, &values, &of).unwrap();
+        let actual = actual.as_list::<i32>();
+        assert_eq!(actual.value(0).as_primitive::<Int64Type>().iter().collect::<Vec<_>>(), [Some(6), None]);
+        assert!(actual.is_null(1));
+        assert_eq!(actual.value(2).len(), 1);
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(texts.add(&text, &values, 0..3), 2 + 3 * NUMBER_BYTES + 6);
         texts.add(&text, &values, std::iter::empty());
         texts.add(&text, &values, std::iter::once(1));
-        let found = texts.finish(text, &values, &DataType::LargeUtf8).unwrap();
-        assert_eq!(found.as_string::<i64>().iter().collect::<Vec<_>>(), [Some("a, , c"), None, Some("")]);
+        let actual = texts.finish(text, &values, &DataType::LargeUtf8).unwrap();
+        assert_eq!(actual.as_string::<i64>().iter().collect::<Vec<_>>(), [Some("a, , c"), None, Some("")]);
     }
 }

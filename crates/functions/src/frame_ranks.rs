@@ -332,14 +332,14 @@ mod tests {
             for ranked in
                 [RankStatistic::Median, RankStatistic::Continuous(share), RankStatistic::Discrete(share), RankStatistic::Mode, RankStatistic::CountDistinct]
             {
-                let found = ranked.over(&array, None, frames.iter().cloned()).unwrap();
-                let found = arrow::compute::cast(&found, &DataType::Float64).unwrap();
-                let found = found.as_primitive::<Float64Type>();
-                prop_assert_eq!(found.len(), frames.len());
+                let actual = ranked.over(&array, None, frames.iter().cloned()).unwrap();
+                let actual = arrow::compute::cast(&actual, &DataType::Float64).unwrap();
+                let actual = actual.as_primitive::<Float64Type>();
+                prop_assert_eq!(actual.len(), frames.len());
                 for (row, rows) in frames.iter().enumerate() {
                     let expected = naive(ranked, &numbers, rows.clone());
-                    let found = found.is_valid(row).then(|| found.value(row));
-                    prop_assert_eq!(found.map(f64::to_bits), expected.map(f64::to_bits), "{:?} {:?}", ranked, rows);
+                    let actual = actual.is_valid(row).then(|| actual.value(row));
+                    prop_assert_eq!(actual.map(f64::to_bits), expected.map(f64::to_bits), "{:?} {:?}", ranked, rows);
                 }
             }
         }

@@ -58,9 +58,9 @@ pub(super) enum FrameEdge {
 
 impl FrameEdge {
     /// A bound of the statement, with the offset of each row in the place of its own.
-    pub fn new(bound: &WindowFrameBound, given: Option<ArrayRef>, rows: usize) -> Result<FrameEdge> {
+    pub fn new(bound: &WindowFrameBound, row_offsets: Option<ArrayRef>, rows: usize) -> Result<FrameEdge> {
         let offset = |value: &ScalarValue, is_before| -> Result<FrameEdge> {
-            let mut offsets = match &given {
+            let mut offsets = match &row_offsets {
                 Some(offsets) => Arc::clone(offsets),
                 None => value.to_array_of_size(rows)?,
             };
@@ -71,8 +71,8 @@ impl FrameEdge {
         };
         match bound {
             WindowFrameBound::CurrentRow => Ok(FrameEdge::CurrentRow),
-            WindowFrameBound::Preceding(value) if value.is_null() && given.is_none() => Ok(FrameEdge::First),
-            WindowFrameBound::Following(value) if value.is_null() && given.is_none() => Ok(FrameEdge::Last),
+            WindowFrameBound::Preceding(value) if value.is_null() && row_offsets.is_none() => Ok(FrameEdge::First),
+            WindowFrameBound::Following(value) if value.is_null() && row_offsets.is_none() => Ok(FrameEdge::Last),
             WindowFrameBound::Preceding(value) => offset(value, true),
             WindowFrameBound::Following(value) => offset(value, false),
         }
@@ -261,7 +261,7 @@ impl Distances {
             if self.descending { order.reverse() } else { order }
         };
         let valid = self.keys.valid();
-        let among = |found: usize| valid.start + found;
+        let among = |index: usize| valid.start + index;
         let (mut low, mut high) = (0, valid.len());
         while low < high {
             let middle = low + (high - low) / 2;

@@ -51,12 +51,13 @@ pub fn as_instants(times: &ArrayRef, to: &DataType) -> Option<Result<ArrayRef>> 
 fn instants(times: &ArrayRef, zone: Tz, to: &DataType) -> Result<ArrayRef> {
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let times = cast_with_options(times, &NAIVE, &options)?;
-    let found = times.as_primitive::<TimestampNanosecondType>().try_unary::<_, TimestampNanosecondType, _>(|time| {
-        instant(zone, time).ok_or_else(|| exec_datafusion_err!("a time in {zone} is out of range"))
-    })?;
+    let utc_times =
+        times.as_primitive::<TimestampNanosecondType>().try_unary::<_, TimestampNanosecondType, _>(|time| {
+            instant(zone, time).ok_or_else(|| exec_datafusion_err!("a time in {zone} is out of range"))
+        })?;
     let DataType::Timestamp(_, label) = to else { return exec_err!("{to} has no zone") };
-    let found: ArrayRef = Arc::new(found.with_timezone_opt(label.clone()));
-    Ok(cast_with_options(&found, to, &options)?)
+    let utc_times: ArrayRef = Arc::new(utc_times.with_timezone_opt(label.clone()));
+    Ok(cast_with_options(&utc_times, to, &options)?)
 }
 
 /// The instant at which a clock shows a time, both in nanoseconds.
@@ -85,16 +86,16 @@ fn moved(zone: Tz, from: i64, by: IntervalMonthDayNano, before: bool) -> Option<
     let sign = if before { -1 } else { 1 };
     let (months, days) = (i64::from(by.months) * sign, i64::from(by.days) * sign);
     let nanoseconds = if before { by.nanoseconds.checked_neg()? } else { by.nanoseconds };
-    let mut found = from;
+    let mut target = from;
     if months != 0 || days != 0 {
-        let shown = clock(found.checked_add(offset_at(zone, found))?);
+        let shown = clock(target.checked_add(offset_at(zone, target))?);
         let count = Months::new(u32::try_from(months.unsigned_abs()).ok()?);
         let shown = if months < 0 { shown.checked_sub_months(count) } else { shown.checked_add_months(count) }?;
         let count = Days::new(days.unsigned_abs());
         let shown = if days < 0 { shown.checked_sub_days(count) } else { shown.checked_add_days(count) }?;
-        found = instant(zone, shown.and_utc().timestamp_nanos_opt()?)?;
+        target = instant(zone, shown.and_utc().timestamp_nanos_opt()?)?;
     }
-    found.checked_add(nanoseconds)
+    target.checked_add(nanoseconds)
 }
 
 /// An expression that gives instants in the type of a zone for times on its clock; none as for [`as_instants`].
@@ -196,14 +197,14 @@ impl ClockFunction {
         let exact = DataType::Timestamp(TimeUnit::Nanosecond, label.clone());
         let times = cast_with_options(times, &exact, &options)?;
         let times = times.as_primitive::<TimestampNanosecondType>().iter();
-        let found = times.zip(by.as_primitive::<IntervalMonthDayNanoType>().iter()).map(|(time, by)| {
+        let target = times.zip(by.as_primitive::<IntervalMonthDayNanoType>().iter()).map(|(time, by)| {
             let (Some(time), Some(by)) = (time, by) else { return Ok(None) };
-            let found = moved(self.zone, time, by, before);
-            found.map(Some).ok_or_else(|| exec_datafusion_err!("a time in {} is out of range", self.zone))
+            let target = moved(self.zone, time, by, before);
+            target.map(Some).ok_or_else(|| exec_datafusion_err!("a time in {} is out of range", self.zone))
         });
-        let found: TimestampNanosecondArray = found.collect::<Result<_, DataFusionError>>()?;
-        let found: ArrayRef = Arc::new(found.with_timezone_opt(label.clone()));
-        Ok(cast_with_options(&found, of, &options)?)
+        let target: TimestampNanosecondArray = target.collect::<Result<_, DataFusionError>>()?;
+        let target: ArrayRef = Arc::new(target.with_timezone_opt(label.clone()));
+        Ok(cast_with_options(&target, of, &options)?)
     }
 }
 

@@ -133,8 +133,8 @@ fn mix(state: &mut [u32; 4], block: &[u8; 64], sines: &[u32; 64]) {
         (a, d, c) = (d, c, b);
         b = b.wrapping_add(sum.rotate_left(ROTATIONS[step / 16][step % 4]));
     }
-    for (kept, mixed) in state.iter_mut().zip([a, b, c, d]) {
-        *kept = kept.wrapping_add(mixed);
+    for (word_of_state, mixed) in state.iter_mut().zip([a, b, c, d]) {
+        *word_of_state = word_of_state.wrapping_add(mixed);
     }
 }
 

@@ -55,9 +55,9 @@ impl IntegerKeys {
     }
 }
 
-fn is_integer_like(given: &DataType) -> bool {
+fn is_integer_like(data_type: &DataType) -> bool {
     matches!(
-        given,
+        data_type,
         DataType::Int32
             | DataType::Int64
             | DataType::UInt32

@@ -125,12 +125,12 @@ pub struct FramePlanner;
 
 impl ExprPlanner for FramePlanner {
     fn plan_window(&self, mut window: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
-        let mut said = None;
+        let mut marker = None;
         let mut keys = Vec::with_capacity(window.partition_by.len());
         for key in std::mem::take(&mut window.partition_by) {
             match key {
                 Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == MARKER => {
-                    said = Some(MarkerArguments::of(args)?);
+                    marker = Some(MarkerArguments::of(args)?);
                 }
                 key => keys.push(key),
             }
@@ -139,11 +139,11 @@ impl ExprPlanner for FramePlanner {
         let aggregate = match &window.func_def {
             WindowFunctionDefinition::AggregateUDF(aggregate) => Arc::clone(aggregate),
             WindowFunctionDefinition::WindowUDF(function) => {
-                if let Some(planned) = self::shifted(&window, function.name(), said.as_ref())? {
+                if let Some(planned) = self::shifted(&window, function.name(), marker.as_ref())? {
                     return Ok(PlannerResult::Planned(planned));
                 }
-                let Some(said) = &said else { return Ok(PlannerResult::Original(window)) };
-                if !said.order.is_empty() {
+                let Some(marker) = &marker else { return Ok(PlannerResult::Original(window)) };
+                if !marker.order.is_empty() {
                     return plan_err!("{} takes the order of its window, and no ORDER BY of its own", function.name());
                 }
                 match function.name() {
@@ -160,8 +160,8 @@ impl ExprPlanner for FramePlanner {
             }
         };
         let is_distinct = window.distinct && !matches!(aggregate.name(), "min" | "max");
-        let said = match said {
-            Some(said) => said,
+        let marker = match marker {
+            Some(marker) => marker,
             None if is_distinct
                 || gathers(aggregate.name())
                 || (slides(&window.window_frame) && cannot_slide(aggregate.name()))
@@ -171,7 +171,7 @@ impl ExprPlanner for FramePlanner {
             }
             None => return Ok(PlannerResult::Original(window)),
         };
-        planned(window, aggregate, is_distinct, said).map(PlannerResult::Planned)
+        planned(window, aggregate, is_distinct, marker).map(PlannerResult::Planned)
     }
 }
 
@@ -179,10 +179,10 @@ fn planned(
     window: RawWindowExpr,
     aggregate: Arc<AggregateUDF>,
     is_distinct: bool,
-    said: MarkerArguments,
+    marker: MarkerArguments,
 ) -> Result<Expr> {
     let RawWindowExpr { mut args, partition_by, order_by, window_frame, filter, null_treatment, .. } = window;
-    let MarkerArguments { exclusion, offsets, order } = said;
+    let MarkerArguments { exclusion, offsets, order } = marker;
     if aggregate.name() == "count" && is_of_rows(&args) {
         if is_distinct {
             return plan_err!("count(DISTINCT *) OVER: say of which column");
@@ -224,7 +224,7 @@ fn planned(
 }
 
 /// `lag` and `lead` with an offset of each row, and `fill` with the key of its window.
-fn shifted(window: &RawWindowExpr, name: &str, said: Option<&MarkerArguments>) -> Result<Option<Expr>> {
+fn shifted(window: &RawWindowExpr, name: &str, marker: Option<&MarkerArguments>) -> Result<Option<Expr>> {
     let is_computed = window.args.get(1).is_some_and(|offset| !offset.column_refs().is_empty());
     let kind = match name {
         "lag" if is_computed => row_offsets::Kind::Lag,
@@ -234,7 +234,7 @@ fn shifted(window: &RawWindowExpr, name: &str, said: Option<&MarkerArguments>) -
     };
     let is_more =
         window.distinct || window.filter.is_some() || window.null_treatment == Some(NullTreatment::IgnoreNulls);
-    if is_more || said.is_some_and(|said| !said.order.is_empty()) {
+    if is_more || marker.is_some_and(|marker| !marker.order.is_empty()) {
         return plan_err!("{name} takes no DISTINCT, FILTER, IGNORE NULLS or ORDER BY of its own here");
     }
     let mut args = window.args.clone();

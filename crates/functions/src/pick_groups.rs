@@ -29,7 +29,7 @@ pub(super) struct PickGroups<O: OrderKeys> {
     pick: PickRule,
     of: DataType,
     keys: O,
-    held: Vec<Option<GroupPick<O::Key>>>,
+    picks: Vec<Option<GroupPick<O::Key>>>,
     /// Bytes of keys and values on the heap.
     heap_size: usize,
     /// The best row of each group in the current batch, `usize::MAX` for none; kept to be used again.
@@ -38,7 +38,7 @@ pub(super) struct PickGroups<O: OrderKeys> {
 
 impl<O: OrderKeys> PickGroups<O> {
     pub(super) fn new(pick: PickRule, of: DataType, keys: O) -> Self {
-        Self { pick, of, keys, held: Vec::new(), heap_size: 0, best: Vec::new() }
+        Self { pick, of, keys, picks: Vec::new(), heap_size: 0, best: Vec::new() }
     }
 
     /// The groups that occur in a batch, with the best row of each left in `self.best`.
@@ -49,7 +49,7 @@ impl<O: OrderKeys> PickGroups<O> {
         takes_part: impl Fn(usize) -> bool,
         total_num_groups: usize,
     ) -> Vec<usize> {
-        self.held.resize(total_num_groups, None);
+        self.picks.resize(total_num_groups, None);
         self.best.resize(total_num_groups, usize::MAX);
         let mut touched = Vec::new();
         for (row, &group) in group_indices.iter().enumerate() {
@@ -68,33 +68,33 @@ impl<O: OrderKeys> PickGroups<O> {
     }
 
     fn offer(&mut self, group: usize, key: O::Key, values: &ArrayRef, row: usize) -> Result<()> {
-        if let Some(held) = &self.held[group] {
-            if !self.pick.replaces(key.cmp(&held.key)) {
+        if let Some(current) = &self.picks[group] {
+            if !self.pick.replaces(key.cmp(&current.key)) {
                 return Ok(());
             }
-            self.heap_size -= O::heap_size(&held.key) + held.value.size();
+            self.heap_size -= O::heap_size(&current.key) + current.value.size();
         }
         let mut value = ScalarValue::try_from_array(values, row)?;
         value.compact();
         self.heap_size += O::heap_size(&key) + value.size();
-        self.held[group] = Some(GroupPick { key, value });
+        self.picks[group] = Some(GroupPick { key, value });
         Ok(())
     }
 
     fn take(&mut self, emit_to: EmitTo) -> Vec<Option<GroupPick<O::Key>>> {
-        let taken = emit_to.take_needed(&mut self.held);
-        self.best.truncate(self.held.len());
-        let sizes = taken.iter().flatten().map(|held| O::heap_size(&held.key) + held.value.size());
+        let emitted = emit_to.take_needed(&mut self.picks);
+        self.best.truncate(self.picks.len());
+        let sizes = emitted.iter().flatten().map(|pick| O::heap_size(&pick.key) + pick.value.size());
         self.heap_size -= sizes.sum::<usize>();
-        taken
+        emitted
     }
 
-    fn values(&self, taken: &[Option<GroupPick<O::Key>>]) -> Result<ArrayRef> {
-        if taken.is_empty() {
+    fn values(&self, emitted: &[Option<GroupPick<O::Key>>]) -> Result<ArrayRef> {
+        if emitted.is_empty() {
             return Ok(new_empty_array(&self.of));
         }
         let null = ScalarValue::try_new_null(&self.of)?;
-        ScalarValue::iter_to_array(taken.iter().map(|held| held.as_ref().map_or(&null, |held| &held.value).clone()))
+        ScalarValue::iter_to_array(emitted.iter().map(|pick| pick.as_ref().map_or(&null, |pick| &pick.value).clone()))
     }
 }
 
@@ -120,20 +120,20 @@ impl<O: OrderKeys> GroupsAccumulator for PickGroups<O> {
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let taken = self.take(emit_to);
-        self.values(&taken)
+        let emitted = self.take(emit_to);
+        self.values(&emitted)
     }
 
     /// The value and the key bytes; a group without rows has a null key.
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
-        let taken = self.take(emit_to);
-        let keys: BinaryArray = taken.iter().map(|held| held.as_ref().map(|held| O::to_bytes(&held.key))).collect();
-        Ok(vec![self.values(&taken)?, Arc::new(keys)])
+        let emitted = self.take(emit_to);
+        let keys: BinaryArray = emitted.iter().map(|pick| pick.as_ref().map(|pick| O::to_bytes(&pick.key))).collect();
+        Ok(vec![self.values(&emitted)?, Arc::new(keys)])
     }
 
     fn merge_batch(&mut self, values: &[ArrayRef], group_indices: &[usize], total_num_groups: usize) -> Result<()> {
         let [x, keys] = values else { return exec_err!("first and last have two state columns") };
-        self.held.resize(total_num_groups, None);
+        self.picks.resize(total_num_groups, None);
         for (row, (&group, key)) in group_indices.iter().zip(keys.as_binary::<i32>()).enumerate() {
             if let Some(key) = key {
                 self.offer(group, O::from_bytes(key)?, x, row)?;
@@ -147,9 +147,9 @@ impl<O: OrderKeys> GroupsAccumulator for PickGroups<O> {
         let batch = self.keys.batch(order)?;
         let keys: BinaryArray = (0..x.len())
             .map(|row| {
-                let wanted = opt_filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
+                let takes_part = opt_filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
                     && !(self.pick.ignore_nulls && x.is_null(row));
-                wanted.then(|| O::to_bytes(&O::key(&batch, row)))
+                takes_part.then(|| O::to_bytes(&O::key(&batch, row)))
             })
             .collect();
         Ok(vec![Arc::clone(x), Arc::new(keys)])
@@ -157,7 +157,7 @@ impl<O: OrderKeys> GroupsAccumulator for PickGroups<O> {
 
     fn size(&self) -> usize {
         size_of_val(self)
-            + self.held.capacity() * size_of::<Option<GroupPick<O::Key>>>()
+            + self.picks.capacity() * size_of::<Option<GroupPick<O::Key>>>()
             + self.best.capacity() * size_of::<usize>()
             + self.heap_size
     }
@@ -176,7 +176,7 @@ impl<O: OrderKeys> SinglePick<O> {
 
     /// Makes the one group exist even if no row came.
     fn touch(&mut self) {
-        self.groups.held.resize_with(1, || None);
+        self.groups.picks.resize_with(1, || None);
     }
 }
 

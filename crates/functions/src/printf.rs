@@ -280,13 +280,13 @@ fn padded(before: &str, digits: &str, spec: &Spec, side: char) -> String {
     if spec.is_padded_by_zeros && spec.align.is_none() && side == '>' {
         return format!("{before}{}{digits}", "0".repeat(missing));
     }
-    let left = match spec.align.unwrap_or(side) {
+    let left_padding = match spec.align.unwrap_or(side) {
         '<' => 0,
         '^' => missing / 2,
         _ => missing,
     };
     let fill = |number: usize| std::iter::repeat_n(spec.fill, number).collect::<String>();
-    format!("{}{before}{digits}{}", fill(left), fill(missing - left))
+    format!("{}{before}{digits}{}", fill(left_padding), fill(missing - left_padding))
 }
 
 /// A number that a specification gives.
@@ -361,7 +361,7 @@ fn pieces_of_python(format: &str) -> Result<Vec<FormatPart>> {
             '}' if characters.next_if_eq(&'}').is_some() => plain.push('}'),
             '{' => {
                 let place = match number(&mut characters)? {
-                    Some(given) => given,
+                    Some(index) => index,
                     None => {
                         next += 1;
                         next - 1

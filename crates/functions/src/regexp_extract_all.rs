@@ -39,12 +39,12 @@ impl ScalarUDFImpl for RegexpExtractAll {
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        let is_given = |given: &DataType, place: usize| match place {
-            2 => given.is_integer() || given.is_null(),
-            _ => is_text(given) || given.is_null(),
+        let is_given = |data_type: &DataType, place: usize| match place {
+            2 => data_type.is_integer() || data_type.is_null(),
+            _ => is_text(data_type) || data_type.is_null(),
         };
         if !(2..=4).contains(&arg_types.len())
-            || !arg_types.iter().zip(0..).all(|(given, place)| is_given(given, place))
+            || !arg_types.iter().zip(0..).all(|(data_type, place)| is_given(data_type, place))
         {
             return plan_err!("{NAME} takes (text, pattern [, group [, flags]])");
         }
@@ -85,7 +85,7 @@ fn extracted(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         }
         let (pattern, flags) = (patterns.value(row), flags.map_or("", |flags| flags.value(row)));
         let regex = match &last {
-            Some((known, with, regex)) if *known == pattern && *with == flags => regex,
+            Some((last_pattern, with, regex)) if *last_pattern == pattern && *with == flags => regex,
             _ => &last.insert((pattern, flags, compiled(pattern, flags)?)).2,
         };
         let group = groups.map_or(0, |groups| groups.value(row));
@@ -96,10 +96,10 @@ fn extracted(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
             );
         };
         if group == 0 {
-            regex.find_iter(texts.value(row)).for_each(|found| lists.values().append_value(found.as_str()));
+            regex.find_iter(texts.value(row)).for_each(|matched| lists.values().append_value(matched.as_str()));
         } else {
-            let found = regex.captures_iter(texts.value(row));
-            found.for_each(|found| lists.values().append_option(found.get(group).map(|part| part.as_str())));
+            let matched = regex.captures_iter(texts.value(row));
+            matched.for_each(|matched| lists.values().append_option(matched.get(group).map(|part| part.as_str())));
         }
         lists.append(true);
     }

@@ -123,10 +123,10 @@ fn shifted(x: &ArrayRef, offsets: &Int64Array, default: Option<&ArrayRef>, is_be
         usize::try_from(place).ok().filter(|place| *place < rows).map(|place| place as u64)
     };
     let places: UInt64Array = offsets.iter().enumerate().map(place).collect();
-    let found = take(x, &places, None)?;
-    let Some(default) = default else { return Ok(found) };
+    let offset_values = take(x, &places, None)?;
+    let Some(default) = default else { return Ok(offset_values) };
     let is_outside: BooleanArray = (0..rows).map(|row| Some(places.is_null(row) && offsets.is_valid(row))).collect();
-    Ok(zip(&is_outside, default, &found)?)
+    Ok(zip(&is_outside, default, &offset_values)?)
 }
 
 /// The keys of a window's rows.
@@ -160,18 +160,18 @@ impl Keys {
 
 fn filled(x: &Float64Array, keys: &Keys) -> Float64Array {
     let is_known = |row: &usize| x.is_valid(*row) && x.value(*row).is_finite() && keys.is_finite(*row);
-    let known: Vec<usize> = (0..x.len()).filter(is_known).collect();
+    let valid_rows: Vec<usize> = (0..x.len()).filter(is_known).collect();
     // How many of them stand before the row.
     let mut before = 0;
     let value = |row: usize| {
-        while known.get(before).is_some_and(|known| *known < row) {
+        while valid_rows.get(before).is_some_and(|valid_row| *valid_row < row) {
             before += 1;
         }
         if x.is_valid(row) || !keys.is_finite(row) {
             return x.is_valid(row).then(|| x.value(row));
         }
-        let from = before.saturating_sub(1).min(known.len().saturating_sub(2));
-        let (first, second) = match (known.get(from), known.get(from + 1)) {
+        let from = before.saturating_sub(1).min(valid_rows.len().saturating_sub(2));
+        let (first, second) = match (valid_rows.get(from), valid_rows.get(from + 1)) {
             (Some(first), Some(second)) => (*first, *second),
             (Some(only), None) => return Some(x.value(*only)),
             _ => return None,

@@ -50,8 +50,8 @@ pub(super) fn sha256(bytes: &[u8]) -> [u8; 32] {
 
 fn mix(state: &mut [u32; 8], block: &[u8; 64]) {
     let mut words = [0u32; 64];
-    let (given, _) = block.as_chunks::<4>();
-    for (word, bytes) in words.iter_mut().zip(given) {
+    let (block_words, _) = block.as_chunks::<4>();
+    for (word, bytes) in words.iter_mut().zip(block_words) {
         *word = u32::from_be_bytes(*bytes);
     }
     for place in 16..64 {

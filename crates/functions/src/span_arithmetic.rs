@@ -40,30 +40,30 @@ const DAYS_OF_MONTH: i128 = 30;
 pub struct SpanPlanner;
 
 impl ExprPlanner for SpanPlanner {
-    fn plan_binary_op(&self, given: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+    fn plan_binary_op(&self, expr_parts: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         let is_span = |expr: &Expr| may_be_span(expr) && expr.get_type(schema).is_ok_and(|of| is_span(&of));
-        let op = match &given.op {
-            BinaryOperator::Multiply if is_span(&given.left) || is_span(&given.right) => Kind::Times,
-            BinaryOperator::Divide if is_span(&given.left) && !is_span(&given.right) => Kind::Over,
-            BinaryOperator::Custom(name) if name == NEGATED => return negated(given.right, schema),
-            op if compares(op) => return with_booleans(given, schema),
-            _ => return Ok(PlannerResult::Original(given)),
+        let op = match &expr_parts.op {
+            BinaryOperator::Multiply if is_span(&expr_parts.left) || is_span(&expr_parts.right) => Kind::Times,
+            BinaryOperator::Divide if is_span(&expr_parts.left) && !is_span(&expr_parts.right) => Kind::Over,
+            BinaryOperator::Custom(name) if name == NEGATED => return negated(expr_parts.right, schema),
+            op if compares(op) => return with_booleans(expr_parts, schema),
+            _ => return Ok(PlannerResult::Original(expr_parts)),
         };
-        Ok(PlannerResult::Planned(function(op).call(vec![given.left, given.right])))
+        Ok(PlannerResult::Planned(function(op).call(vec![expr_parts.left, expr_parts.right])))
     }
 
     fn plan_field_access(
         &self,
-        given: RawFieldAccessExpr,
+        expr_parts: RawFieldAccessExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
-        if !given.expr.get_type(schema).is_ok_and(|of| is_text(&of)) {
-            return Ok(PlannerResult::Original(given));
+        if !expr_parts.expr.get_type(schema).is_ok_and(|of| is_text(&of)) {
+            return Ok(PlannerResult::Original(expr_parts));
         }
-        let args = match given.field_access {
-            GetFieldAccess::ListIndex { key } => vec![given.expr, *key],
+        let args = match expr_parts.field_access {
+            GetFieldAccess::ListIndex { key } => vec![expr_parts.expr, *key],
             GetFieldAccess::ListRange { start, stop, stride } if *stride == lit(1i64) => {
-                vec![given.expr, *start, *stop]
+                vec![expr_parts.expr, *start, *stop]
             }
             _ => return plan_err!("[…] of a text takes a place, or the first and the last"),
         };
@@ -100,16 +100,16 @@ fn compares(op: &BinaryOperator) -> bool {
 }
 
 /// Refuses a boolean beside a number, which DataFusion has no common type for.
-fn with_booleans(given: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+fn with_booleans(expr_parts: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
     let is_number = |expr: &Expr| matches!(expr, Expr::Literal(value, _) if value.data_type().is_numeric());
     let is_boolean = |expr: &Expr| expr.get_type(schema).is_ok_and(|of| of == DataType::Boolean);
     let is_mixed = |one: &Expr, other: &Expr| is_number(one) && is_boolean(other);
-    if is_mixed(&given.left, &given.right) || is_mixed(&given.right, &given.left) {
+    if is_mixed(&expr_parts.left, &expr_parts.right) || is_mixed(&expr_parts.right, &expr_parts.left) {
         return plan_err!(
             "a boolean isn't compared with a number: write b or NOT b, or cast it, as in CAST(b AS INT) = 1"
         );
     }
-    Ok(PlannerResult::Original(given))
+    Ok(PlannerResult::Original(expr_parts))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -74,8 +74,9 @@ impl SpanFunction {
     }
 }
 
-fn is_time(given: &DataType) -> bool {
-    matches!(given, DataType::Timestamp(_, _) | DataType::Date32 | DataType::Date64 | DataType::Null) || is_text(given)
+fn is_time(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Timestamp(_, _) | DataType::Date32 | DataType::Date64 | DataType::Null)
+        || is_text(data_type)
 }
 
 impl ScalarUDFImpl for SpanFunction {
@@ -92,8 +93,8 @@ impl ScalarUDFImpl for SpanFunction {
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        let is_whole = |given: &DataType| given.is_integer() || given.is_null();
-        let is_number = |given: &DataType| given.is_numeric() || given.is_null();
+        let is_whole = |data_type: &DataType| data_type.is_integer() || data_type.is_null();
+        let is_number = |data_type: &DataType| data_type.is_numeric() || data_type.is_null();
         match (self.kind, arg_types) {
             (Kind::Parts(_), [number]) if is_number(number) && !is_whole(number) => Ok(vec![DataType::Float64]),
             (Kind::Months(_) | Kind::Days(_) | Kind::Nanoseconds(_) | Kind::Parts(_), [number]) if is_whole(number) => {
@@ -237,7 +238,7 @@ fn whole_months(from: i64, to: i64) -> i64 {
 fn whole_units(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     let units = arrays[0].as_string::<i32>();
     let [from, to] = [1, 2].map(|place: usize| arrays[place].as_primitive::<TimestampNanosecondType>());
-    let mut known: Option<(String, Unit)> = None;
+    let mut last_unit: Option<(String, Unit)> = None;
     let mut counts = Vec::with_capacity(from.len());
     for row in 0..from.len() {
         if units.is_null(row) || from.is_null(row) || to.is_null(row) {
@@ -245,11 +246,11 @@ fn whole_units(arrays: &[ArrayRef]) -> Result<ArrayRef> {
             continue;
         }
         let name = units.value(row);
-        if known.as_ref().is_none_or(|(known, _)| known != name) {
-            known = Some((name.to_owned(), Unit::of(name)?));
+        if last_unit.as_ref().is_none_or(|(last_unit, _)| last_unit != name) {
+            last_unit = Some((name.to_owned(), Unit::of(name)?));
         }
         let (from, to) = (from.value(row), to.value(row));
-        counts.push(known.as_ref().map(|(_, unit)| match unit {
+        counts.push(last_unit.as_ref().map(|(_, unit)| match unit {
             Unit::Months(months) if from > to => -(whole_months(to, from) / months),
             Unit::Months(months) => whole_months(from, to) / months,
             Unit::Nanoseconds(length) => {

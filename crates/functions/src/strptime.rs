@@ -39,7 +39,7 @@ impl ScalarUDFImpl for Strptime {
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        let is_text_or_null = |given: &DataType| is_text(given) || given.is_null();
+        let is_text_or_null = |data_type: &DataType| is_text(data_type) || data_type.is_null();
         match arg_types {
             [text, format] if is_text_or_null(text) && is_text_or_null(format) => {
                 Ok(vec![DataType::Utf8, DataType::Utf8])

@@ -16,12 +16,12 @@ pub(super) struct StructExtreme {
     data_type: DataType,
     is_greatest: bool,
     /// An array of the one that was found.
-    found: Option<ArrayRef>,
+    extreme: Option<ArrayRef>,
 }
 
 impl StructExtreme {
     pub(super) fn new(data_type: &DataType, is_greatest: bool) -> StructExtreme {
-        StructExtreme { data_type: data_type.clone(), is_greatest, found: None }
+        StructExtreme { data_type: data_type.clone(), is_greatest, extreme: None }
     }
 }
 
@@ -34,26 +34,26 @@ impl Accumulator for StructExtreme {
         let rows = (0..values.len()).filter(|row| values.is_valid(*row));
         let best = rows.reduce(|best, row| if compare(row, best) == better { row } else { best });
         let Some(best) = best else { return Ok(()) };
-        let is_better = match &self.found {
-            Some(found) => make_comparator(values, found, options)?(best, 0) == better,
+        let is_better = match &self.extreme {
+            Some(extreme) => make_comparator(values, extreme, options)?(best, 0) == better,
             None => true,
         };
         if is_better {
             // A copy, so that the batch isn't held.
-            self.found = Some(ScalarValue::try_from_array(values, best)?.to_array()?);
+            self.extreme = Some(ScalarValue::try_from_array(values, best)?.to_array()?);
         }
         Ok(())
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        match &self.found {
-            Some(found) => ScalarValue::try_from_array(found, 0),
+        match &self.extreme {
+            Some(extreme) => ScalarValue::try_from_array(extreme, 0),
             None => ScalarValue::try_new_null(&self.data_type),
         }
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.found.as_ref().map_or(0, |found| found.get_array_memory_size())
+        size_of_val(self) + self.extreme.as_ref().map_or(0, |extreme| extreme.get_array_memory_size())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {

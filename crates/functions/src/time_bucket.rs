@@ -303,7 +303,7 @@ fn bucket_by_column(
             continue;
         };
         let timeline = match current {
-            Some((known, timeline)) if known == width => timeline,
+            Some((last_width, timeline)) if last_width == width => timeline,
             _ => placement.timeline(width, default)?,
         };
         current = Some((width, timeline));

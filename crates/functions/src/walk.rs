@@ -25,12 +25,12 @@ pub trait Walk: TreeNode {
     }
 
     fn exists(&self, mut test: impl FnMut(&Self) -> Result<bool>) -> Result<bool> {
-        let mut found = false;
+        let mut any = false;
         Walk::apply(self, |node| {
-            found = test(node)?;
-            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            any = test(node)?;
+            Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })?;
-        Ok(found)
+        Ok(any)
     }
 
     fn map_children(self, mut rewrite: impl FnMut(Self) -> Result<Transformed<Self>>) -> Result<Transformed<Self>> {

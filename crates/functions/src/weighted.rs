@@ -73,7 +73,7 @@ impl AggregateUDFImpl for WeightedAggregate {
         if arg_types.len() != 2 {
             return plan_err!("{} takes two numbers, got {} arguments", self.name, arg_types.len());
         }
-        match arg_types.iter().find(|given| !given.is_numeric() && !given.is_null()) {
+        match arg_types.iter().find(|data_type| !data_type.is_numeric() && !data_type.is_null()) {
             Some(other) => plan_err!("{} takes two numbers, not a {other}", self.name),
             None => Ok(vec![DataType::Float64; 2]),
         }

@@ -98,16 +98,16 @@ impl ScalarUDFImpl for Xbar {
     }
 }
 
-fn is_whole(given: &DataType) -> bool {
-    given.is_integer() || given.is_null()
+fn is_whole(data_type: &DataType) -> bool {
+    data_type.is_integer() || data_type.is_null()
 }
 
-fn is_number(given: &DataType) -> bool {
-    given.is_numeric() || given.is_null()
+fn is_number(data_type: &DataType) -> bool {
+    data_type.is_numeric() || data_type.is_null()
 }
 
-fn is_width(given: &DataType) -> bool {
-    matches!(given, DataType::Interval(_) | DataType::Duration(_)) || is_text(given)
+fn is_width(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Interval(_) | DataType::Duration(_)) || is_text(data_type)
 }
 
 fn numbers(width: &ColumnarValue, x: &ColumnarValue, rows: usize) -> Result<ColumnarValue> {

@@ -136,9 +136,9 @@ pub(crate) fn samples(file: &InputFile, kind: DetectedFormat, places: &[usize]) 
     let mut take = |batches: Batches, columns: &[usize], mut rows: usize| {
         for batch in batches {
             let (batch, _) = batch?;
-            let taken = batch.slice(0, rows.min(batch.num_rows()));
-            columns.iter().zip(&mut samples).for_each(|(place, sample)| sample.add(taken.column(*place)));
-            rows -= taken.num_rows();
+            let head = batch.slice(0, rows.min(batch.num_rows()));
+            columns.iter().zip(&mut samples).for_each(|(place, sample)| sample.add(head.column(*place)));
+            rows -= head.num_rows();
             if rows == 0 {
                 break;
             }
@@ -170,12 +170,12 @@ fn sampled_groups(rows: &[usize]) -> Vec<Vec<usize>> {
     let share = SAMPLE_ROWS.div_ceil(3);
     let mut is_picked = vec![false; rows.len()];
     let mut pick = |groups: &mut dyn Iterator<Item = usize>| {
-        let (mut picked, mut taken) = (Vec::new(), 0);
+        let (mut picked, mut row_count) = (Vec::new(), 0);
         for group in groups {
-            if taken >= share || std::mem::replace(&mut is_picked[group], true) {
+            if row_count >= share || std::mem::replace(&mut is_picked[group], true) {
                 break;
             }
-            taken += rows[group];
+            row_count += rows[group];
             picked.push(group);
         }
         picked.sort_unstable();

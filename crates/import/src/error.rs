@@ -97,12 +97,12 @@ pub enum Error {
     },
 
     /// No built-in recipe has this name, and no file either.
-    #[error("no recipe {name:?}; there are {}, or give the path of a .toml file", known.join(", "))]
+    #[error("no recipe {name:?}; there are {}, or give the path of a .toml file", available.join(", "))]
     UnknownRecipe {
         /// The name asked for.
         name: String,
         /// The built-in names.
-        known: Vec<&'static str>,
+        available: Vec<&'static str>,
     },
 
     /// A recipe that can't be used.

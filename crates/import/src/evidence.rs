@@ -191,9 +191,9 @@ impl Evidence {
             self.example = text.to_vec();
         }
         if !writing.formats.is_empty() && self.by_format != [false; 3] {
-            let found = times::by_formats(text, &writing.formats);
+            let matches = times::by_formats(text, &writing.formats);
             self.is_tried = true;
-            self.by_format.iter_mut().zip(found).for_each(|(all, found)| *all &= found);
+            self.by_format.iter_mut().zip(matches).for_each(|(all, matches)| *all &= matches);
         }
         if self.separated != [false; 2] && (!self.float || numbers::float(text, 0).is_none()) {
             let is_number =

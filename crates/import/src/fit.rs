@@ -64,15 +64,16 @@ impl<'a> Fitter<'a> {
     /// Columns of the table with those of a batch.
     fn pairs<'b>(&self, batch: &'b RecordBatch) -> Vec<(&'a ColumnSpec, Option<&'b ArrayRef>)> {
         let own = batch.schema();
-        let found = |column: &ColumnSpec| own.fields().iter().position(|f| f.name().eq_ignore_ascii_case(&column.name));
-        self.spec.columns.iter().map(|column| (column, found(column).map(|place| batch.column(place)))).collect()
+        let position =
+            |column: &ColumnSpec| own.fields().iter().position(|f| f.name().eq_ignore_ascii_case(&column.name));
+        self.spec.columns.iter().map(|column| (column, position(column).map(|place| batch.column(place)))).collect()
     }
 
     fn fit_all(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.spec.columns.len());
-        for ((column, found), field) in self.pairs(batch).into_iter().zip(self.schema.fields()) {
-            arrays.push(match found {
+        for ((column, array_of_batch), field) in self.pairs(batch).into_iter().zip(self.schema.fields()) {
+            arrays.push(match array_of_batch {
                 Some(array) => {
                     let cast = self.cast(array, &column.column_type);
                     cast.map_err(|reason| self.misfit(self.first_misfit(array, column, &reason)))?
@@ -110,18 +111,18 @@ impl<'a> Fitter<'a> {
 
     /// Rows that don't fit, each with one reason, in order.
     fn faults(&self, batch: &RecordBatch) -> Vec<(usize, Fault)> {
-        let mut found: BTreeMap<usize, (String, String)> = BTreeMap::new();
+        let mut first_faults: BTreeMap<usize, (String, String)> = BTreeMap::new();
         for (place, (column, array)) in self.pairs(batch).into_iter().enumerate() {
             let Some(array) = array else { continue };
             for (row, reason) in self.unfit(array, &column.column_type, usize::MAX) {
                 let reason = format!("{} is not {}: {reason}", value(array, row), column.column_type);
-                found.entry(row).or_insert((column.name.clone(), reason));
+                first_faults.entry(row).or_insert((column.name.clone(), reason));
             }
             if place == self.spec.time_position() && array.logical_null_count() > 0 {
                 let nulls = array.logical_nulls();
                 let is_null = |row: &usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(*row));
                 (0..array.len()).filter(is_null).for_each(|row| {
-                    found.entry(row).or_insert((column.name.clone(), "the time is null".to_owned()));
+                    first_faults.entry(row).or_insert((column.name.clone(), "the time is null".to_owned()));
                 });
             }
         }
@@ -129,29 +130,29 @@ impl<'a> Fitter<'a> {
             let text = batch.columns().iter().map(|array| value(array, row)).collect::<Vec<_>>().join(",").into_bytes();
             (row, Fault { line: self.rows + row as u64, column, reason, text })
         };
-        found.into_iter().map(fault).collect()
+        first_faults.into_iter().map(fault).collect()
     }
 
     /// The first `most` rows whose value can't be cast, by halving what can't.
     fn unfit(&self, array: &ArrayRef, target: &ColumnType, most: usize) -> Vec<(usize, String)> {
-        let mut found = Vec::new();
-        let mut left = vec![0..array.len()];
-        while let Some(rows) = left.pop() {
-            if found.len() >= most {
+        let mut misfits = Vec::new();
+        let mut pending = vec![0..array.len()];
+        while let Some(rows) = pending.pop() {
+            if misfits.len() >= most {
                 break;
             }
             match self.cast(&array.slice(rows.start, rows.len()), target) {
                 Ok(_) => {}
-                Err(reason) if rows.len() <= 1 => found.push((rows.start, reason)),
+                Err(reason) if rows.len() <= 1 => misfits.push((rows.start, reason)),
                 Err(_) => {
                     let middle = rows.start + rows.len() / 2;
-                    left.push(middle..rows.end);
-                    left.push(rows.start..middle);
+                    pending.push(middle..rows.end);
+                    pending.push(rows.start..middle);
                 }
             }
         }
-        found.retain(|(row, _)| *row < array.len());
-        found
+        misfits.retain(|(row, _)| *row < array.len());
+        misfits
     }
 
     fn cast(&self, array: &ArrayRef, target: &ColumnType) -> Result<ArrayRef, String> {

@@ -131,19 +131,19 @@ fn is_web_page(head: &[u8]) -> bool {
     begins("<!doctype html") || begins("<html")
 }
 
-/// The columns of a binary file as it would be a table by itself, and its time column when the format has one. Columns that `given` gives a
+/// The columns of a binary file as it would be a table by itself, and its time column when the format has one. Columns that `type_setting` gives a
 /// type have that one.
 pub(crate) fn natural_columns(
     file: &InputFile,
     kind: DetectedFormat,
-    given: &dyn Fn(&str) -> Option<ColumnType>,
+    type_setting: &dyn Fn(&str) -> Option<ColumnType>,
 ) -> Result<(Vec<ColumnSpec>, Option<String>)> {
     match kind {
         DetectedFormat::Dbn => guarded(file, || crate::dbn::columns(file)),
         DetectedFormat::Parquet | DetectedFormat::Arrow => {
             let schema = guarded(file, || crate::columnar::schema(file, kind))?;
             let columns = schema.fields().iter().map(|field| {
-                let column_type = given(field.name()).or_else(|| natural_type(field.data_type()));
+                let column_type = type_setting(field.name()).or_else(|| natural_type(field.data_type()));
                 Ok(ColumnSpec::new(field.name(), column_type.ok_or_else(|| no_type(file, field))?))
             });
             Ok((columns.collect::<Result<_>>()?, None))

@@ -107,13 +107,13 @@ impl FilesInPlace {
             }
         };
         let schema = Arc::new(Schema::new(schema.fields().clone()));
-        let found = FilesInPlace { files, schema, form, threads: settings.threads.max(1) };
-        if let FilesForm::Parquet(metadata) = &found.form {
-            for (file, metadata) in found.files.iter().zip(metadata) {
-                found.places(file, metadata.schema(), None)?;
+        let files_in_place = FilesInPlace { files, schema, form, threads: settings.threads.max(1) };
+        if let FilesForm::Parquet(metadata) = &files_in_place.form {
+            for (file, metadata) in files_in_place.files.iter().zip(metadata) {
+                files_in_place.places(file, metadata.schema(), None)?;
             }
         }
-        Ok(found)
+        Ok(files_in_place)
     }
 
     /// The columns.
@@ -283,10 +283,10 @@ impl FilesInPlace {
             |reason: String| Error::Misfit { file: file.name.clone(), table: self.files[0].name.clone(), reason };
         let place = |field: &arrow::datatypes::FieldRef| {
             let at = own.index_of(field.name()).map_err(|_| misfit(format!("it lacks column {:?}", field.name())))?;
-            let found = own.field(at).data_type();
-            if found != field.data_type() {
+            let data_type = own.field(at).data_type();
+            if data_type != field.data_type() {
                 let (name, first) = (field.name(), field.data_type());
-                return Err(misfit(format!("column {name:?} is {found}, and {first} in the first file")));
+                return Err(misfit(format!("column {name:?} is {data_type}, and {first} in the first file")));
             }
             Ok(at)
         };

@@ -405,8 +405,8 @@ pub fn reference_symbol(columns: &[(&str, &ColumnType)], reference: &Reference, 
 /// Key and effective date as the files spell them.
 fn named_as(reference: &Reference, columns: &[(&str, &ColumnType)]) -> Reference {
     let spelled = |name: &String| {
-        let found = columns.iter().find(|(column, _)| same_name(column, name));
-        found.map_or_else(|| name.clone(), |(column, _)| (*column).to_owned())
+        let matching = columns.iter().find(|(column, _)| same_name(column, name));
+        matching.map_or_else(|| name.clone(), |(column, _)| (*column).to_owned())
     };
     Reference { key: reference.key.iter().map(spelled).collect(), effective: reference.effective.as_ref().map(spelled) }
 }
@@ -423,8 +423,8 @@ fn refuse_time(settings: &ImportSettings) -> Result<()> {
 
 fn time_zone(settings: &ImportSettings, existing: Option<&TableSpec>) -> String {
     let recipe = settings.recipe.as_ref().and_then(|r| r.time_zone.clone());
-    let given = existing.map(|e| e.time_zone.clone()).or_else(|| settings.time_zone.clone());
-    given.or(recipe).unwrap_or_else(|| "UTC".to_owned())
+    let setting = existing.map(|e| e.time_zone.clone()).or_else(|| settings.time_zone.clone());
+    setting.or(recipe).unwrap_or_else(|| "UTC".to_owned())
 }
 
 /// Of a new table.
@@ -655,12 +655,12 @@ fn plan_binary(
         }
     }
     let typed = |name: &str| settings.types.iter().find(|(typed, _)| same_name(typed, name));
-    let given = |name: &str| match existing {
+    let type_setting = |name: &str| match existing {
         // The names count alone: the types are those of the table.
         Some(_) => Some(ColumnType::Text),
         None => typed(name).map(|(_, column_type)| column_type.clone()),
     };
-    let (natural, time) = crate::format::natural_columns(first, kind, &given)?;
+    let (natural, time) = crate::format::natural_columns(first, kind, &type_setting)?;
     let misfit = |reason: String| Error::Misfit { file: first.name.clone(), table: table.to_owned(), reason };
     if let Some(existing) = existing {
         let place = |c: &&ColumnSpec| existing.position(&c.name).is_none() && !existing.is_virtual_date(&c.name);

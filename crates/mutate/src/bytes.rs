@@ -27,9 +27,9 @@ impl<'a> Bytes<'a> {
 
     /// The next bytes, fewer at the end.
     pub fn take(&mut self, length: usize) -> &'a [u8] {
-        let (taken, rest) = self.rest.split_at(length.min(self.rest.len()));
+        let (head, rest) = self.rest.split_at(length.min(self.rest.len()));
         self.rest = rest;
-        taken
+        head
     }
 
     /// The next byte.
@@ -45,8 +45,8 @@ impl<'a> Bytes<'a> {
     /// The next eight bytes.
     pub fn number(&mut self) -> u64 {
         let mut number = [0; 8];
-        let taken = self.take(8);
-        number[..taken.len()].copy_from_slice(taken);
+        let bytes = self.take(8);
+        number[..bytes.len()].copy_from_slice(bytes);
         u64::from_le_bytes(number)
     }
 

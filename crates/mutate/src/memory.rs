@@ -18,10 +18,10 @@ pub struct CountingAllocator;
 
 fn count(bytes: isize) {
     // A thread that ends has no count any more; what it frees then is of no interest.
-    let _ = HELD.try_with(|held| {
-        let (now, most) = held.get();
+    let _ = HELD.try_with(|counter| {
+        let (now, most) = counter.get();
         let now = now.wrapping_add(bytes);
-        held.set((now, most.max(now)));
+        counter.set((now, most.max(now)));
     });
 }
 
@@ -58,13 +58,13 @@ unsafe impl GlobalAlloc for CountingAllocator {
 
 /// The most bytes that this thread held while `work` ran, beyond those that it held before.
 pub fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let before = HELD.with(|held| {
-        let (now, _) = held.get();
-        held.set((now, now));
+    let before = HELD.with(|counter| {
+        let (now, _) = counter.get();
+        counter.set((now, now));
         now
     });
     let done = work();
-    let most = HELD.with(|held| held.get().1);
+    let most = HELD.with(|counter| counter.get().1);
     (done, usize::try_from(most - before).unwrap_or(0))
 }
 

@@ -78,7 +78,7 @@ mod tests {
     fn a_target_that_fails_on_few_inputs_is_found() {
         let samples = [b"aXb".to_vec(), b"cYd".to_vec()];
         let target = |bytes: &[u8]| {
-            let has = |wanted: u8| bytes.contains(&wanted);
+            let has = |byte: u8| bytes.contains(&byte);
             assert!(!(has(b'X') && has(b'Y') && has(b'!')), "found it");
         };
         Run { words: &[b"!"], ..Run::default() }.feed(&samples, target);

@@ -31,9 +31,9 @@ impl ProducerContext for Deliveries {
     type DeliveryOpaque = Box<std::sync::mpsc::Sender<Result<(), String>>>;
 
     fn delivery(&self, result: &DeliveryResult<'_>, waiting: Self::DeliveryOpaque) {
-        let told = result.as_ref().map(|_| ()).map_err(|(error, _)| error.to_string());
+        let outcome = result.as_ref().map(|_| ()).map_err(|(error, _)| error.to_string());
         // Who waited may have gone.
-        waiting.send(told).ok();
+        waiting.send(outcome).ok();
     }
 }
 

@@ -229,19 +229,19 @@ impl Feeds {
     fn assignments(&self, asking: &FeedConsumer) -> Result<Vec<Assignment>, FeedEnd> {
         let mut assignments: Vec<Assignment> = Vec::new();
         for (place, topic) in self.settings.topics.iter().enumerate() {
-            let found = self.retry_brokers(|| self.found(asking, topic))?;
+            let topics = self.retry_brokers(|| self.topics(asking, topic))?;
             let is_assigned = |name: &String| assignments.iter().any(|one| one.settings.name == *name);
-            if let Some((name, _)) = found.iter().find(|(name, _)| is_assigned(name)) {
+            if let Some((name, _)) = topics.iter().find(|(name, _)| is_assigned(name)) {
                 return Err(FeedEnd::Failed(format!(
                     "topic {name:?} is of two [[topic]]: the position of a partition is one"
                 )));
             }
-            let count: usize = found.iter().map(|(_, partitions)| partitions.len()).sum();
+            let count: usize = topics.iter().map(|(_, partitions)| partitions.len()).sum();
             if assignments.len() + count > PARTITIONS_MAX {
                 return Err(FeedEnd::Failed(format!("more than {PARTITIONS_MAX} partitions in one process")));
             }
             let mut starts = Vec::with_capacity(count);
-            for (name, partitions) in found {
+            for (name, partitions) in topics {
                 if let Some(missing) = topic.partitions.iter().find(|partition| !partitions.contains(partition)) {
                     return Err(FeedEnd::Failed(format!("topic {name:?} has no partition {missing}")));
                 }
@@ -263,31 +263,31 @@ impl Feeds {
     }
 
     /// The topics that are meant, and their partitions that are read.
-    pub(crate) fn found(
+    pub(crate) fn topics(
         &self,
         asking: &FeedConsumer,
         topic: &TopicSettings,
     ) -> Result<Vec<(String, Vec<i32>)>, String> {
-        let mut found = match topic.name.strip_suffix('*') {
+        let mut topics = match topic.name.strip_suffix('*') {
             None => vec![(topic.name.clone(), partitions(asking, &topic.name)?)],
             Some(prefix) => {
                 let metadata = asking.fetch_metadata(None, BROKERS).map_err(|error| error.to_string())?;
-                let names = metadata.topics().iter().map(|found| found.name());
+                let names = metadata.topics().iter().map(|entry| entry.name());
                 let dead = self.settings.dead_letters.topic.as_deref();
                 let is_meant = |name: &&str| name.starts_with(prefix) && !name.starts_with("__") && Some(*name) != dead;
                 let mut names: Vec<&str> = names.filter(is_meant).collect();
                 names.sort_unstable();
-                let found = names.into_iter().map(|name| Ok((name.to_owned(), partitions(asking, name)?)));
-                found.collect::<Result<Vec<_>, String>>()?
+                let topics = names.into_iter().map(|name| Ok((name.to_owned(), partitions(asking, name)?)));
+                topics.collect::<Result<Vec<_>, String>>()?
             }
         };
-        if found.is_empty() {
+        if topics.is_empty() {
             return Err(format!("no topic is of the name {:?}", topic.name));
         }
-        for (_, partitions) in found.iter_mut().filter(|_| !topic.partitions.is_empty()) {
+        for (_, partitions) in topics.iter_mut().filter(|_| !topic.partitions.is_empty()) {
             partitions.retain(|partition| topic.partitions.contains(partition));
         }
-        Ok(found)
+        Ok(topics)
     }
 
     /// Where the reading of a topic's partitions starts.
@@ -392,12 +392,12 @@ impl PartitionStart {
 /// The partitions of a topic.
 fn partitions(consumer: &FeedConsumer, topic: &str) -> Result<Vec<i32>, String> {
     let metadata = consumer.fetch_metadata(Some(topic), BROKERS).map_err(|error| error.to_string())?;
-    let found = metadata.topics().iter().find(|found| found.name() == topic);
-    let found = found.ok_or_else(|| format!("no word of topic {topic:?}"))?;
-    if let Some(error) = found.error() {
+    let topic_metadata = metadata.topics().iter().find(|topic_metadata| topic_metadata.name() == topic);
+    let topic_metadata = topic_metadata.ok_or_else(|| format!("no word of topic {topic:?}"))?;
+    if let Some(error) = topic_metadata.error() {
         return Err(format!("topic {topic:?}: {}", RDKafkaErrorCode::from(error)));
     }
-    let mut partitions: Vec<i32> = found.partitions().iter().map(|partition| partition.id()).collect();
+    let mut partitions: Vec<i32> = topic_metadata.partitions().iter().map(|partition| partition.id()).collect();
     partitions.sort_unstable();
     if partitions.is_empty() { Err(format!("topic {topic:?} has no partitions")) } else { Ok(partitions) }
 }
@@ -415,8 +415,8 @@ fn committed(consumer: &FeedConsumer, topic: &str, partitions: &[i32]) -> Result
     partitions.iter().for_each(|partition| {
         list.add_partition(topic, *partition);
     });
-    let found = consumer.committed_offsets(list, BROKERS).map_err(|error| error.to_string())?;
-    let elements = found.elements();
+    let offsets = consumer.committed_offsets(list, BROKERS).map_err(|error| error.to_string())?;
+    let elements = offsets.elements();
     let offset = |offset: Offset| offset.to_raw().and_then(|raw| u64::try_from(raw).ok());
     Ok(elements.iter().filter_map(|one| Some((one.partition(), offset(one.offset())?))).collect())
 }

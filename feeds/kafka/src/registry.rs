@@ -90,21 +90,21 @@ impl Registry {
     }
 
     /// The texts of the schemas that one names, each once.
-    fn references(&self, answer: &Value, found: &mut Vec<(String, String)>, depth: usize) -> Result<(), SchemaError> {
+    fn references(&self, answer: &Value, schemas: &mut Vec<(String, String)>, depth: usize) -> Result<(), SchemaError> {
         for reference in answer["references"].as_array().into_iter().flatten() {
             let wrong = || SchemaError::None("a reference without subject and version".to_owned());
             let subject = reference["subject"].as_str().ok_or_else(wrong)?;
             let version = reference["version"].as_i64().ok_or_else(wrong)?;
             let key = format!("{subject} {version}");
-            if found.iter().any(|(other, _)| *other == key) {
+            if schemas.iter().any(|(other, _)| *other == key) {
                 continue;
             }
-            if found.len() >= REFERENCES_MAX || depth > REFERENCES_MAX {
+            if schemas.len() >= REFERENCES_MAX || depth > REFERENCES_MAX {
                 return Err(SchemaError::None("it names too many others".to_owned()));
             }
             let named = self.ask(&format!("/subjects/{}/versions/{version}", escaped(subject)))?;
-            found.push((key, text(&named)?.to_owned()));
-            self.references(&named, found, depth + 1)?;
+            schemas.push((key, text(&named)?.to_owned()));
+            self.references(&named, schemas, depth + 1)?;
         }
         Ok(())
     }

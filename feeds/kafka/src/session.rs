@@ -249,21 +249,21 @@ impl Session<'_> {
                 let of_topic = self.assignments.iter().filter(|one| one.topic == place);
                 let assigned: BTreeSet<(&str, i32)> =
                     of_topic.map(|one| (one.settings.name.as_str(), one.partition)).collect();
-                let has_changed = self.feeds.found(self.consumer, topic).is_ok_and(|found| {
+                let has_changed = self.feeds.topics(self.consumer, topic).is_ok_and(|topics| {
                     let all = |(name, partitions): &(String, Vec<i32>)| {
                         partitions.len() == assigned.iter().filter(|(topic, _)| topic == name).count()
                     };
-                    !found.iter().all(all)
+                    !topics.iter().all(all)
                 });
-                let found = if has_changed {
+                let change = if has_changed {
                     Some(format!("topic {:?} has other partitions", topic.name))
                 } else {
                     let columns = self.feeds.server.columns(&topic.table, topic.create.as_ref());
                     let has_changed = columns.is_ok_and(|columns| columns != self.tables[place]);
                     has_changed.then(|| format!("the columns of table {:?} have changed", topic.table))
                 };
-                if found.is_some() {
-                    *news.lock().unwrap_or_else(PoisonError::into_inner) = found;
+                if change.is_some() {
+                    *news.lock().unwrap_or_else(PoisonError::into_inner) = change;
                     return;
                 }
             }

@@ -118,13 +118,13 @@ pub fn secret(name: &str) -> Result<String, String> {
 fn certificates(file: &Path) -> Result<Vec<Certificate<'static>>, String> {
     let cannot = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
     let pem = std::fs::read(file).map_err(|error| cannot(&error))?;
-    let mut found = Vec::new();
+    let mut list = Vec::new();
     for item in parse_pem(&pem) {
         if let PemItem::Certificate(certificate) = item.map_err(|error| cannot(&error))? {
-            found.push(certificate);
+            list.push(certificate);
         }
     }
-    if found.is_empty() { Err(cannot(&"no certificate in it")) } else { Ok(found) }
+    if list.is_empty() { Err(cannot(&"no certificate in it")) } else { Ok(list) }
 }
 
 /// A text as a part of a URL.

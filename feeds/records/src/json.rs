@@ -121,8 +121,8 @@ impl<'de> Visitor<'de> for ValueVisitor<'_, '_, 'de> {
         }
         let (mut next, mut index) = (0, 0_usize);
         loop {
-            let found = if index < ITEMS_MAX { self.fields.find(&index.to_string(), &mut next) } else { None };
-            match found.map(|(place, _)| place) {
+            let field = if index < ITEMS_MAX { self.fields.find(&index.to_string(), &mut next) } else { None };
+            match field.map(|(place, _)| place) {
                 None if items.next_element::<IgnoredAny>()?.is_none() => return Ok(()),
                 None => {}
                 Some(place) => match items.next_element::<&'de RawValue>()? {
@@ -178,12 +178,12 @@ fn numbers(raw: &str) -> Result<Cell<'_>, serde_json::Error> {
 mod tests {
     use super::*;
 
-    fn found(paths: &[&str], text: &str) -> Result<Vec<Option<String>>, String> {
+    fn values_at(paths: &[&str], text: &str) -> Result<Vec<Option<String>>, String> {
         let mut fields = Fields::default();
         paths.iter().enumerate().for_each(|(place, path)| fields.add(path, place).unwrap());
-        let mut found = vec![None; paths.len()];
-        values(&fields, text.as_bytes(), |place, raw| found[place] = Some(raw.to_owned()))?;
-        Ok(found)
+        let mut values_at = vec![None; paths.len()];
+        values(&fields, text.as_bytes(), |place, raw| values_at[place] = Some(raw.to_owned()))?;
+        Ok(values_at)
     }
 
     #[test]
@@ -192,17 +192,17 @@ mod tests {
         let paths = ["1.a.b.1", "0", "1.a", "2", "7", "1.z"].to_vec();
         let some = |text: &str| Some(text.to_owned());
         let expected = vec![some("\"x\""), some("9"), some("{\"b\": [1.50, \"x\"]}"), some("null"), None, None];
-        assert_eq!(found(&paths, text).unwrap(), expected);
-        assert!(found(&["a"], "{\"a\": 1, \"a\": 2}").unwrap_err().contains("twice"));
+        assert_eq!(values_at(&paths, text).unwrap(), expected);
+        assert!(values_at(&["a"], "{\"a\": 1, \"a\": 2}").unwrap_err().contains("twice"));
         for text in ["", "7", "[1", "[1] x", "{\"a\": }"] {
-            assert!(found(&["0"], text).is_err(), "{text}");
+            assert!(values_at(&["0"], text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn depth_takes_no_stack() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(found(&["0"], &deep).unwrap()[0].as_ref().unwrap().len(), deep.len() - 2);
+        assert_eq!(values_at(&["0"], &deep).unwrap()[0].as_ref().unwrap().len(), deep.len() - 2);
         assert_eq!(cell(&deep).unwrap(), Cell::Other("an array with items that are no numbers"));
         assert!(cell(&deep[..150_000]).is_ok_and(|cell| cell == Cell::Other("an array")));
     }

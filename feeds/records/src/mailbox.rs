@@ -125,10 +125,10 @@ mod tests {
         let message = |offset| OwnedRecord { offset, time_ns: None, key: None, payload: Some(vec![0; 72]) };
         mailbox.push([message(1)]);
         assert_eq!(mailbox.push([message(2)]), 400);
-        let taken = mailbox.take(Duration::ZERO).unwrap();
-        assert_eq!((taken.len(), mailbox.bytes()), (2, 400));
+        let batch = mailbox.take(Duration::ZERO).unwrap();
+        assert_eq!((batch.len(), mailbox.bytes()), (2, 400));
         assert!(!mailbox.has_room(400, Duration::ZERO) && mailbox.has_room(401, Duration::ZERO));
-        taken.iter().for_each(|message| mailbox.release(message.bytes()));
+        batch.iter().for_each(|message| mailbox.release(message.bytes()));
         assert_eq!(mailbox.bytes(), 0);
         assert!(mailbox.take(Duration::ZERO).unwrap().is_empty());
         mailbox.push([message(3)]);

@@ -230,7 +230,7 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
     /// # Errors
     /// As [`FeedEnd`] says.
     pub fn tick(&mut self, now: Instant) -> Result<(), FeedEnd> {
-        if self.due_in(now).is_some_and(|left| left.is_zero()) { self.flush() } else { Ok(()) }
+        if self.due_in(now).is_some_and(|wait| wait.is_zero()) { self.flush() } else { Ok(()) }
     }
 
     /// Takes the next record. One that was taken before is left out.
@@ -297,7 +297,7 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
         while let Some(part) = parts.pop() {
             match self.send(&batch, part) {
                 Ok(None) => {}
-                Ok(Some((left, right))) => parts.extend([right, left]),
+                Ok(Some((first_half, second_half))) => parts.extend([second_half, first_half]),
                 Err(ended) => {
                     self.unsent = batch.owned_records(part.first);
                     return Err(ended);
@@ -376,8 +376,8 @@ impl<'a, S: Sink, D: DeadLetters + ?Sized, R: Decode> Feed<'a, S, D, R> {
             }
             count => {
                 let middle = part.first + count / 2;
-                let left = BatchPart { end: middle, sequence: batch.buffered[middle - 1].offset + 1, ..part };
-                Ok(Some((left, BatchPart { first: middle, ..part })))
+                let first_half = BatchPart { end: middle, sequence: batch.buffered[middle - 1].offset + 1, ..part };
+                Ok(Some((first_half, BatchPart { first: middle, ..part })))
             }
         }
     }

@@ -44,12 +44,12 @@ impl StopSignal {
         let until = Instant::now() + time;
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if is_over() || left.is_zero() {
+            let remaining = until.saturating_duration_since(Instant::now());
+            if is_over() || remaining.is_zero() {
                 return !is_over();
             }
             // Looks now and then, for a notice may come between the look and the wait.
-            let step = left.min(Duration::from_millis(100));
+            let step = remaining.min(Duration::from_millis(100));
             (guard, _) = self.changed.wait_timeout(guard, step).unwrap_or_else(PoisonError::into_inner);
         }
     }

@@ -122,8 +122,8 @@ mod tests {
         queue.when_full = WhenFull::Wait;
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| queue.put(Arrival::now(vec![0; 100])));
-            let taken = mailbox.take(Duration::from_secs(60)).unwrap();
-            taken.iter().for_each(|arrival| mailbox.release(arrival.bytes()));
+            let arrivals = mailbox.take(Duration::from_secs(60)).unwrap();
+            arrivals.iter().for_each(|arrival| mailbox.release(arrival.bytes()));
             assert!(waits.join().unwrap());
         });
         assert_eq!((counts.dropped.get(), mailbox.bytes()), (3, 228));

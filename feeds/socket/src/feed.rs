@@ -225,8 +225,8 @@ impl<'a> Worker<'a> {
         let record =
             Record { offset: table_feed.next, time_ns: Some(*time_ns), key: key.as_deref(), payload: Some(payload) };
         table_feed.next += 1;
-        let taken = table_feed.feed.take(&record, Instant::now());
-        self.go_on(&self.sinks[place], table_feed, taken, VecDeque::new())
+        let outcome = table_feed.feed.take(&record, Instant::now());
+        self.go_on(&self.sinks[place], table_feed, outcome, VecDeque::new())
     }
 
     /// A message that no table takes.

@@ -19,7 +19,7 @@ pub enum StreamPiece {
 #[derive(Debug)]
 pub struct JsonSplitter {
     bytes_max: usize,
-    held: Vec<u8>,
+    buffer: Vec<u8>,
     /// Bytes of the object, with those that aren't held.
     length: usize,
     depth: usize,
@@ -31,7 +31,7 @@ impl JsonSplitter {
     /// One for objects of so many bytes.
     #[must_use]
     pub fn new(bytes_max: usize) -> JsonSplitter {
-        JsonSplitter { bytes_max, held: Vec::new(), length: 0, depth: 0, is_text: false, is_escaped: false }
+        JsonSplitter { bytes_max, buffer: Vec::new(), length: 0, depth: 0, is_text: false, is_escaped: false }
     }
 
     /// Looks at the next bytes of the stream.
@@ -89,8 +89,8 @@ impl JsonSplitter {
     fn hold(&mut self, byte: u8) {
         self.length = self.length.saturating_add(1);
         // One byte more than may be: that is how a longer one is known.
-        if self.held.len() <= self.bytes_max {
-            self.held.push(byte);
+        if self.buffer.len() <= self.bytes_max {
+            self.buffer.push(byte);
         }
     }
 
@@ -100,7 +100,7 @@ impl JsonSplitter {
             return self.fault(reason, give);
         }
         self.length = 0;
-        give(StreamPiece::Whole(std::mem::take(&mut self.held)));
+        give(StreamPiece::Whole(std::mem::take(&mut self.buffer)));
     }
 
     fn end_of_stray(&mut self, give: &mut impl FnMut(StreamPiece)) {
@@ -111,11 +111,11 @@ impl JsonSplitter {
     }
 
     fn fault(&mut self, reason: String, give: &mut impl FnMut(StreamPiece)) {
-        let mut held = std::mem::take(&mut self.held);
-        held.truncate(FAULT_BYTES_MAX);
-        held.shrink_to_fit();
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.truncate(FAULT_BYTES_MAX);
+        buffer.shrink_to_fit();
         (self.length, self.depth, self.is_text, self.is_escaped) = (0, 0, false, false);
-        give(StreamPiece::Fault(held, reason));
+        give(StreamPiece::Fault(buffer, reason));
     }
 }
 
@@ -165,19 +165,19 @@ mod tests {
     #[test]
     fn what_is_too_long_is_one_fault_and_takes_no_memory() {
         let long = format!("{{\"a\": \"{}\"}}", "x".repeat(1 << 20));
-        let found = pieces(format!("{long}{{}}").as_bytes(), 4096, 10_000);
-        assert_eq!(found.len(), 2);
+        let split = pieces(format!("{long}{{}}").as_bytes(), 4096, 10_000);
+        assert_eq!(split.len(), 2);
         assert!(
-            matches!(&found[0], StreamPiece::Fault(bytes, reason) if bytes.len() == FAULT_BYTES_MAX && reason.contains("message_bytes_max"))
+            matches!(&split[0], StreamPiece::Fault(bytes, reason) if bytes.len() == FAULT_BYTES_MAX && reason.contains("message_bytes_max"))
         );
-        assert_eq!(found[1], whole("{}"));
+        assert_eq!(split[1], whole("{}"));
         let noise = "x".repeat(1 << 20);
         assert!(
             matches!(&pieces(noise.as_bytes(), 4096, 10_000)[..], [StreamPiece::Fault(bytes, _)] if bytes.len() == FAULT_BYTES_MAX)
         );
         let mut splitter = JsonSplitter::new(1_000);
         splitter.push(long.as_bytes(), |_| {});
-        assert!(splitter.held.capacity() <= 4_096);
+        assert!(splitter.buffer.capacity() <= 4_096);
     }
 
     proptest! {

@@ -44,11 +44,11 @@ impl CompiledPattern {
         Ok(CompiledPattern { values: pattern.iter().map(value).collect::<Result<_, String>>()? })
     }
 
-    fn fits(&self, found: &[Option<&str>], key: &str) -> bool {
+    fn fits(&self, slots: &[Option<&str>], key: &str) -> bool {
         self.values.iter().all(|(slot, texts)| {
             let text = match slot {
                 None => Some(Cow::Borrowed(key)),
-                Some(slot) => found[*slot].and_then(text),
+                Some(slot) => slots[*slot].and_then(text),
             };
             text.is_some_and(|text| texts.iter().any(|pattern| is_like(&text, pattern)))
         })
@@ -93,9 +93,9 @@ impl PathSlots {
 
     /// The values at the paths.
     fn values<'a>(&self, bytes: &'a [u8]) -> Result<Vec<Option<&'a str>>, String> {
-        let mut found = vec![None; self.slots];
-        json::values(&self.fields, bytes, |slot, raw| found[slot] = Some(raw))?;
-        Ok(found)
+        let mut slots = vec![None; self.slots];
+        json::values(&self.fields, bytes, |slot, raw| slots[slot] = Some(raw))?;
+        Ok(slots)
     }
 }
 
@@ -129,16 +129,16 @@ impl Router {
     /// # Errors
     /// Why it is no message.
     pub fn route(&self, key: Option<&[u8]>, payload: &[u8]) -> Result<Route, String> {
-        let found = self.paths.values(payload)?;
+        let slots = self.paths.values(payload)?;
         let key = key.map_or(Cow::Borrowed(""), String::from_utf8_lossy);
-        let is_any = |all: &[CompiledPattern]| all.iter().any(|pattern| pattern.fits(&found, &key));
+        let is_any = |all: &[CompiledPattern]| all.iter().any(|pattern| pattern.fits(&slots, &key));
         if is_any(&self.fail) {
             return Ok(Route::Failed);
         }
         if is_any(&self.ignore) {
             return Ok(Route::Ignored);
         }
-        let place = self.tables.iter().position(|pattern| pattern.fits(&found, &key));
+        let place = self.tables.iter().position(|pattern| pattern.fits(&slots, &key));
         Ok(place.map_or(Route::Unknown, Route::Table))
     }
 }
@@ -210,7 +210,7 @@ impl Recipe {
     }
 
     /// The rows of a message, each with its values by their slots, and the values of the message.
-    fn found<'a>(&self, payload: &'a [u8]) -> Result<(Vec<Vec<Option<&'a str>>>, Vec<Option<&'a str>>), String> {
+    fn values_of<'a>(&self, payload: &'a [u8]) -> Result<(Vec<Vec<Option<&'a str>>>, Vec<Option<&'a str>>), String> {
         let message = self.message.values(payload)?;
         let Some(slot) = self.rows else { return Ok((vec![self.row.values(payload)?], message)) };
         let raw = message[slot].ok_or("the message has no rows where they should be")?;
@@ -309,7 +309,7 @@ impl Decoder {
 impl Decode for Decoder {
     fn add(&mut self, record: &Record<'_>) -> Result<usize, DecodeFailure> {
         let payload = record.payload.unwrap_or_default();
-        let (rows, message) = self.recipe.found(payload)?;
+        let (rows, message) = self.recipe.values_of(payload)?;
         self.check_gaps(record.offset, &rows)?;
         let mut all: Vec<Vec<Value<'_>>> = Vec::with_capacity(rows.len());
         for row in &rows {

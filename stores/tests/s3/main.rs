@@ -63,10 +63,10 @@ fn a_store_keeps_its_contract() {
     assert_eq!(store.read("trade/two", 0..1).unwrap_err().fault, ObjectFault::Absent);
     store.put_if_absent("trade/date=2024-01-01/ä b", Bytes::from_static(b"x")).unwrap();
     store.put_if_absent("trade.other/one", Bytes::from_static(b"y")).unwrap();
-    let mut found = store.list("trade/").unwrap();
-    found.sort();
+    let mut entries = store.list("trade/").unwrap();
+    entries.sort();
     let entry = |key: &str, bytes| ObjectEntry { key: key.to_owned(), bytes };
-    assert_eq!(found, [entry("trade/date=2024-01-01/ä b", 1), entry("trade/one", 400_000)]);
+    assert_eq!(entries, [entry("trade/date=2024-01-01/ä b", 1), entry("trade/one", 400_000)]);
     assert_eq!(store.list("quote/").unwrap(), []);
     store.delete("trade/one").unwrap();
     store.delete("trade/one").unwrap();
@@ -161,11 +161,11 @@ fn a_database_lives_with_s3_over_bad_lines() {
     for columns in [&all[2..3], &all[2..], &all] {
         let database = open("market");
         let (before, begun) = (faults.requests.load(SeqCst), std::time::Instant::now());
-        let found = read(&database, columns).unwrap();
+        let rows = read(&database, columns).unwrap();
         let (requests, time) = (faults.requests.load(SeqCst) - before, begun.elapsed());
         println!("{} columns of 2 dates over 20 ms: {requests} requests, {time:?}", columns.len());
         assert!(requests <= 3 * 2 * columns.len() as u64, "{requests} requests");
-        assert_eq!(found, expected.project(columns).unwrap());
+        assert_eq!(rows, expected.project(columns).unwrap());
         let before = faults.requests.load(SeqCst);
         read(&database, columns).unwrap();
         assert_eq!(faults.requests.load(SeqCst), before, "from memory");

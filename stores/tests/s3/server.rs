@@ -64,15 +64,15 @@ impl Server {
         );
         loop {
             let mut answer = String::new();
-            let asked = TcpStream::connect(self.address).and_then(|mut stream| {
+            let sent = TcpStream::connect(self.address).and_then(|mut stream| {
                 stream.set_read_timeout(Some(START))?;
                 stream.write_all(request.as_bytes())?;
                 stream.read_to_string(&mut answer)
             });
-            if asked.is_ok() && answer.starts_with("HTTP/1.1 200") {
+            if sent.is_ok() && answer.starts_with("HTTP/1.1 200") {
                 return;
             }
-            assert!(begun.elapsed() < START, "the server doesn't answer: {asked:?} {answer}");
+            assert!(begun.elapsed() < START, "the server doesn't answer: {sent:?} {answer}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }

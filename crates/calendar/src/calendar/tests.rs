@@ -243,9 +243,9 @@ fn trading_days_are_counted_and_stepped_over() {
 fn special_days_are_named() {
     let cme = calendar("CME");
     let days = cme.special_days(date(2025, 1, 1), date(2025, 1, 31)).unwrap();
-    let found: Vec<_> = days.iter().map(|day| (day.date, day.name.as_ref(), day.kind)).collect();
+    let actual: Vec<_> = days.iter().map(|day| (day.date, day.name.as_ref(), day.kind)).collect();
     assert_eq!(
-        found,
+        actual,
         [
             (date(2025, 1, 1), "New Year's Day", SpecialDayKind::Closed),
             (date(2025, 1, 9), "mourning for President Carter", SpecialDayKind::EarlyClose),

@@ -44,7 +44,7 @@ fn table(database: &Database, name: &str) -> Result<Table> {
             Some(rows) => bail!("the rows of {} are in the table {rows}: name that table", view.name),
             None => bail!("{} is a view, which keeps no rows: name a table that it reads", view.name),
         },
-        (found, _) => Ok(found?),
+        (result, _) => Ok(result?),
     }
 }
 

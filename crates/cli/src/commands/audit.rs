@@ -42,50 +42,53 @@ fn log(database: &Path) -> Result<LocalStorage> {
 pub fn verify(arguments: &AuditVerifyArguments) -> Result<()> {
     let storage = log(&arguments.database)?;
     let key = key(arguments.key_file.as_deref())?;
-    let found = audit::verify(&storage, key.as_ref(), arguments.head.as_ref())?;
+    let verification = audit::verify(&storage, key.as_ref(), arguments.head.as_ref())?;
     match arguments.format {
-        StatusFormat::Json => say!("{}", serde_json::to_string_pretty(&found)?)?,
-        StatusFormat::Table => report(&found)?,
+        StatusFormat::Json => say!("{}", serde_json::to_string_pretty(&verification)?)?,
+        StatusFormat::Table => report(&verification)?,
     }
-    if found.problem_count > 0 {
-        bail!("the audit log was changed or damaged: {} problems", found.problem_count);
+    if verification.problem_count > 0 {
+        bail!("the audit log was changed or damaged: {} problems", verification.problem_count);
     }
-    if found.unchecked > 0 {
-        bail!("{} records are sealed with a key: name it with --key-file or {KEY} to check them", found.unchecked);
+    if verification.unchecked > 0 {
+        bail!(
+            "{} records are sealed with a key: name it with --key-file or {KEY} to check them",
+            verification.unchecked
+        );
     }
-    if found.records == 0 {
+    if verification.records == 0 {
         bail!("the audit log has no records");
     }
     Ok(())
 }
 
-fn report(found: &Verification) -> Result<()> {
-    for problem in &found.problems {
+fn report(verification: &Verification) -> Result<()> {
+    for problem in &verification.problems {
         match problem.line {
             0 => say!("{}: {}", problem.file, problem.what)?,
             line => say!("{}, line {line}: {}", problem.file, problem.what)?,
         }
     }
-    let listed = found.problems.len() as u64;
-    if found.problem_count > listed {
-        say!("{} problems more", Thousands(found.problem_count - listed))?;
+    let listed = verification.problems.len() as u64;
+    if verification.problem_count > listed {
+        say!("{} problems more", Thousands(verification.problem_count - listed))?;
     }
-    if let Some(through) = found.removed_through {
+    if let Some(through) = verification.removed_through {
         say!("records 1 to {through} were removed because of their age")?;
     }
-    if found.keyed > 0 && found.keyed < found.records {
-        say!("{} records from before there was a key", Thousands(found.records - found.keyed))?;
+    if verification.keyed > 0 && verification.keyed < verification.records {
+        say!("{} records from before there was a key", Thousands(verification.records - verification.keyed))?;
     }
-    if found.torn_bytes > 0 {
-        say!("{} bytes behind the last record: one is being written, or a crash has cut it", found.torn_bytes)?;
+    if verification.torn_bytes > 0 {
+        say!("{} bytes behind the last record: one is being written, or a crash has cut it", verification.torn_bytes)?;
     }
-    let Some(last) = &found.last else { return Ok(()) };
-    let sealed = if found.keyed > 0 { "sealed with a key" } else { "without a key" };
-    let (records, files) = (Thousands(found.records), Thousands(found.files));
-    if found.is_sound() {
-        say!("{records} records in {files} files, {} to {}, {sealed}: sound", found.first, last.n)?;
+    let Some(last) = &verification.last else { return Ok(()) };
+    let sealed = if verification.keyed > 0 { "sealed with a key" } else { "without a key" };
+    let (records, files) = (Thousands(verification.records), Thousands(verification.files));
+    if verification.is_sound() {
+        say!("{records} records in {files} files, {} to {}, {sealed}: sound", verification.first, last.n)?;
     }
-    if let Some(head) = found.head.filter(|head| *head < last.n) {
+    if let Some(head) = verification.head.filter(|head| *head < last.n) {
         say!(
             "{} records behind the head: they were written since, and an end of them that is cut off isn't told",
             last.n - head

@@ -59,7 +59,7 @@ pub fn loads(arguments: &LoadsArguments) -> Result<()> {
 fn of_name(database: &Database, name: &str) -> Result<Table> {
     match database.table(name) {
         Err(splay_store::Error::NoSuchTable { .. }) => Ok(database.dropped_table(name)?),
-        found => Ok(found?),
+        result => Ok(result?),
     }
 }
 
@@ -229,21 +229,21 @@ fn maintain_table(table: &Table, arguments: &MaintainArguments) -> Result<bool> 
     let mut is_seen = true;
     if !arguments.dry_run
         && table.stored()?.spec().publish.is_some()
-        && let Err(error) = super::upkeep::told(table)
+        && let Err(error) = super::upkeep::publish_table(table)
     {
         say!("{}: not published: {error}", table.name())?;
         is_seen = false;
     }
-    let kept: u64 = table.stored()?.kept_files().map(|entry| entry.bytes + entry.index_bytes).sum();
+    let undo_bytes: u64 = table.stored()?.kept_files().map(|entry| entry.bytes + entry.index_bytes).sum();
     if arguments.dry_run {
-        say!("{}: {} are kept for undo", table.name(), HumanBytes(kept))?;
+        say!("{}: {} are kept for undo", table.name(), HumanBytes(undo_bytes))?;
     } else {
-        let gone = table.forget(arguments.forget)?;
+        let forgotten_bytes = table.forget(arguments.forget)?;
         say!(
             "{}: {} that were kept for undo {would}, {} are kept",
             table.name(),
-            HumanBytes(gone),
-            HumanBytes(kept - gone)
+            HumanBytes(forgotten_bytes),
+            HumanBytes(undo_bytes - forgotten_bytes)
         )?;
     }
     Ok(is_seen)

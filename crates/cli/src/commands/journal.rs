@@ -77,8 +77,8 @@ fn store(database: Database, file: &Path) -> Result<()> {
     }
     let done = capture.store_set_aside(file)?;
     capture.close()?;
-    let (rows, stored, known) = (Thousands(done.rows), Thousands(done.stored), Thousands(done.in_journal));
-    say!("stored {rows} rows of {stored} batches; the journal has {known} others")?;
+    let (rows, stored, in_journal) = (Thousands(done.rows), Thousands(done.stored), Thousands(done.in_journal));
+    say!("stored {rows} rows of {stored} batches; the journal has {in_journal} others")?;
     for left_out in &done.left_out {
         say!("left out: {left_out}")?;
     }

@@ -64,15 +64,15 @@ pub fn runtime() -> Result<tokio::runtime::Runtime> {
 /// What a server answered, or why it refused.
 pub fn json(answer: &HttpAnswer) -> Result<Value> {
     match serde_json::from_slice(&answer.body) {
-        Ok(told) if answer.status < 300 => Ok(told),
+        Ok(body) if answer.status < 300 => Ok(body),
         _ => Err(json_error(answer)),
     }
 }
 
 /// Why a server refused.
 pub fn json_error(answer: &HttpAnswer) -> anyhow::Error {
-    let told: Option<Value> = serde_json::from_slice(&answer.body).ok();
-    match told.as_ref().and_then(|told| told["error"].as_str()) {
+    let body: Option<Value> = serde_json::from_slice(&answer.body).ok();
+    match body.as_ref().and_then(|body| body["error"].as_str()) {
         Some(error) => anyhow!("{error}"),
         None => anyhow!("this isn't an answer of a SplayDB server: status {}", answer.status),
     }

@@ -22,8 +22,8 @@ pub fn run(arguments: &PromoteArguments) -> Result<()> {
         return Ok(());
     };
     let answer = place::runtime()?.block_on(client.post_json("/replica/promote", b"{}".as_slice().into()));
-    let told = place::json(&answer?)?;
-    let epoch = told["epoch"].as_u64().context("the server didn't say in which epoch it leads")?;
+    let reply = place::json(&answer?)?;
+    let epoch = reply["epoch"].as_u64().context("the server didn't say in which epoch it leads")?;
     say!("promoted {place}: it leads in epoch {epoch}")?;
     Ok(())
 }

@@ -65,7 +65,7 @@ pub fn describe(arguments: &DescribeArguments) -> Result<()> {
         }
         // It may be a view, of which damage is told.
         (Err(Error::NoSuchTable { .. }), Err(damage)) => return Err(damage.into()),
-        (found, _) => found?,
+        (result, _) => result?,
     };
     let snapshot = table.snapshot()?;
     let spec = snapshot.spec();
@@ -119,7 +119,7 @@ fn order(spec: &TableSpec) -> String {
     let time = if spec.has_hidden_time() { effective(spec) } else { Some(spec.time.as_str()) };
     let mut order: Vec<&str> = spec.symbol.as_deref().into_iter().chain(time).collect();
     let key = spec.reference.iter().flat_map(|reference| &reference.key).map(String::as_str);
-    let others: Vec<&str> = key.filter(|name| !order.iter().any(|known| known.eq_ignore_ascii_case(name))).collect();
+    let others: Vec<&str> = key.filter(|name| !order.iter().any(|column| column.eq_ignore_ascii_case(name))).collect();
     order.extend(others);
     if spec.key_positions().is_empty() {
         order.push("arrival");
@@ -146,29 +146,29 @@ fn roles(spec: &TableSpec, name: &str) -> String {
 
 /// Dates and bytes of segments and indexes in each tier that there is.
 fn tiers(snapshot: &TableSnapshot) -> BTreeMap<Tier, (usize, u64)> {
-    let mut found: BTreeMap<Tier, (usize, u64)> = BTreeMap::new();
+    let mut by_tier: BTreeMap<Tier, (usize, u64)> = BTreeMap::new();
     for partition in snapshot.partitions() {
         let mut seen = Vec::new();
         for entry in partition.segments.iter().map(|segment| segment.entry()).filter(|entry| entry.index_bytes > 0) {
-            let (dates, bytes) = found.entry(entry.tier).or_default();
+            let (dates, bytes) = by_tier.entry(entry.tier).or_default();
             *dates += usize::from(!seen.contains(&entry.tier));
             *bytes += entry.bytes + entry.index_bytes;
             seen.push(entry.tier);
         }
     }
-    found
+    by_tier
 }
 
 /// In how many dates there are segments under each key.
 fn keys(snapshot: &TableSnapshot) -> BTreeMap<&str, usize> {
-    let mut found = BTreeMap::new();
+    let mut by_key = BTreeMap::new();
     for partition in snapshot.partitions() {
         let keys = partition.segments.iter().filter_map(|segment| segment.entry().key.as_deref());
         for key in keys.collect::<BTreeSet<_>>() {
-            *found.entry(key).or_default() += 1;
+            *by_key.entry(key).or_default() += 1;
         }
     }
-    found
+    by_key
 }
 
 /// A line for each tier and column: what it takes, how many times as much it would in memory, and how it is encoded.

@@ -17,14 +17,14 @@ use crate::size::{HumanBytes, Thousands};
 const SHOWN_MAX: usize = 20;
 
 pub fn run(arguments: &TickStatusArguments) -> Result<()> {
-    let told = match place::client(&arguments.place)? {
+    let status = match place::client(&arguments.place)? {
         Some(client) => place::json(&place::runtime()?.block_on(client.get("/status"))?)?,
         None => serde_json::to_value(Report::of_files(&Database::open(&arguments.place.place)?)?)?,
     };
     let mut out = print::stdout();
     match arguments.format {
-        StatusFormat::Json => writeln!(out, "{}", serde_json::to_string_pretty(&told)?)?,
-        StatusFormat::Table => show(&mut out, &told)?,
+        StatusFormat::Json => writeln!(out, "{}", serde_json::to_string_pretty(&status)?)?,
+        StatusFormat::Table => show(&mut out, &status)?,
     }
     out.flush().context("write the status")
 }
@@ -41,23 +41,23 @@ fn show_disk(out: &mut impl Write, disk: &Value) -> Result<()> {
 }
 
 /// What the database is among its copies, if it has any.
-fn show_replication(out: &mut impl Write, told: &Value) -> Result<()> {
-    let epoch = number(&told["epoch"]);
-    match told["role"].as_str() {
+fn show_replication(out: &mut impl Write, status: &Value) -> Result<()> {
+    let epoch = number(&status["epoch"]);
+    match status["role"].as_str() {
         Some("follower") => {
-            let behind = told["lag_ns"]
+            let behind = status["lag_ns"]
                 .as_u64()
                 .map_or("not caught up yet".to_owned(), |ns| format!("{} ms behind", ns / 1_000_000));
-            writeln!(out, "follows   {}, {behind}; epoch {epoch}", told["leader"].as_str().unwrap_or_default())?;
-            if let Some(error) = told["error"].as_str() {
+            writeln!(out, "follows   {}, {behind}; epoch {epoch}", status["leader"].as_str().unwrap_or_default())?;
+            if let Some(error) = status["error"].as_str() {
                 writeln!(out, "STALE     {error}")?;
             }
         }
-        Some(_) if told["fenced"].is_u64() => {
-            writeln!(out, "FENCED    epoch {} began elsewhere: nothing is taken here", number(&told["fenced"]))?;
+        Some(_) if status["fenced"].is_u64() => {
+            writeln!(out, "FENCED    epoch {} began elsewhere: nothing is taken here", number(&status["fenced"]))?;
         }
         Some(_) => {
-            let connected = list(&told["followers"]).filter(|follower| follower["is_connected"] == true).count();
+            let connected = list(&status["followers"]).filter(|follower| follower["is_connected"] == true).count();
             writeln!(out, "copies    {connected} followers connected; epoch {epoch}")?;
         }
         None => {}
@@ -75,14 +75,14 @@ fn show_clock(out: &mut impl Write, clock: &Value) -> Result<()> {
     Ok(())
 }
 
-fn show(out: &mut impl Write, told: &Value) -> Result<()> {
-    let capture = &told["capture"];
-    writeln!(out, "state     {}", state(told["state"].as_str().unwrap_or_default()))?;
-    show_replication(out, &told["replication"])?;
+fn show(out: &mut impl Write, status: &Value) -> Result<()> {
+    let capture = &status["capture"];
+    writeln!(out, "state     {}", state(status["state"].as_str().unwrap_or_default()))?;
+    show_replication(out, &status["replication"])?;
     if let Some(failed) = capture["failed"].as_str() {
         writeln!(out, "FAILED    {failed}")?;
     }
-    if let Some(damage) = told["journal_damage"].as_str() {
+    if let Some(damage) = status["journal_damage"].as_str() {
         writeln!(out, "journal   {damage}")?;
     }
     let losses = list(&capture["journal_losses"]).count();
@@ -91,11 +91,11 @@ fn show(out: &mut impl Write, told: &Value) -> Result<()> {
     }
     writeln!(out, "sequence  {}", count(&capture["sequence"]))?;
     writeln!(out, "journal   {}", HumanBytes(number(&capture["journal_bytes"])))?;
-    if told["state"] == "running" {
-        let (taken, batches) = (count(&capture["rows"]), count(&capture["batches"]));
+    if status["state"] == "running" {
+        let (rows, batches) = (count(&capture["rows"]), count(&capture["batches"]));
         writeln!(
             out,
-            "taken     {taken} rows in {batches} batches, {} repeats passed over",
+            "taken     {rows} rows in {batches} batches, {} repeats passed over",
             count(&capture["duplicates"])
         )?;
         writeln!(
@@ -109,7 +109,7 @@ fn show(out: &mut impl Write, told: &Value) -> Result<()> {
         show_disk(out, &capture["disk"])?;
         show_clock(out, &capture["clock"])?;
     }
-    section(out, "tables", TABLES, tables(told))?;
+    section(out, "tables", TABLES, tables(status))?;
     section(
         out,
         "time to receive, visible, durable: median and 99th percentile, upper bounds",
@@ -136,7 +136,7 @@ fn show(out: &mut impl Write, told: &Value) -> Result<()> {
         ]
     });
     section(out, "subscribers", &["table", "batches behind", "bytes behind", ""], lags.collect())?;
-    let refusals = list(&told["rejected_latest"]).rev();
+    let refusals = list(&status["rejected_latest"]).rev();
     let refusals = refusals.map(|refusal| vec![time(&refusal["at"]), text(&refusal["way"]), text(&refusal["reason"])]);
     section(out, "refused last", &["at", "way", "reason"], refusals.collect())
 }
@@ -168,8 +168,8 @@ fn section(out: &mut impl Write, title: &str, heading: &[&str], mut rows: Vec<Ve
 const TABLES: &[&str] =
     &["table", "rows in files", "size", "dates", "rows live", "last batch", "written to", "written at", "rolled at"];
 
-fn tables(told: &Value) -> Vec<Vec<String>> {
-    let live = |name: &Value| list(&told["capture"]["tables"]).find(|table| table["table"] == *name);
+fn tables(status: &Value) -> Vec<Vec<String>> {
+    let live = |name: &Value| list(&status["capture"]["tables"]).find(|table| table["table"] == *name);
     let row = |table: &Value| {
         if let Some(error) = table["error"].as_str() {
             let mut row = vec![text(&table["table"]), error.to_owned()];
@@ -194,7 +194,7 @@ fn tables(told: &Value) -> Vec<Vec<String>> {
             time(&live["rolled_at"]),
         ]
     };
-    list(&told["tables"]).map(row).collect()
+    list(&status["tables"]).map(row).collect()
 }
 
 const LATENCIES: &[&str] = &["table", "receive 50%", "99%", "visible 50%", "99%", "durable 50%", "99%"];

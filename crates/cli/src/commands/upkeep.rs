@@ -16,13 +16,13 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
     let database = Database::open(&arguments.database)?;
     let followed = Database::open(&arguments.database)?;
     splay_capture::follow(&followed, FollowSettings::default());
-    let (mut found, mut of_journal) = (0, None);
-    for table in wanted(&database, arguments.table.as_deref())? {
+    let (mut problem_count, mut of_journal) = (0, None);
+    for table in selected_tables(&database, arguments.table.as_deref())? {
         let snapshot = match table.stored() {
             Ok(snapshot) => snapshot,
             Err(error) if error.is_damage() => {
                 say!("{}: {error}", table.name())?;
-                found += 1;
+                problem_count += 1;
                 continue;
             }
             Err(error) => return Err(error.into()),
@@ -36,7 +36,7 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
         if problems.is_empty() {
             say!("{}: {} rows, {}: sound", table.name(), Thousands(snapshot.rows()), HumanBytes(snapshot.bytes()))?;
         }
-        found += problems.len();
+        problem_count += problems.len();
         match followed.table(table.name()).and_then(|table| table.snapshot()) {
             Ok(all) if all.rows() > snapshot.rows() => {
                 say!("{}: {} rows more in the journal", table.name(), Thousands(all.rows() - snapshot.rows()))?;
@@ -47,7 +47,7 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
     }
     if let Some(error) = of_journal {
         say!("journal: {error}")?;
-        found += usize::from(error.is_damage());
+        problem_count += usize::from(error.is_damage());
     }
     if arguments.table.is_none() {
         let lists = [("views", database.views().map(drop)), ("users and roles", database.access().map(drop))];
@@ -56,15 +56,15 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
                 Ok(()) => {}
                 Err(error) if error.is_damage() => {
                     say!("{list}: {error}")?;
-                    found += 1;
+                    problem_count += 1;
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        found += super::journal::verify(&database)?;
+        problem_count += super::journal::verify(&database)?;
     }
-    if found > 0 {
-        bail!("{found} damaged files; every other file can still be read");
+    if problem_count > 0 {
+        bail!("{problem_count} damaged files; every other file can still be read");
     }
     Ok(())
 }
@@ -78,7 +78,7 @@ pub fn compact(arguments: &CompactArguments) -> Result<()> {
         memory_bytes: arguments.memory.0,
     };
     let mut damaged = 0;
-    for table in wanted(&database, arguments.table.as_deref())? {
+    for table in selected_tables(&database, arguments.table.as_deref())? {
         let report = match table.compact(&options, &mut |_| ControlFlow::Continue(())) {
             // It doesn't keep the others from being compacted.
             Err(error) if error.is_damage() => {
@@ -136,18 +136,18 @@ pub fn alter(arguments: AlterArguments) -> Result<()> {
 pub fn publish(arguments: &PublishArguments) -> Result<()> {
     let database = Database::open(&arguments.database)?;
     if let Some(name) = &arguments.table {
-        return told(&database.table(name)?);
+        return publish_table(&database.table(name)?);
     }
-    for table in wanted(&database, None)? {
+    for table in selected_tables(&database, None)? {
         if table.stored()?.spec().publish.is_some() {
-            told(&table)?;
+            publish_table(&table)?;
         }
     }
     Ok(())
 }
 
 /// Publishes a table and says what others see.
-pub fn told(table: &Table) -> Result<()> {
+pub fn publish_table(table: &Table) -> Result<()> {
     let report = table.publish()?;
     let (name, (added, removed)) = (table.name(), report.changed);
     let news = match report.is_new {
@@ -174,7 +174,7 @@ fn advance(bar: &ProgressBar, bytes: u64) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-fn wanted(database: &Database, table: Option<&str>) -> Result<Vec<Table>> {
+fn selected_tables(database: &Database, table: Option<&str>) -> Result<Vec<Table>> {
     let names = match table {
         Some(name) => vec![name.to_owned()],
         None => database.tables()?,

@@ -26,7 +26,7 @@ pub fn fit(schema: &SchemaRef, batches: &[RecordBatch], width: Option<usize>) ->
     let whole = || Ok(FittedTable { batches: batches.to_vec(), left_out: 0 });
     let Some(width) = width else { return whole() };
     let widths = widths(schema, batches)?;
-    let (front, back) = kept(&widths, width);
+    let (front, back) = columns_that_fit(&widths, width);
     let left_out = widths.len() - front - back;
     if left_out == 0 {
         return whole();
@@ -45,7 +45,7 @@ pub fn fit(schema: &SchemaRef, batches: &[RecordBatch], width: Option<usize>) ->
 }
 
 /// How many columns of the front and of the back have room, with the dots between them.
-fn kept(widths: &[usize], width: usize) -> (usize, usize) {
+fn columns_that_fit(widths: &[usize], width: usize) -> (usize, usize) {
     let all = widths.iter().map(|column| column + FRAME).sum::<usize>() + 1;
     if all <= width || widths.len() <= 2 {
         return (widths.len(), 0);
@@ -108,11 +108,14 @@ mod tests {
 
     #[test]
     fn columns_of_the_middle_go_first() {
-        assert_eq!(kept(&[3, 3, 3], 19), (3, 0), "3 columns of 3 take 19");
-        assert_eq!(kept(&[3, 3, 3], 18), (1, 1));
-        assert_eq!(kept(&[10; 9], 60), (2, 2));
-        assert_eq!(kept(&[10; 9], 70), (3, 2));
-        assert_eq!(kept(&[100, 100, 100], 80), (1, 1), "the first and the last stay");
-        assert_eq!((kept(&[200], 80), kept(&[200, 200], 80), kept(&[], 80)), ((1, 0), (2, 0), (0, 0)));
+        assert_eq!(columns_that_fit(&[3, 3, 3], 19), (3, 0), "3 columns of 3 take 19");
+        assert_eq!(columns_that_fit(&[3, 3, 3], 18), (1, 1));
+        assert_eq!(columns_that_fit(&[10; 9], 60), (2, 2));
+        assert_eq!(columns_that_fit(&[10; 9], 70), (3, 2));
+        assert_eq!(columns_that_fit(&[100, 100, 100], 80), (1, 1), "the first and the last stay");
+        assert_eq!(
+            (columns_that_fit(&[200], 80), columns_that_fit(&[200, 200], 80), columns_that_fit(&[], 80)),
+            ((1, 0), (2, 0), (0, 0))
+        );
     }
 }

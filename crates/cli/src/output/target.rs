@@ -53,8 +53,8 @@ impl Target {
 /// The file behind all links that is created or replaced; `None` for one that is written to as it is.
 fn replaced(path: &Path) -> Result<Option<PathBuf>> {
     match std::fs::metadata(path) {
-        Ok(found) if found.is_dir() => bail!("{} is a folder", path.display()),
-        Ok(found) if !found.is_file() => return Ok(None),
+        Ok(metadata) if metadata.is_dir() => bail!("{} is a folder", path.display()),
+        Ok(metadata) if !metadata.is_file() => return Ok(None),
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(error).with_context(|| format!("look at {}", path.display()));
         }

@@ -35,7 +35,7 @@ pub(super) fn in_sorted_order(
         if call.is_of_partition() {
             match of_partitions(std::slice::from_ref(frame), call, context) {
                 Ok(whole) => {
-                    places.push(ResultSource::Known(whole));
+                    places.push(ResultSource::Computed(whole));
                     continue;
                 }
                 // Keys that aren't hashed can be sorted.
@@ -55,7 +55,7 @@ pub(super) fn in_sorted_order(
     }
     let threads = threads_for(frame.len().saturating_mul(calls.len()), 0, context.threads);
     let results = each_of(calls.iter().zip(places), threads, |(call, place)| match place {
-        ResultSource::Known(whole) => Ok(whole),
+        ResultSource::Computed(whole) => Ok(whole),
         ResultSource::In(place) => Ok(vec![orders[place].1.values(frame, call, context)?]),
     })?;
     Ok(results.into_iter().flatten().collect())
@@ -63,7 +63,7 @@ pub(super) fn in_sorted_order(
 
 /// Where the results of a call come from.
 enum ResultSource {
-    Known(Vec<ArrayRef>),
+    Computed(Vec<ArrayRef>),
     /// The order with a number.
     In(usize),
 }

@@ -68,7 +68,7 @@ pub(super) fn of_filters(plan: &LogicalPlan, time: &Expr) -> Vec<TimeBound> {
 /// # Errors
 /// If they name two, or one that there isn't.
 pub(super) fn calendar_of_filters(plan: &LogicalPlan, time: &Expr) -> Result<Option<CalendarHandle>> {
-    let mut found: Vec<(String, Result<CalendarHandle>)> = Vec::new();
+    let mut named_calendars: Vec<(String, Result<CalendarHandle>)> = Vec::new();
     for_each_term(plan, |term| {
         if let Expr::ScalarFunction(call) = term
             && call.func.name() == IN_SESSION
@@ -76,10 +76,10 @@ pub(super) fn calendar_of_filters(plan: &LogicalPlan, time: &Expr) -> Result<Opt
             && bare(instant) == bare(time)
             && let Some(ScalarValue::Utf8(Some(name))) = name.as_literal()
         {
-            found.push((name.clone(), calendar_of(&call.func, name)));
+            named_calendars.push((name.clone(), calendar_of(&call.func, name)));
         }
     });
-    let (names, calendars): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+    let (names, calendars): (Vec<_>, Vec<_>) = named_calendars.into_iter().unzip();
     let mut calendars = calendars.into_iter().collect::<Result<Vec<_>>>()?;
     match &calendars[..] {
         [first, others @ ..] if others.iter().any(|other| other.name() != first.name()) => {

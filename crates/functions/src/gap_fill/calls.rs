@@ -90,8 +90,13 @@ impl<'a> BucketArguments<'a> {
     /// Those of a `SAMPLE BY`, which are all there.
     pub(super) fn of_sample(args: &'a [Expr], is_null: impl Fn(&Expr) -> bool) -> Option<BucketArguments<'a>> {
         let [zone, origin, start, finish] = args else { return None };
-        let given = |arg: &'a Expr| (!is_null(arg)).then_some(arg);
-        Some(BucketArguments { zone: given(zone), origin: given(origin), start: given(start), finish: given(finish) })
+        let unless_null = |arg: &'a Expr| (!is_null(arg)).then_some(arg);
+        Some(BucketArguments {
+            zone: unless_null(zone),
+            origin: unless_null(origin),
+            start: unless_null(start),
+            finish: unless_null(finish),
+        })
     }
 }
 

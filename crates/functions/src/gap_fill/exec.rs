@@ -296,11 +296,11 @@ fn batches(
     // Bounds may hold values that are only there once the statement runs.
     let start = async move {
         let mut input = input;
-        let held = match plan.extent {
+        let buffered = match plan.extent {
             Extent::Series => BufferedRows::default(),
             Extent::Whole => BufferedRows::read(&mut input, plan.time, &memory).await?,
         };
-        Filler::new(&plan, made, input, held, memory, rows_max)
+        Filler::new(&plan, made, input, buffered, memory, rows_max)
     };
     stream::once(start).flat_map(|filler| match filler {
         Ok(filler) => stream::try_unfold(filler, |mut filler| async move {
@@ -328,18 +328,18 @@ impl BufferedRows {
         memory: &MemoryReservation,
     ) -> Result<BufferedRows> {
         let of_batches = memory.new_empty();
-        let mut held = BufferedRows::default();
+        let mut buffered = BufferedRows::default();
         while let Some(batch) = input.next().await.transpose()? {
             let times = batch.column(time).as_primitive::<TimestampNanosecondType>();
             if let (Some(first), Some(last)) = (min(times), max(times)) {
-                let (least, greatest) = held.buckets.unwrap_or((first, last));
-                held.buckets = Some((least.min(first), greatest.max(last)));
+                let (least, greatest) = buffered.buckets.unwrap_or((first, last));
+                buffered.buckets = Some((least.min(first), greatest.max(last)));
             }
             of_batches.try_grow(batch.get_array_memory_size())?;
-            held.batches.push_back(batch);
+            buffered.batches.push_back(batch);
         }
-        held.memory = Some(of_batches);
-        Ok(held)
+        buffered.memory = Some(of_batches);
+        Ok(buffered)
     }
 }
 
@@ -347,7 +347,7 @@ impl BufferedRows {
 struct Filler {
     input: SendableRecordBatchStream,
     /// Rows of the input that were read already.
-    held: BufferedRows,
+    buffered: BufferedRows,
     filling: SeriesFill,
     keys: Vec<usize>,
     converter: RowConverter,
@@ -366,7 +366,7 @@ impl Filler {
         plan: &GapFillPlan,
         made: Arc<AtomicU64>,
         input: SendableRecordBatchStream,
-        held: BufferedRows,
+        buffered: BufferedRows,
         memory: MemoryReservation,
         rows_max: usize,
     ) -> Result<Filler> {
@@ -378,7 +378,7 @@ impl Filler {
         Ok(Filler {
             filling: SeriesFill {
                 schema: Arc::clone(&plan.schema),
-                span: plan.span(held.buckets)?,
+                span: plan.span(buffered.buckets)?,
                 time: plan.time,
                 groups: plan.groups,
                 fills: plan.fills.clone(),
@@ -392,7 +392,7 @@ impl Filler {
             seen: false,
             ended: false,
             input,
-            held,
+            buffered,
             memory,
             rows_max,
         })
@@ -413,7 +413,7 @@ impl Filler {
             } else if self.ended {
                 break;
             } else {
-                let next = match self.held.batches.pop_front() {
+                let next = match self.buffered.batches.pop_front() {
                     Some(batch) => Some(batch),
                     None => self.input.next().await.transpose()?,
                 };
@@ -452,7 +452,7 @@ impl Filler {
             let key = keys.row(row);
             let changed = match row.checked_sub(1) {
                 Some(before) => keys.row(before) != key,
-                None => self.key.as_ref().is_some_and(|known| known.row() != key),
+                None => self.key.as_ref().is_some_and(|last_key| last_key.row() != key),
             };
             if changed {
                 if row > start {

@@ -196,8 +196,8 @@ fn range(placed: &BucketArguments, time: &Expr, aggregate: &Aggregate, extent: E
         Extent::Series => bounds::of_filters(&aggregate.input, time),
         Extent::Whole => Vec::new(),
     };
-    for (given, kind) in [(placed.start, BoundKind::From), (placed.finish, BoundKind::Before)] {
-        let Some(at) = given.filter(|at| !is_null(at)) else { continue };
+    for (argument, kind) in [(placed.start, BoundKind::From), (placed.finish, BoundKind::Before)] {
+        let Some(at) = argument.filter(|at| !is_null(at)) else { continue };
         if !bounds::is_constant(at) {
             return plan_err!("the start and the finish of time_bucket_gapfill must be constants, not {at}");
         }

@@ -66,7 +66,7 @@ impl Deref for CalendarHandle {
 pub(super) fn calendar_in(name: &str, config: &SessionConfig) -> Result<Arc<Calendar>> {
     match (Calendar::named(name), config.get_extension::<OwnCalendars>()) {
         (Err(_), Some(own)) => own.0.calendar(name),
-        (found, _) => found.map_err(|error| plan_datafusion_err!("{error}")),
+        (shipped, _) => shipped.map_err(|error| plan_datafusion_err!("{error}")),
     }
 }
 
@@ -83,8 +83,8 @@ pub fn own_calendar(function: &ScalarUDF) -> Option<&Calendar> {
 /// # Errors
 /// If there is none.
 pub(crate) fn calendar_of(function: &ScalarUDF, name: &str) -> Result<CalendarHandle> {
-    let held = function.inner().downcast_ref::<InstantFunction>().and_then(|of| of.own.clone());
-    held.map_or_else(|| super::calendar(name).map(CalendarHandle), Ok)
+    let own = function.inner().downcast_ref::<InstantFunction>().and_then(|of| of.own.clone());
+    own.map_or_else(|| super::calendar(name).map(CalendarHandle), Ok)
 }
 
 /// A plan whose calls hold the calendars that they name, where these aren't shipped.
@@ -92,29 +92,32 @@ pub(crate) fn calendar_of(function: &ScalarUDF, name: &str) -> Result<CalendarHa
 /// # Errors
 /// Those of the session's [`CalendarSource`].
 pub fn with_own_calendars(plan: LogicalPlan, config: &SessionConfig) -> Result<LogicalPlan> {
-    let mut found: HashMap<String, CalendarHandle> = HashMap::new();
+    let mut calendars: HashMap<String, CalendarHandle> = HashMap::new();
     plan.walk_steps(|step| {
         step.walk_expressions(|expr| {
             expr.apply(|expr| {
                 if let Some(name) = name_of_other(expr)
-                    && !found.contains_key(name)
+                    && !calendars.contains_key(name)
                 {
-                    found.insert(name.to_owned(), CalendarHandle(calendar_in(name, config)?));
+                    calendars.insert(name.to_owned(), CalendarHandle(calendar_in(name, config)?));
                 }
                 Ok(TreeNodeRecursion::Continue)
             })
         })
     })?;
-    if found.is_empty() {
+    if calendars.is_empty() {
         return Ok(plan);
     }
-    let held = |expr: Expr| {
-        let Some(own) = name_of_other(&expr).and_then(|name| found.get(name)) else { return Ok(Transformed::no(expr)) };
+    let with_calendar_of_name = |expr: Expr| {
+        let Some(own) = name_of_other(&expr).and_then(|name| calendars.get(name)) else {
+            return Ok(Transformed::no(expr));
+        };
         let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else { return Ok(Transformed::no(expr)) };
         let func = with_calendar(&func, own);
         Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })))
     };
-    let rewritten = plan.rewrite_steps_down(|step| step.rewrite_expressions(|expr| Walk::transform_up(expr, held)));
+    let rewritten = plan
+        .rewrite_steps_down(|step| step.rewrite_expressions(|expr| Walk::transform_up(expr, with_calendar_of_name)));
     Ok(rewritten?.data)
 }
 

@@ -60,24 +60,26 @@ impl DateFunction {
     }
 
     /// The argument between the date and the calendar.
-    fn second(&self, given: &DataType) -> Result<DataType> {
+    fn second(&self, data_type: &DataType) -> Result<DataType> {
         match self.question {
-            DateFunctionKind::Add if given.is_integer() || given.is_null() => Ok(DataType::Int64),
-            DateFunctionKind::Add => plan_err!("add_trading_days adds a whole number of days, not a {given}"),
-            _ => self.date(given),
+            DateFunctionKind::Add if data_type.is_integer() || data_type.is_null() => Ok(DataType::Int64),
+            DateFunctionKind::Add => plan_err!("add_trading_days adds a whole number of days, not a {data_type}"),
+            _ => self.date(data_type),
         }
     }
 
-    fn date(&self, given: &DataType) -> Result<DataType> {
-        match given {
+    fn date(&self, data_type: &DataType) -> Result<DataType> {
+        match data_type {
             DataType::Timestamp(..) => plan_err!(
                 "{} takes a date; session_date(time, calendar) gives that of a time, and time::date that of UTC",
                 self.name()
             ),
-            given if is_text(given) || matches!(given, DataType::Date32 | DataType::Date64 | DataType::Null) => {
+            data_type
+                if is_text(data_type) || matches!(data_type, DataType::Date32 | DataType::Date64 | DataType::Null) =>
+            {
                 Ok(DataType::Date32)
             }
-            given => plan_err!("{} takes a date, not a {given}", self.name()),
+            data_type => plan_err!("{} takes a date, not a {data_type}", self.name()),
         }
     }
 }

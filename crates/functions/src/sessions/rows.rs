@@ -29,17 +29,17 @@ pub(super) fn trading_days_schema() -> SchemaRef {
 /// # Errors
 /// If the calendar doesn't cover the dates.
 pub fn trading_days(calendar: &Calendar, from: NaiveDate, to: NaiveDate) -> Result<RecordBatch> {
-    let found = calendar.days(from, to).map_err(refused)?;
+    let days = calendar.days(from, to).map_err(refused)?;
     batch(
         trading_days_schema(),
         vec![
-            dates(found.iter().map(|day| day.date)),
-            times(found.iter().map(|day| day.open)),
-            times(found.iter().map(|day| day.close)),
-            Arc::new(found.iter().map(|day| Some(day.early_close)).collect::<BooleanArray>()),
-            Arc::new(found.iter().map(|day| Some(day.late_open)).collect::<BooleanArray>()),
-            Arc::new(found.iter().map(|day| Some(kind(day))).collect::<StringArray>()),
-            Arc::new(found.iter().map(|day| day.note.as_deref()).collect::<StringArray>()),
+            dates(days.iter().map(|day| day.date)),
+            times(days.iter().map(|day| day.open)),
+            times(days.iter().map(|day| day.close)),
+            Arc::new(days.iter().map(|day| Some(day.early_close)).collect::<BooleanArray>()),
+            Arc::new(days.iter().map(|day| Some(day.late_open)).collect::<BooleanArray>()),
+            Arc::new(days.iter().map(|day| Some(kind(day))).collect::<StringArray>()),
+            Arc::new(days.iter().map(|day| day.note.as_deref()).collect::<StringArray>()),
         ],
     )
 }
@@ -68,14 +68,14 @@ pub(super) fn trading_sessions_schema() -> SchemaRef {
 /// If the calendar doesn't cover the dates.
 pub fn trading_sessions(calendar: &Calendar, from: NaiveDate, to: NaiveDate) -> Result<RecordBatch> {
     let days = calendar.days(from, to).map_err(refused)?;
-    let found: Vec<_> = days.iter().flat_map(|day| (1..).zip(calendar.sessions(day))).collect();
+    let numbered: Vec<_> = days.iter().flat_map(|day| (1..).zip(calendar.sessions(day))).collect();
     batch(
         trading_sessions_schema(),
         vec![
-            dates(found.iter().map(|(_, session)| session.date)),
-            Arc::new(found.iter().map(|(number, _)| Some(*number)).collect::<Int32Array>()),
-            times(found.iter().map(|(_, session)| session.open)),
-            times(found.iter().map(|(_, session)| session.close)),
+            dates(numbered.iter().map(|(_, session)| session.date)),
+            Arc::new(numbered.iter().map(|(number, _)| Some(*number)).collect::<Int32Array>()),
+            times(numbered.iter().map(|(_, session)| session.open)),
+            times(numbered.iter().map(|(_, session)| session.close)),
         ],
     )
 }
@@ -90,13 +90,13 @@ pub(super) fn special_days_schema() -> SchemaRef {
 /// # Errors
 /// If the calendar doesn't cover the dates.
 pub fn special_days(calendar: &Calendar, from: NaiveDate, to: NaiveDate) -> Result<RecordBatch> {
-    let found = calendar.special_days(from, to).map_err(refused)?;
+    let days = calendar.special_days(from, to).map_err(refused)?;
     batch(
         special_days_schema(),
         vec![
-            dates(found.iter().map(|day| day.date)),
-            Arc::new(found.iter().map(|day| Some(day.name.as_ref())).collect::<StringArray>()),
-            Arc::new(found.iter().map(|day| Some(day.kind.text())).collect::<StringArray>()),
+            dates(days.iter().map(|day| day.date)),
+            Arc::new(days.iter().map(|day| Some(day.name.as_ref())).collect::<StringArray>()),
+            Arc::new(days.iter().map(|day| Some(day.kind.text())).collect::<StringArray>()),
         ],
     )
 }
@@ -118,9 +118,9 @@ pub(super) fn calendars_schema() -> SchemaRef {
 /// # Errors
 /// None that is known.
 pub fn calendars() -> Result<RecordBatch> {
-    let found: Vec<_> = Calendar::names().into_iter().filter_map(|name| Calendar::named(name).ok()).collect();
+    let all: Vec<_> = Calendar::names().into_iter().filter_map(|name| Calendar::named(name).ok()).collect();
     let text = |of: &dyn Fn(&Calendar) -> String| {
-        Arc::new(found.iter().map(|calendar| Some(of(calendar))).collect::<StringArray>()) as ArrayRef
+        Arc::new(all.iter().map(|calendar| Some(of(calendar))).collect::<StringArray>()) as ArrayRef
     };
     batch(
         calendars_schema(),
@@ -129,8 +129,8 @@ pub fn calendars() -> Result<RecordBatch> {
             text(&|calendar| calendar.aliases().join(", ")),
             text(&|calendar| calendar.title().to_owned()),
             text(&|calendar| calendar.zone().to_string()),
-            dates(found.iter().map(|calendar| *calendar.covered().start())),
-            dates(found.iter().map(|calendar| *calendar.covered().end())),
+            dates(all.iter().map(|calendar| *calendar.covered().start())),
+            dates(all.iter().map(|calendar| *calendar.covered().end())),
         ],
     )
 }

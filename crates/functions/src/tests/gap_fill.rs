@@ -10,26 +10,26 @@ const MINUTE_NS: i64 = 60_000_000_000;
 
 /// Mean prices of the buckets of `width` that have rows, null for buckets without a price.
 fn buckets<'a>(trades: impl Iterator<Item = &'a Trade>, width: i64) -> BTreeMap<i64, Option<f64>> {
-    let mut found: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
+    let mut by_bucket: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
     for trade in trades {
-        found.entry(trade.ts.div_euclid(width) * width).or_default().extend(trade.price);
+        by_bucket.entry(trade.ts.div_euclid(width) * width).or_default().extend(trade.price);
     }
     let mean = |prices: Vec<f64>| (!prices.is_empty()).then(|| prices.iter().sum::<f64>() / prices.len() as f64);
-    found.into_iter().map(|(start, prices)| (start, mean(prices))).collect()
+    by_bucket.into_iter().map(|(start, prices)| (start, mean(prices))).collect()
 }
 
 /// Bucket, mean, last mean that isn't null, mean on the line between those around.
-fn filled(known: &BTreeMap<i64, Option<f64>>, starts: impl Iterator<Item = i64>) -> Vec<String> {
+fn filled(stored: &BTreeMap<i64, Option<f64>>, starts: impl Iterator<Item = i64>) -> Vec<String> {
     starts
         .map(|start| {
-            let values = || known.iter().filter_map(|(at, mean)| mean.map(|mean| (*at, mean)));
+            let values = || stored.iter().filter_map(|(at, mean)| mean.map(|mean| (*at, mean)));
             let before = values().filter(|(at, _)| *at <= start).last();
             let behind = values().find(|(at, _)| *at >= start);
             let line = before.zip(behind).map(|((t0, x0), (t1, x1))| match t1 - t0 {
                 0 => x0,
                 whole => x0 + (x1 - x0) * ((start - t0) as f64 / whole as f64),
             });
-            let mean = known.get(&start).copied().flatten();
+            let mean = stored.get(&start).copied().flatten();
             format!("{start} {} {} {}", text(mean), text(before.map(|(_, mean)| mean)), text(line))
         })
         .collect()
@@ -41,10 +41,10 @@ async fn fills_equal_a_plain_loop_in_every_shape() {
         let trades = random_trades(seed, rows_of);
         let mut expected = Vec::new();
         for sym in ["AAPL", "IBM", "MSFT"] {
-            let known = buckets(trades.iter().filter(|trade| trade.sym == sym), MINUTE_NS / 4);
-            let (Some(first), Some(last)) = (known.keys().next(), known.keys().last()) else { continue };
+            let stored = buckets(trades.iter().filter(|trade| trade.sym == sym), MINUTE_NS / 4);
+            let (Some(first), Some(last)) = (stored.keys().next(), stored.keys().last()) else { continue };
             let starts = (*first..=*last).step_by(MINUTE_NS as usize / 4);
-            expected.extend(filled(&known, starts).into_iter().map(|row| format!("{sym} {row}")));
+            expected.extend(filled(&stored, starts).into_iter().map(|row| format!("{sym} {row}")));
         }
         for shape in SHAPES {
             let context = context_with(&trades, shape);
@@ -61,8 +61,8 @@ async fn fills_equal_a_plain_loop_in_every_shape() {
 async fn a_range_is_filled_whole_in_every_shape() {
     let trades = random_trades(47, 20);
     let range = -5 * MINUTE_NS..20 * MINUTE_NS;
-    let known = buckets(trades.iter().filter(|trade| range.contains(&trade.ts)), MINUTE_NS);
-    let expected = filled(&known, range.step_by(MINUTE_NS as usize));
+    let stored = buckets(trades.iter().filter(|trade| range.contains(&trade.ts)), MINUTE_NS);
+    let expected = filled(&stored, range.step_by(MINUTE_NS as usize));
     for shape in SHAPES {
         let context = context_with(&trades, shape);
         let sql = "SELECT arrow_cast(bar, 'Int64'), x, carried, line FROM (SELECT time_bucket_gapfill('1 minute', ts) AS bar, \

@@ -167,7 +167,7 @@ fn a_dictionary_of_text_is_text() {
 #[test]
 fn no_name_of_ours_hides_one_of_datafusion() {
     let plain = SessionContext::new().state();
-    let known = |name: &String| {
+    let is_of_datafusion = |name: &String| {
         plain.scalar_functions().contains_key(name)
             || plain.aggregate_functions().contains_key(name)
             || plain.window_functions().contains_key(name)
@@ -189,6 +189,6 @@ fn no_name_of_ours_hides_one_of_datafusion() {
         "interpolate",
     ]);
     for name in ours.map(String::from) {
-        assert!(!known(&name), "{name} is DataFusion's");
+        assert!(!is_of_datafusion(&name), "{name} is DataFusion's");
     }
 }

@@ -35,12 +35,12 @@ async fn a_limit_above_a_moving_window_changes_no_row() {
 
 /// The average of the prices of rows that are in order, over the time each stood.
 fn step_average(trades: &[&Trade]) -> Option<f64> {
-    let known: Vec<(i64, f64)> = trades.iter().filter_map(|trade| Some((trade.ts, trade.price?))).collect();
-    let ((first, _), (last, price)) = (known.first()?, known.last()?);
+    let priced: Vec<(i64, f64)> = trades.iter().filter_map(|trade| Some((trade.ts, trade.price?))).collect();
+    let ((first, _), (last, price)) = (priced.first()?, priced.last()?);
     if first == last {
         return Some(*price);
     }
-    let area: f64 = known.windows(2).map(|pair| pair[0].1 * (pair[1].0 - pair[0].0) as f64).sum();
+    let area: f64 = priced.windows(2).map(|pair| pair[0].1 * (pair[1].0 - pair[0].0) as f64).sum();
     Some(area / (last - first) as f64)
 }
 
@@ -53,8 +53,8 @@ async fn twap_is_the_same_however_rows_are_dealt_out() {
         let answers = rows(&context, sql).await.unwrap();
         for (answer, sym) in answers.iter().zip(["AAPL", "IBM", "MSFT"]) {
             let expected = step_average(&trades.iter().filter(|trade| trade.sym == sym).collect::<Vec<_>>()).unwrap();
-            let found: f64 = answer.strip_prefix(sym).unwrap().trim().parse().unwrap();
-            assert!((found - expected).abs() <= 1e-9 * expected.abs(), "{answer}: {expected}, shape {shape:?}");
+            let average: f64 = answer.strip_prefix(sym).unwrap().trim().parse().unwrap();
+            assert!((average - expected).abs() <= 1e-9 * expected.abs(), "{answer}: {expected}, shape {shape:?}");
         }
         assert_eq!(answers.len(), 3);
         let none = rows(&context, "SELECT twap(price, ts ORDER BY row_number) FROM t WHERE price < 0").await.unwrap();

@@ -24,8 +24,8 @@ fn names_of_datafusions_functions_stay_theirs() {
     for names in ours {
         // One of theirs under another name, or with other answers for what was wrong, may have its own.
         let own: HashSet<&String> = theirs.iter().filter(|their| their.first() == names.first()).flatten().collect();
-        let taken = names.iter().find(|name| !own.contains(name) && theirs.iter().any(|their| their.contains(name)));
-        assert_eq!(taken, None, "of {names:?}");
+        let conflict = names.iter().find(|name| !own.contains(name) && theirs.iter().any(|their| their.contains(name)));
+        assert_eq!(conflict, None, "of {names:?}");
     }
     for name in ["arg_max", "argmax", "max_by", "arg_min", "argmin", "min_by", "strftime"] {
         // Written otherwise before DataFusion sees them.

@@ -98,8 +98,8 @@ async fn nulls_are_skipped_only_on_request() {
     let expected: Vec<String> = by_symbol(&trades)
         .iter()
         .map(|(sym, group)| {
-            let known: Vec<_> = group.iter().filter(|trade| trade.price.is_some()).collect();
-            format!("{sym} {} {}", text(known[0].price), text(known[known.len() - 1].price))
+            let priced: Vec<_> = group.iter().filter(|trade| trade.price.is_some()).collect();
+            format!("{sym} {} {}", text(priced[0].price), text(priced[priced.len() - 1].price))
         })
         .collect();
     for shape in SHAPES {
@@ -112,8 +112,9 @@ async fn nulls_are_skipped_only_on_request() {
 #[tokio::test]
 async fn the_order_is_carried_through_filters_projections_aliases_and_windows() {
     let trades = random_trades(5, 400);
-    let kept: Vec<Trade> = trades.iter().filter(|trade| trade.size.is_some_and(|size| size > 20)).cloned().collect();
-    let expected: Vec<String> = by_symbol(&kept)
+    let filtered: Vec<Trade> =
+        trades.iter().filter(|trade| trade.size.is_some_and(|size| size > 20)).cloned().collect();
+    let expected: Vec<String> = by_symbol(&filtered)
         .iter()
         .map(|(sym, group)| format!("{sym} {}", text(group[group.len() - 1].price.map(|price| price * 2.0))))
         .collect();

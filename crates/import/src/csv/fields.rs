@@ -28,9 +28,9 @@ fn has_byte(word: u64, byte: u8) -> u64 {
 #[inline(always)]
 pub(crate) fn plain_end(bytes: &[u8], mut at: usize, delimiter: u8) -> usize {
     while let Some(word) = load8(bytes, at) {
-        let found = has_byte(word, delimiter) | has_byte(word, b'\n');
-        if found != 0 {
-            return at + (found.trailing_zeros() / 8) as usize;
+        let matches = has_byte(word, delimiter) | has_byte(word, b'\n');
+        if matches != 0 {
+            return at + (matches.trailing_zeros() / 8) as usize;
         }
         at += 8;
     }

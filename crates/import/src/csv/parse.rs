@@ -96,7 +96,7 @@ pub(crate) struct Builder<'a> {
     capacity: usize,
     batches: Vec<RecordBatch>,
     /// Of a row of JSON: the fields that it has, and its date.
-    pub(crate) given: Vec<bool>,
+    pub(crate) present: Vec<bool>,
     pub(crate) day: Option<i32>,
 }
 
@@ -173,8 +173,8 @@ pub(crate) fn parse(layout: &RecordLayout, bytes: &[u8], len: usize, stop: bool)
 impl<'a> Builder<'a> {
     pub(crate) fn new(layout: &'a RecordLayout, capacity: usize) -> Builder<'a> {
         let columns = layout.plans.iter().map(|plan| Column::new(plan, capacity)).collect();
-        let given = vec![false; layout.actions.len()];
-        Builder { layout, columns, waiting: Vec::new(), rows: 0, capacity, batches: Vec::new(), given, day: None }
+        let present = vec![false; layout.actions.len()];
+        Builder { layout, columns, waiting: Vec::new(), rows: 0, capacity, batches: Vec::new(), present, day: None }
     }
 
     /// What was made so far.
@@ -200,11 +200,11 @@ impl<'a> Builder<'a> {
                     }
                 }
                 Action::Level { column, level } => {
-                    let found = field(bytes, at, delimiter).map_err(|e| (Some(index), e.to_owned()))?;
-                    let pushed = self.columns[*column].push_level(self.rows, *level, &found.text, found.quoted);
+                    let parsed = field(bytes, at, delimiter).map_err(|e| (Some(index), e.to_owned()))?;
+                    let pushed = self.columns[*column].push_level(self.rows, *level, &parsed.text, parsed.quoted);
                     pushed.map_err(|e| (Some(index), e))?;
-                    newlines += found.newlines;
-                    found.end
+                    newlines += parsed.newlines;
+                    parsed.end
                 }
                 Action::Skip => {
                     let field = field(bytes, at, delimiter).map_err(|e| (Some(index), e.to_owned()))?;
@@ -212,15 +212,15 @@ impl<'a> Builder<'a> {
                     field.end
                 }
                 Action::Date { patterns, column } => {
-                    let found = field(bytes, at, delimiter).map_err(|e| (Some(index), e.to_owned()))?;
-                    let value = date(found.text.trim_ascii(), patterns)
-                        .ok_or_else(|| (Some(index), format!("{} is not a date", shown(&found.text))))?;
+                    let parsed = field(bytes, at, delimiter).map_err(|e| (Some(index), e.to_owned()))?;
+                    let value = date(parsed.text.trim_ascii(), patterns)
+                        .ok_or_else(|| (Some(index), format!("{} is not a date", shown(&parsed.text))))?;
                     day = Some(value);
                     if let Some(column) = column {
-                        self.columns[*column].push(&found.text, found.quoted, day).map_err(|e| (Some(index), e))?;
+                        self.columns[*column].push(&parsed.text, parsed.quoted, day).map_err(|e| (Some(index), e))?;
                     }
-                    newlines += found.newlines;
-                    found.end
+                    newlines += parsed.newlines;
+                    parsed.end
                 }
             };
             let mut byte = bytes.get(end).copied().unwrap_or(b'\n');

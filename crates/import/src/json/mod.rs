@@ -39,7 +39,7 @@ pub(crate) fn add_sample(sample: &mut Sample, bytes: &[u8], rows_max: usize) {
     }
     let mut at = 0;
     while sample.rows < rows_max
-        && let Some(start) = memchr::memchr(b'{', &bytes[at..]).map(|found| at + found)
+        && let Some(start) = memchr::memchr(b'{', &bytes[at..]).map(|offset| at + offset)
         && let Some(end) = scan::object_end(bytes, start)
     {
         add_object(sample, &bytes[start..end]);

@@ -7,13 +7,13 @@ use crate::csv::parse::{Action, Builder, RowFault};
 impl Builder<'_> {
     /// Begins a row.
     pub(crate) fn begin(&mut self) {
-        self.given.fill(false);
+        self.present.fill(false);
         self.day = self.layout.day;
     }
 
     /// Notes that a field came.
     fn gives(&mut self, place: usize) -> Result<(), RowFault> {
-        if std::mem::replace(&mut self.given[place], true) {
+        if std::mem::replace(&mut self.present[place], true) {
             return Err((Some(place), "the field comes twice".to_owned()));
         }
         Ok(())

@@ -216,15 +216,15 @@ fn number(text: &[u8]) -> Option<f64> {
 /// The numbers of a list; `None` if it holds anything else. Texts that are numbers are numbers.
 pub(crate) fn numbers(nested: &[u8]) -> Option<Vec<Option<f64>>> {
     let inner = nested.strip_prefix(b"[")?.strip_suffix(b"]")?;
-    let mut found = Vec::new();
+    let mut numbers_read = Vec::new();
     if inner.trim_ascii().is_empty() {
-        return Some(found);
+        return Some(numbers_read);
     }
     let mut at = 0;
     loop {
         at += inner[at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         let (value, end) = value(inner, at).ok()?;
-        found.push(match value {
+        numbers_read.push(match value {
             Value::Null => None,
             Value::Word(b"true" | b"false") | Value::Nested(_) => return None,
             Value::Word(word) => Some(number(word)?),
@@ -232,7 +232,7 @@ pub(crate) fn numbers(nested: &[u8]) -> Option<Vec<Option<f64>>> {
         });
         at = end + inner[end..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         match inner.get(at) {
-            None => return Some(found),
+            None => return Some(numbers_read),
             Some(b',') => at += 1,
             Some(_) => return None,
         }
@@ -259,10 +259,10 @@ mod tests {
     fn values_are_found_as_they_are_written() {
         let text =
             r#" { "a" : 1.50 , "b\n":"x\"\u00e9","c":null,"d":[1,{"e":"]"}], "f":{} ,"g":-0.1e-7,"h":true,"i":NaN } "#;
-        let found = fields(text).unwrap();
-        let values: Vec<&str> = found.iter().map(|(_, value)| value.as_str()).collect();
+        let scanned = fields(text).unwrap();
+        let values: Vec<&str> = scanned.iter().map(|(_, value)| value.as_str()).collect();
         assert_eq!(values, ["1.50", "'x\"é'", "null", "[1,{\"e\":\"]\"}]", "{}", "-0.1e-7", "true", "NaN"]);
-        assert_eq!(found[1].0, "b\n");
+        assert_eq!(scanned[1].0, "b\n");
         assert_eq!(fields("{}").unwrap(), []);
     }
 

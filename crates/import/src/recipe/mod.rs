@@ -172,7 +172,7 @@ impl Recipe {
             return Ok(recipe);
         }
         if !std::path::Path::new(name_or_path).is_file() {
-            return Err(Error::UnknownRecipe { name: name_or_path.to_owned(), known: Recipe::names() });
+            return Err(Error::UnknownRecipe { name: name_or_path.to_owned(), available: Recipe::names() });
         }
         let text = std::fs::read_to_string(name_or_path).map_err(Error::io("read", name_or_path))?;
         Recipe::from_toml(&text, name_or_path)
@@ -199,8 +199,8 @@ fn compile(keys: Keys) -> Result<Recipe, String> {
     let rules: Vec<Rule> =
         keys.columns.iter().map(|c| rule(&keys, c, date != DateSource::None)).collect::<Result<_, _>>()?;
     let output = |name: &str| {
-        let found = rules.iter().filter_map(|r| r.plan.as_ref()).find(|p| same_name(&p.name, name));
-        found.map(|p| p.name.clone()).ok_or_else(|| format!("no column becomes {name:?}"))
+        let column_plan = rules.iter().filter_map(|r| r.plan.as_ref()).find(|p| same_name(&p.name, name));
+        column_plan.map(|p| p.name.clone()).ok_or_else(|| format!("no column becomes {name:?}"))
     };
     let time = output(&keys.time.column).map_err(|e| format!("time.column: {e}"))?;
     let symbol = keys.symbol.as_deref().map(output).transpose().map_err(|e| format!("symbol: {e}"))?;
@@ -238,14 +238,14 @@ fn compile(keys: Keys) -> Result<Recipe, String> {
     })
 }
 
-fn delimiter(format: &str, given: Option<&str>) -> Result<u8, String> {
+fn delimiter(format: &str, setting: Option<&str>) -> Result<u8, String> {
     let by_format = match format {
         "csv" => b',',
         "tsv" => b'\t',
         "psv" => b'|',
         _ => return Err(format!("format: {format:?} is not one of csv, tsv, psv")),
     };
-    match given.map(str::as_bytes) {
+    match setting.map(str::as_bytes) {
         None => Ok(by_format),
         Some([byte]) if !byte.is_ascii_alphanumeric() && !matches!(byte, b'"' | b'.' | b'-' | b'+' | b'\n' | b'\r') => {
             Ok(*byte)

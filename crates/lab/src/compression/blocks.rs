@@ -94,8 +94,8 @@ impl<'a> ByteBlocks<'a> {
 
     /// Bytes of a block before compression.
     fn length(&self, number: usize) -> usize {
-        let left = self.frame.head.plain_bytes.saturating_sub((number as u64) << self.bits);
-        usize::try_from(left.min(1 << self.bits)).unwrap_or(0)
+        let remaining = self.frame.head.plain_bytes.saturating_sub((number as u64) << self.bits);
+        usize::try_from(remaining.min(1 << self.bits)).unwrap_or(0)
     }
 
     fn block(&mut self, number: usize) -> Result<Vec<u8>> {

@@ -162,16 +162,16 @@ impl Decompressor {
 }
 
 fn snappy(block: &[u8], length: usize) -> Result<Vec<u8>> {
-    let told = snap::raw::decompress_len(block).map_err(|error| Error::damaged(0, error))?;
-    if told != length {
-        return Err(Error::damaged(0, format!("{told} bytes instead of {length}")));
+    let header_length = snap::raw::decompress_len(block).map_err(|error| Error::damaged(0, error))?;
+    if header_length != length {
+        return Err(Error::damaged(0, format!("{header_length} bytes instead of {length}")));
     }
     snap::raw::Decoder::new().decompress_vec(block).map_err(|error| Error::damaged(0, error))
 }
 
 fn lz4(block: &[u8], length: usize) -> Result<Vec<u8>> {
-    let told = i32::try_from(length).map_err(|error| Error::damaged(0, error))?;
-    lz4::block::decompress(block, Some(told)).map_err(|error| Error::damaged(0, error))
+    let plain_length = i32::try_from(length).map_err(|error| Error::damaged(0, error))?;
+    lz4::block::decompress(block, Some(plain_length)).map_err(|error| Error::damaged(0, error))
 }
 
 fn inflated(inflate: &mut Decompress, block: &[u8], length: usize) -> Result<Vec<u8>> {

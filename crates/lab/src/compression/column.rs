@@ -22,12 +22,12 @@ impl Column {
     /// # Errors
     /// [`Error::Unsupported`] for lists, structures and other types without values of their own.
     pub fn new(name: &str, values: &ArrayRef) -> Result<Column> {
-        let wanted = value_type(values.data_type());
+        let plain_type = value_type(values.data_type());
         let column = |values| Column { name: name.to_owned(), values };
-        if !is_supported(&wanted) {
+        if !is_supported(&plain_type) {
             return Err(unsupported("the lab", &column(Arc::clone(values)), "it has no plain values"));
         }
-        Ok(column(if values.data_type() == &wanted { Arc::clone(values) } else { cast(values, &wanted)? }))
+        Ok(column(if values.data_type() == &plain_type { Arc::clone(values) } else { cast(values, &plain_type)? }))
     }
 
     /// The columns of a table, each in one piece.

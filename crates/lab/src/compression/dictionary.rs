@@ -147,6 +147,6 @@ impl RowDecoder for Decoder {
 }
 
 fn looked_up<T>(values: &[T], code: i64) -> Result<&T> {
-    let found = usize::try_from(code).ok().and_then(|code| values.get(code));
-    found.ok_or_else(|| Error::damaged(0, format!("the dictionary has no value {code}")))
+    let value = usize::try_from(code).ok().and_then(|code| values.get(code));
+    value.ok_or_else(|| Error::damaged(0, format!("the dictionary has no value {code}")))
 }

@@ -146,8 +146,8 @@ impl<'a> BlockFile<'a> {
     /// # Errors
     /// [`Error::Damaged`] if it is damaged or there is none.
     pub fn block(&self, number: usize) -> Result<Cow<'a, [u8]>> {
-        let found = self.blocks.get(number);
-        checked(self.bytes, *found.ok_or_else(|| Error::damaged(0, format!("there is no block {number}")))?)
+        let entry = self.blocks.get(number);
+        checked(self.bytes, *entry.ok_or_else(|| Error::damaged(0, format!("there is no block {number}")))?)
     }
 }
 

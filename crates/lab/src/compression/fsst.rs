@@ -62,13 +62,13 @@ impl RowDecoder for Decoder {
         let short = || Error::damaged(0, "the block is too short");
         let (count, rest) = block.split_first().ok_or_else(short)?;
         let count = usize::from(*count);
-        let (told, rest) = rest.split_at_checked(count).ok_or_else(short)?;
+        let (lengths_stored, rest) = rest.split_at_checked(count).ok_or_else(short)?;
         let (pieces, mut rest) = rest.split_at_checked(8 * count).ok_or_else(short)?;
         let (mut symbols, mut lengths) = ([Symbol::ZERO; 255], [1_u8; 255]);
-        if told.iter().any(|length| !(1..=8).contains(length)) {
+        if lengths_stored.iter().any(|length| !(1..=8).contains(length)) {
             return Err(Error::damaged(0, "a piece has no length from 1 to 8"));
         }
-        lengths[..count].copy_from_slice(told);
+        lengths[..count].copy_from_slice(lengths_stored);
         for (symbol, piece) in symbols.iter_mut().zip(pieces.as_chunks().0) {
             *symbol = Symbol::from_slice(piece);
         }

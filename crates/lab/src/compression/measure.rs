@@ -91,9 +91,9 @@ fn compare(scheme: &dyn Scheme, column: &Column, decoded: &[ArrayRef]) -> Result
         if start + piece.len() > column.rows() {
             return mismatch(column.rows());
         }
-        let wanted = column.values().slice(start, piece.len());
-        if piece.to_data() != wanted.to_data() {
-            let same = |row: &usize| piece.slice(*row, 1).to_data() == wanted.slice(*row, 1).to_data();
+        let expected = column.values().slice(start, piece.len());
+        if piece.to_data() != expected.to_data() {
+            let same = |row: &usize| piece.slice(*row, 1).to_data() == expected.slice(*row, 1).to_data();
             return mismatch(start + (0..piece.len()).take_while(same).count());
         }
         start += piece.len();
@@ -134,6 +134,6 @@ fn is_in_cache(file: &File) -> bool {
     let pages = map.len().div_ceil(4_096);
     let mut resident = vec![0_u8; pages];
     // SAFETY: the map has this address and length, and there is a byte for each of its pages, which have at least 4,096 bytes.
-    let told = unsafe { libc::mincore(map.as_ptr().cast_mut().cast(), map.len(), resident.as_mut_ptr()) };
-    told != 0 || resident.iter().any(|page| page & 1 == 1)
+    let status = unsafe { libc::mincore(map.as_ptr().cast_mut().cast(), map.len(), resident.as_mut_ptr()) };
+    status != 0 || resident.iter().any(|page| page & 1 == 1)
 }

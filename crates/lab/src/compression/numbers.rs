@@ -198,11 +198,11 @@ fn narrow(numbers: &[i64], width: usize, is_signed: bool) -> Option<Vec<u8>> {
     }
     let mut bytes = Vec::with_capacity(numbers.len() * width);
     for value in numbers {
-        let kept = &value.to_le_bytes()[..width];
-        if number(kept, is_signed) != *value {
+        let low_bytes = &value.to_le_bytes()[..width];
+        if number(low_bytes, is_signed) != *value {
             return None;
         }
-        bytes.extend_from_slice(kept);
+        bytes.extend_from_slice(low_bytes);
     }
     Some(bytes)
 }

@@ -76,7 +76,7 @@ pub struct Progress<'a> {
     /// All tests.
     pub total: usize,
     /// Estimated time until the end.
-    pub left: Option<Duration>,
+    pub time_remaining: Option<Duration>,
     /// The scheme that was measured last.
     pub scheme: &'a str,
     /// The data it was measured on.
@@ -102,7 +102,7 @@ pub struct Outcome {
     /// Schemes without a result.
     pub skipped: Vec<SkippedScheme>,
     /// Tests that the budget left no time for.
-    pub left: usize,
+    pub remaining: usize,
 }
 
 /// Runs the statement that is measured over decoded rows, and says how long it took.
@@ -126,7 +126,7 @@ pub fn run(
     let start = Instant::now();
     for (scheme, data, digest) in run.tests(data, schemes) {
         if settings.budget.is_some_and(|budget| start.elapsed() >= budget) {
-            run.outcome.left += 1;
+            run.outcome.remaining += 1;
             continue;
         }
         run.test(scheme, data, digest, again(&mut runner))?;
@@ -150,7 +150,7 @@ fn again<'b>(runner: &'b mut Option<Runner<'_>>) -> Option<Runner<'b>> {
 struct BenchmarkRun<'a> {
     settings: &'a Settings,
     outcome: Outcome,
-    known: HashSet<(String, String)>,
+    measured: HashSet<(String, String)>,
     digests: Vec<i64>,
     file: tempfile::TempPath,
     random: ChaCha8Rng,
@@ -179,14 +179,14 @@ impl<'a> BenchmarkRun<'a> {
         let (rows, elsewhere): (Vec<_>, Vec<_>) = before
             .into_iter()
             .partition(|row| by_name.contains_key(row.data.as_str()) && names.contains(row.scheme.as_str()));
-        let known: HashSet<_> = rows.iter().map(|row| (row.data.clone(), row.scheme.clone())).collect();
+        let measured: HashSet<_> = rows.iter().map(|row| (row.data.clone(), row.scheme.clone())).collect();
         let io = Error::io(&settings.folder, "write to");
         let file = tempfile::Builder::new().prefix("splay-lab-").tempfile_in(&settings.folder).map_err(io)?;
         Ok(BenchmarkRun {
             settings,
-            done: known.len(),
+            done: measured.len(),
             outcome: Outcome { rows, ..Outcome::default() },
-            known,
+            measured,
             digests,
             file: file.into_temp_path(),
             random: ChaCha8Rng::seed_from_u64(settings.seed),
@@ -208,9 +208,10 @@ impl<'a> BenchmarkRun<'a> {
             .iter()
             .zip(&self.digests)
             .flat_map(|(data, digest)| order.iter().map(move |place| (schemes[*place].as_ref(), data, *digest)));
-        let known =
-            |scheme: &dyn Scheme, data: &Dataset| self.known.contains(&(data.name.clone(), scheme.id().name.clone()));
-        let mut tests: Vec<_> = pairs.filter(|(scheme, data, _)| !known(*scheme, data)).collect();
+        let is_measured = |scheme: &dyn Scheme, data: &Dataset| {
+            self.measured.contains(&(data.name.clone(), scheme.id().name.clone()))
+        };
+        let mut tests: Vec<_> = pairs.filter(|(scheme, data, _)| !is_measured(*scheme, data)).collect();
         if self.settings.budget.is_some() {
             // All columns of a scheme one after the other.
             let rank: HashMap<&str, usize> =
@@ -290,12 +291,15 @@ impl<'a> BenchmarkRun<'a> {
 
     fn progress<'b>(&self, start: Instant, scheme: &'b SchemeId, data: &'b Dataset) -> Progress<'b> {
         let share = (self.weight - self.weight_done) / self.weight_done.max(1e-9);
-        let left = Duration::try_from_secs_f64(start.elapsed().as_secs_f64() * share).ok();
-        let left = match self.settings.budget {
-            Some(budget) => Some(left.map_or(budget, |left| left.min(budget.saturating_sub(start.elapsed())))),
-            None => left,
+        let time_remaining = Duration::try_from_secs_f64(start.elapsed().as_secs_f64() * share).ok();
+        let time_remaining = match self.settings.budget {
+            Some(budget) => Some(
+                time_remaining
+                    .map_or(budget, |time_remaining| time_remaining.min(budget.saturating_sub(start.elapsed()))),
+            ),
+            None => time_remaining,
         };
-        Progress { done: self.done, total: self.total, left, scheme: &scheme.name, data: &data.name }
+        Progress { done: self.done, total: self.total, time_remaining, scheme: &scheme.name, data: &data.name }
     }
 
     fn save(&mut self) -> Result<()> {

@@ -31,9 +31,10 @@ fn schemes() -> Schemes {
 
 /// A file whose blocks were changed before their checksums were made.
 fn forged(file: &[u8], change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
-    let found = BlockFile::open(Bytes::Memory(file)).unwrap();
-    let mut blocks: Vec<Vec<u8>> = (0..found.len()).map(|block| found.block(block).unwrap().into_owned()).collect();
-    let mut head = found.head;
+    let original = BlockFile::open(Bytes::Memory(file)).unwrap();
+    let mut blocks: Vec<Vec<u8>> =
+        (0..original.len()).map(|block| original.block(block).unwrap().into_owned()).collect();
+    let mut head = original.head;
     blocks.iter_mut().for_each(&change);
     change(&mut head.shared);
     frame::write(&head, &blocks).unwrap()
@@ -64,8 +65,8 @@ proptest! {
 #[test]
 fn extremes_leave_out_what_was_not_measured() {
     let row = |factor, memory| Measurement { comp_factor: factor, memory, ..Measurement::default() };
-    let found = extremes(&[row(2.0, Some(10)), row(4.0, None)]);
-    let of = |metric| found.iter().find(|extremes| extremes.metric == metric).copied();
+    let bounds = extremes(&[row(2.0, Some(10)), row(4.0, None)]);
+    let of = |metric| bounds.iter().find(|extremes| extremes.metric == metric).copied();
     let factor = of(Metric::Factor).unwrap();
     assert_eq!((factor.maximum, factor.minimum, factor.average), (4.0, 2.0, 3.0));
     assert_eq!(of(Metric::Memory).unwrap().average, 10.0);

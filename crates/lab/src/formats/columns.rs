@@ -50,12 +50,12 @@ impl Columns {
     #[must_use]
     pub fn of(schema: &Schema) -> Columns {
         let plain = |name: &str| name.to_lowercase().replace(|c: char| !c.is_alphanumeric(), "");
-        let found = |(role, names): &(Role, &[&str])| {
+        let column_of_role = |(role, names): &(Role, &[&str])| {
             let field = names.iter().find_map(|name| schema.fields().iter().find(|f| plain(f.name()) == *name));
             Some((*role, field?.name().clone()))
         };
         let names = schema.fields().iter().map(|field| field.name().clone()).collect();
-        Columns { roles: NAMES.iter().filter_map(found).collect(), names }
+        Columns { roles: NAMES.iter().filter_map(column_of_role).collect(), names }
     }
 
     /// All columns, quoted for a statement.

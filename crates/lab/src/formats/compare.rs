@@ -126,9 +126,9 @@ fn measure(
         result.bytes = Some(bytes_of(&folder)?);
         result.is_cold &= all_dropped(&folder)?;
         let start = Instant::now();
-        let found = target.read(tables, &written)?;
+        let tables_read = target.read(tables, &written)?;
         read += start.elapsed();
-        result.is_exact &= is_exact(tables, &found, target.keeps_order());
+        result.is_exact &= is_exact(tables, &tables_read, target.keeps_order());
         if let Some((folder, _)) = place.replace((folder, written)) {
             std::fs::remove_dir_all(&folder).map_err(Error::io(&folder, "remove"))?;
         }
@@ -173,11 +173,11 @@ fn timed(
     let error =
         |reason: String| Error::Statement { reason: format!("{}, {}: {reason}", target.name(), statement.name) };
     let failed = |reason: String| TargetFailure::Fails(error(reason));
-    let found = rows(&runner(place, &text).map_err(failed)?.1).map_err(TargetFailure::Fails)?;
+    let answer_rows = rows(&runner(place, &text).map_err(failed)?.1).map_err(TargetFailure::Fails)?;
     match answer {
-        None => *answer = Some(found),
+        None => *answer = Some(answer_rows),
         Some(answer) => {
-            if let Some(difference) = difference(answer, &found) {
+            if let Some(difference) = difference(answer, &answer_rows) {
                 return Err(TargetFailure::Differs(error(format!(
                     "the answer is another one than before: {difference}"
                 ))));
@@ -195,11 +195,11 @@ fn timed(
 fn with_places(text: &str, tables: &[Table], place: &TableLocation) -> String {
     let mut text = text.to_owned();
     for (number, table) in tables.iter().enumerate() {
-        let wanted = match place {
+        let location = match place {
             TableLocation::Files(paths) => format!("'{}'", paths[number].display().to_string().replace('\'', "''")),
             TableLocation::Database(_) => format!("\"{}\"", table.name),
         };
-        text = text.replace(&format!("{{{}}}", table.name), &wanted);
+        text = text.replace(&format!("{{{}}}", table.name), &location);
     }
     text
 }
@@ -228,24 +228,25 @@ fn all_dropped(folder: &Path) -> Result<bool> {
 }
 
 /// Whether all values came back. Tables that are stored in another order are compared by the sums of their rows' hashes.
-fn is_exact(tables: &[Table], found: &[Table], keeps_order: bool) -> bool {
+fn is_exact(tables: &[Table], tables_read: &[Table], keeps_order: bool) -> bool {
     let same = |(one, other): (&Table, &Table)| is_same_table(one, other, keeps_order).unwrap_or(false);
-    tables.len() == found.len() && tables.iter().zip(found).all(same)
+    tables.len() == tables_read.len() && tables.iter().zip(tables_read).all(same)
 }
 
 fn is_same_table(one: &Table, other: &Table, keeps_order: bool) -> Result<bool> {
-    let (wanted, found) = (Column::all(&one.schema, &one.batches)?, Column::all(&other.schema, &other.batches)?);
-    if wanted.len() != found.len() {
+    let (expected, actual) = (Column::all(&one.schema, &one.batches)?, Column::all(&other.schema, &other.batches)?);
+    if expected.len() != actual.len() {
         return Ok(false);
     }
     // A store may have wider types than the table that it was given.
-    let found = wanted.iter().zip(&found).map(|(wanted, found)| Ok(cast(found.values(), wanted.data_type())?));
-    let found: Vec<ArrayRef> = found.collect::<Result<_>>()?;
-    let wanted: Vec<ArrayRef> = wanted.iter().map(|column| Arc::clone(column.values())).collect();
+    let actual =
+        expected.iter().zip(&actual).map(|(expected, actual)| Ok(cast(actual.values(), expected.data_type())?));
+    let actual: Vec<ArrayRef> = actual.collect::<Result<_>>()?;
+    let expected: Vec<ArrayRef> = expected.iter().map(|column| Arc::clone(column.values())).collect();
     if keeps_order {
-        return Ok(wanted.iter().zip(&found).all(|(one, other)| one.to_data() == other.to_data()));
+        return Ok(expected.iter().zip(&actual).all(|(one, other)| one.to_data() == other.to_data()));
     }
-    Ok(hash_of_rows(&wanted)? == hash_of_rows(&found)?)
+    Ok(hash_of_rows(&expected)? == hash_of_rows(&actual)?)
 }
 
 /// A number that is the same for the same rows in any order.
@@ -274,14 +275,14 @@ pub fn to_batch(results: &[FormatResult]) -> Result<RecordBatch> {
     let csv = results.iter().find(|result| result.format == "csv").and_then(|csv| csv.bytes).map(|bytes| bytes as f64);
     #[expect(clippy::cast_precision_loss, reason = "a ratio for people to read")]
     let factor = |result: &FormatResult| Some((csv? / result.bytes?.max(1) as f64 * 1e3).round() / 1e3);
-    let known = |value: f64| (!value.is_nan()).then_some(value);
+    let not_nan = |value: f64| (!value.is_nan()).then_some(value);
     let bytes = |result: &FormatResult| i64::try_from(result.bytes?).ok();
     let mut columns: Vec<(String, ArrayRef)> = vec![
         ("format".to_owned(), Arc::new(StringArray::from_iter_values(results.iter().map(|r| &r.format)))),
         ("bytes".to_owned(), Arc::new(results.iter().map(bytes).collect::<Int64Array>())),
         ("factorToCsv".to_owned(), Arc::new(results.iter().map(factor).collect::<Float64Array>())),
-        ("writeTime".to_owned(), Arc::new(results.iter().map(|r| known(r.write_time)).collect::<Float64Array>())),
-        ("readTime".to_owned(), Arc::new(results.iter().map(|r| known(r.read_time)).collect::<Float64Array>())),
+        ("writeTime".to_owned(), Arc::new(results.iter().map(|r| not_nan(r.write_time)).collect::<Float64Array>())),
+        ("readTime".to_owned(), Arc::new(results.iter().map(|r| not_nan(r.read_time)).collect::<Float64Array>())),
         ("cold".to_owned(), Arc::new(results.iter().map(|r| Some(r.is_cold)).collect::<BooleanArray>())),
         ("exact".to_owned(), Arc::new(results.iter().map(|r| Some(r.is_exact)).collect::<BooleanArray>())),
     ];

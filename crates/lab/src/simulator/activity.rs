@@ -24,12 +24,12 @@ const BURST_EVENTS_MAX: u64 = 16;
 pub(crate) fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
     let sum: f64 = weights.iter().sum();
     let mut weight_so_far = 0.0;
-    let mut given = 0;
+    let mut assigned = 0;
     let share = |weight: &f64| {
         weight_so_far += weight;
         let due = (total as f64 * (weight_so_far / sum)).ceil() as u64;
-        let part = due.min(total) - given;
-        given += part;
+        let part = due.min(total) - assigned;
+        assigned += part;
         part
     };
     weights.iter().map(share).collect()
@@ -101,17 +101,17 @@ impl Arrivals {
     }
 
     fn draw_minute(&mut self, count: u64) {
-        let mut left = count;
-        while left > 0 {
+        let mut remaining = count;
+        while remaining > 0 {
             let first = self.random.below(self.clock.minute);
-            let burst = self.burst_events().min(left);
+            let burst = self.burst_events().min(remaining);
             for _ in 0..burst {
                 let offset = if self.random.percent(50) { 0 } else { self.random.below(self.clock.burst_span) };
                 self.pending.push(self.minute_start + (first + offset).min(self.clock.minute - 1));
             }
-            left -= burst;
+            remaining -= burst;
         }
-        self.pending.sort_unstable_by(|left, right| right.cmp(left));
+        self.pending.sort_unstable_by(|remaining, right| right.cmp(remaining));
     }
 
     fn burst_events(&mut self) -> u64 {

@@ -117,7 +117,7 @@ fn check(setting: &'static str, value: impl ToString, holds: bool, expected: &'s
 
 fn check_folder(out: &Path) -> Result<()> {
     let usable = match fs::metadata(out) {
-        Ok(found) => found.is_dir() && !found.permissions().readonly(),
+        Ok(metadata) => metadata.is_dir() && !metadata.permissions().readonly(),
         // Absent: it will be created, and creating it tells more than a guess here.
         Err(_) => true,
     };

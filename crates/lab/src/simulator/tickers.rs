@@ -147,10 +147,11 @@ pub(crate) fn tickers(count: u32, seed: u64) -> Vec<Ticker> {
 }
 
 fn generated(seed: u64) -> impl Iterator<Item = (String, u8, u64)> {
-    let taken: HashSet<&str> = WELL_KNOWN.iter().map(|(name, ..)| name.split(' ').next().unwrap_or(name)).collect();
+    let well_known: HashSet<&str> =
+        WELL_KNOWN.iter().map(|(name, ..)| name.split(' ').next().unwrap_or(name)).collect();
     let mut random = Random::new(seed, Stream::Tickers, 0);
     let roots = (1..ROOTS).map(|index| root(index * ROOT_STEP % ROOTS));
-    roots.filter(move |root| !taken.contains(root.as_str())).map(move |root| {
+    roots.filter(move |root| !well_known.contains(root.as_str())).map(move |root| {
         let suffix = SUFFIXES[random.index(SUFFIXES.len())];
         let name = if random.percent(5) { format!("{root} {suffix}") } else { root };
         (name, listing(&mut random), close_cents(&mut random))

@@ -135,8 +135,8 @@ pub fn all() -> Vec<Column> {
 
 /// Columns of few rows.
 pub fn small() -> Vec<Column> {
-    let wanted = ["booleans", "i32", "f64", "prices", "times", "texts without zeros", "texts"];
-    let values = arrays().into_iter().filter(|(name, _)| wanted.contains(name));
+    let names = ["booleans", "i32", "f64", "prices", "times", "texts without zeros", "texts"];
+    let values = arrays().into_iter().filter(|(name, _)| names.contains(name));
     values
         .flat_map(|(name, values)| {
             [values.slice(0, 40), with_nulls(&values.slice(0, 90))].map(|part| column(name, &part))
@@ -150,13 +150,13 @@ pub fn assert_same(column: &Column, pieces: &[ArrayRef], scheme: &str) {
     assert_eq!(rows, column.rows(), "{scheme}, {}", column.name());
     let mut start = 0;
     for piece in pieces {
-        let wanted = column.values().slice(start, piece.len());
-        assert_eq!(piece.to_data(), wanted.to_data(), "{scheme}, {}", column.name());
+        let expected = column.values().slice(start, piece.len());
+        assert_eq!(piece.to_data(), expected.to_data(), "{scheme}, {}", column.name());
         start += piece.len();
         if let Some(floats) = piece.as_any().downcast_ref::<Float64Array>() {
             let bits =
                 |values: &Float64Array| -> Vec<Option<u64>> { values.iter().map(|x| x.map(f64::to_bits)).collect() };
-            assert_eq!(bits(floats), bits(wanted.as_any().downcast_ref().unwrap()), "{scheme}, {}", column.name());
+            assert_eq!(bits(floats), bits(expected.as_any().downcast_ref().unwrap()), "{scheme}, {}", column.name());
         }
     }
 }

@@ -64,18 +64,22 @@ fn the_grid_has_the_parameters_of_q() {
 fn every_bit_comes_back() {
     let schemes = sample();
     for column in columns::all() {
-        let mut held = HashSet::new();
+        let mut families = HashSet::new();
         for scheme in &schemes {
             let file = match scheme.encode(&column) {
                 Err(Error::Unsupported { .. }) => continue,
                 file => file.unwrap(),
             };
-            held.insert(scheme.id().family);
+            families.insert(scheme.id().family);
             let pieces = decoded(scheme.as_ref(), &file, &column)
                 .unwrap_or_else(|error| panic!("{} of {}: {error}", scheme.id().name, column.name()));
             columns::assert_same(&column, &pieces, &scheme.id().name);
         }
-        assert!(held.is_superset(&HashSet::from(["blocks", "parquet", "arrow"])), "{held:?} hold {}", column.name());
+        assert!(
+            families.is_superset(&HashSet::from(["blocks", "parquet", "arrow"])),
+            "{families:?} hold {}",
+            column.name()
+        );
     }
 }
 
@@ -185,7 +189,7 @@ fn a_budget_samples_all_codecs() {
     let data = [Dataset::from(list(Kind::Longs(10), Order::Sorted).column().unwrap())];
     let nothing = Settings { budget: Some(Duration::ZERO), ..settings(&folder) };
     let outcome = run(&data, &q_grid(), &nothing, None, &mut |_| ControlFlow::Continue(())).unwrap();
-    assert_eq!((outcome.rows.len(), outcome.left), (0, 532));
+    assert_eq!((outcome.rows.len(), outcome.remaining), (0, 532));
 
     let mut codecs = Vec::new();
     let long = Settings { budget: Some(Duration::from_secs(3_600)), ..settings(&folder) };
@@ -300,15 +304,15 @@ proptest! {
             min_factor: min_factor.map(f64::from), max_write_ms: max_write.map(f64::from), max_block_us: max_block.map(f64::from),
             ..Limits::default()
         };
-        let found = choose(&rows, &limits, Metric::Write);
+        let choice = choose(&rows, &limits, Metric::Write);
         let allowed: Vec<&Measurement> = rows.iter().filter(|row| {
             min_factor.is_none_or(|least| row.comp_factor >= f64::from(least))
                 && max_write.is_none_or(|most| row.write_time <= f64::from(most))
                 && max_block.is_none_or(|most| row.block_time.is_some_and(|time| time <= f64::from(most)))
         }).collect();
-        prop_assert_eq!(found.len(), allowed.len());
-        prop_assert!(allowed.iter().all(|row| found.contains(row)));
-        prop_assert!(found.windows(2).all(|pair| pair[0].write_time <= pair[1].write_time));
+        prop_assert_eq!(choice.len(), allowed.len());
+        prop_assert!(allowed.iter().all(|row| choice.contains(row)));
+        prop_assert!(choice.windows(2).all(|pair| pair[0].write_time <= pair[1].write_time));
 
         let greatest = rows.iter().map(|row| row.comp_factor).fold(0.0, f64::max);
         let expected: Vec<&Measurement> = rows.iter().filter(|row| row.comp_factor == greatest).collect();
@@ -320,9 +324,9 @@ proptest! {
             pairs.iter().all(|(a, b)| a <= b) && pairs.iter().any(|(a, b)| a < b)
         };
         let expected: Vec<&Measurement> = rows.iter().filter(|row| !rows.iter().any(|other| beats(other, row))).collect();
-        let found = front(&rows, &metrics);
-        prop_assert_eq!(found.len(), expected.len());
-        prop_assert!(expected.iter().all(|row| found.contains(row)));
+        let choice = front(&rows, &metrics);
+        prop_assert_eq!(choice.len(), expected.len());
+        prop_assert!(expected.iter().all(|row| choice.contains(row)));
     }
 }
 
@@ -337,10 +341,10 @@ fn totals_are_sums_over_columns_that_have_the_scheme() {
         ..Measurement::default()
     };
     let rows = [row("a", "one", 10), row("b", "one", 40), row("a", "two", 5)];
-    let found = totals(&rows);
-    assert_eq!(found.len(), 1);
-    assert_eq!((found[0].bytes, found[0].comp_factor, found[0].write_time), (50, 4.0, 4.0));
-    assert_eq!(found[0].data, "2 columns");
+    let sums = totals(&rows);
+    assert_eq!(sums.len(), 1);
+    assert_eq!((sums[0].bytes, sums[0].comp_factor, sums[0].write_time), (50, 4.0, 4.0));
+    assert_eq!(sums[0].data, "2 columns");
 }
 
 #[test]

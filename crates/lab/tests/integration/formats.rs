@@ -42,25 +42,25 @@ fn compared(
         texts.push(text.to_owned());
         Ok((Duration::from_millis(3), answer(place)))
     };
-    let found = compare(targets, &[trades()], statements, &settings, &mut runner, &mut |_, _| {});
-    (found, texts)
+    let comparison = compare(targets, &[trades()], statements, &settings, &mut runner, &mut |_, _| {});
+    (comparison, texts)
 }
 
 #[test]
 fn every_format_gives_the_rows_back() {
     let statement = Statement { name: "all".to_owned(), text: "select * from {trade}".to_owned() };
-    let (found, texts) = compared(&targets(), &[statement], |_| trades().batches);
-    let found = found.unwrap();
-    assert_eq!(found.len(), 10);
-    for result in &found {
+    let (comparison, texts) = compared(&targets(), &[statement], |_| trades().batches);
+    let comparison = comparison.unwrap();
+    assert_eq!(comparison.len(), 10);
+    for result in &comparison {
         assert!(result.is_exact, "{result:?}");
         assert!(result.statements[0].time.unwrap() >= 3.0);
     }
-    let bytes = |name: &str| found.iter().find(|result| result.format == name).unwrap().bytes.unwrap();
+    let bytes = |name: &str| comparison.iter().find(|result| result.format == name).unwrap().bytes.unwrap();
     assert!(bytes("parquet brotli 9") < bytes("csv gzip 6") && bytes("csv gzip 6") < bytes("csv"));
     assert!(bytes("feather zstd") < bytes("feather lz4") && bytes("feather lz4") < bytes("feather"));
     assert!(texts.iter().all(|text| text.starts_with("select * from '/") && text.contains("trade.")), "{texts:?}");
-    let table = to_batch(&found).unwrap();
+    let table = to_batch(&comparison).unwrap();
     assert_eq!((table.num_rows(), table.num_columns()), (10, 8));
 }
 
@@ -73,8 +73,11 @@ fn formats_that_answer_otherwise_are_found() {
         }
         _ => trades().batches,
     };
-    let (found, _) = compared(&targets(), &[statement], answer);
-    assert!(matches!(&found, Err(Error::Statement { reason }) if reason.contains("parquet snappy, all")), "{found:?}");
+    let (comparison, _) = compared(&targets(), &[statement], answer);
+    assert!(
+        matches!(&comparison, Err(Error::Statement { reason }) if reason.contains("parquet snappy, all")),
+        "{comparison:?}"
+    );
 }
 
 #[test]
@@ -88,11 +91,13 @@ fn a_statement_that_one_format_cant_run_is_told() {
         }
         _ => Ok((Duration::from_millis(3), trades().batches)),
     };
-    let found = compare(&targets(), &[trades()], &statements, &settings, &mut runner, &mut |_, _| {}).unwrap();
-    let csv = found.iter().find(|result| result.format == "csv").unwrap();
+    let comparison = compare(&targets(), &[trades()], &statements, &settings, &mut runner, &mut |_, _| {}).unwrap();
+    let csv = comparison.iter().find(|result| result.format == "csv").unwrap();
     assert_eq!(csv.statements[0].time, None);
     assert!(csv.reason.as_ref().unwrap().contains("csv, all: a type"), "{:?}", csv.reason);
-    assert!(found.iter().filter(|result| result.format != "csv").all(|result| result.statements[0].time.is_some()));
+    assert!(
+        comparison.iter().filter(|result| result.format != "csv").all(|result| result.statements[0].time.is_some())
+    );
 
     let mut failing = |_: &TableLocation, _: &str| Err("no such column".to_owned());
     let failed = compare(&targets(), &[trades()], &statements, &settings, &mut failing, &mut |_, _| {});
@@ -114,11 +119,11 @@ fn a_target_that_cant_hold_the_tables_is_told() {
             Ok(Vec::new())
         }
     }
-    let (found, _) = compared(&[Box::new(Never), Box::new(files()[0])], &[], |_| Vec::new());
-    let found = found.unwrap();
-    assert_eq!((found[0].bytes, found[0].reason.as_deref()), (None, Some("no time")));
-    assert!(found[1].bytes.is_some());
-    assert_eq!(to_batch(&found).unwrap().num_rows(), 2);
+    let (comparison, _) = compared(&[Box::new(Never), Box::new(files()[0])], &[], |_| Vec::new());
+    let comparison = comparison.unwrap();
+    assert_eq!((comparison[0].bytes, comparison[0].reason.as_deref()), (None, Some("no time")));
+    assert!(comparison[1].bytes.is_some());
+    assert_eq!(to_batch(&comparison).unwrap().num_rows(), 2);
 }
 
 #[test]

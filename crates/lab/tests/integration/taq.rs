@@ -90,7 +90,9 @@ fn counts_are_exact_and_each_letter_has_a_file() {
         assert!(events(file).iter().all(|event| event.symbol.starts_with(letter)));
     }
     let symbols: BTreeSet<&str> = quotes.iter().map(|event| event.symbol.as_str()).collect();
-    assert!(symbols.len() > 100 && ["AAPL", "MSFT", "SPY", "IBM", "BRK A"].iter().all(|known| symbols.contains(known)));
+    assert!(
+        symbols.len() > 100 && ["AAPL", "MSFT", "SPY", "IBM", "BRK A"].iter().all(|ticker| symbols.contains(ticker))
+    );
 }
 
 #[test]
@@ -170,8 +172,8 @@ fn conditions_tell_the_auctions_odd_lots_and_extended_hours() {
         assert_eq!(condition.contains('I'), volume < 100, "{trade:?}");
         assert_eq!(trade.fields["Trade Reporting Facility"].is_empty(), trade.fields["Exchange"] != "D");
     }
-    for known in ["@   ", " F I", "@  I", "@O X", " O  ", "@6 X", " 6  ", "@ TI", "   Q", "   M"] {
-        assert!(kinds.contains(known), "{known:?} in {kinds:?}");
+    for code in ["@   ", " F I", "@  I", "@O X", " O  ", "@6 X", " 6  ", "@ TI", "   Q", "   M"] {
+        assert!(kinds.contains(code), "{code:?} in {kinds:?}");
     }
     let opening = |trade: &&Event| trade.symbol == "AAPL" && trade.fields["Sale Condition"].contains('O');
     let first = trades.iter().find(opening).unwrap();

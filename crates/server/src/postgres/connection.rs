@@ -33,7 +33,7 @@ pub(super) enum End {
     /// The client has left, or can't be reached.
     Gone,
     /// It is told why.
-    Told(Refusal),
+    Refused(Refusal),
 }
 
 impl From<std::io::Error> for End {
@@ -148,7 +148,7 @@ impl Connection {
             let answered = match self.next_message().await {
                 Ok((_, Ok(ClientMessage::Terminate))) => return,
                 Ok((_, Ok(message))) => self.answer(message).await,
-                Ok((_, Err(refusal))) if refusal.is_fatal => Err(End::Told(refusal)),
+                Ok((_, Err(refusal))) if refusal.is_fatal => Err(End::Refused(refusal)),
                 Ok((b'Q', Err(refusal))) if !self.skips => {
                     self.refuse(&refusal, "", 0);
                     self.ready().await
@@ -160,7 +160,7 @@ impl Connection {
             match answered {
                 // Messages that wait are no reason to keep a thread of the network from others.
                 Ok(()) => tokio::task::yield_now().await,
-                Err(End::Told(refusal)) => break refusal,
+                Err(End::Refused(refusal)) => break refusal,
                 Err(End::Gone) => return,
             }
         };
@@ -260,7 +260,7 @@ impl Connection {
         let mut deadline = Instant::now() + limits.postgres_idle();
         let mut has_begun = false;
         loop {
-            if let Some((kind, body)) = self.reader.take(limits.message_bytes_max).map_err(End::Told)? {
+            if let Some((kind, body)) = self.reader.take(limits.message_bytes_max).map_err(End::Refused)? {
                 return Ok((kind, ClientMessage::of(kind, body)));
             }
             if self.reader.waiting() > 0 && !std::mem::replace(&mut has_begun, true) {
@@ -272,10 +272,10 @@ impl Connection {
                         return Err(End::Gone);
                     }
                 }
-                () = stopped(&mut stop) => return Err(End::Told(Refusal::fatal("57P01", "the server is stopping"))),
+                () = stopped(&mut stop) => return Err(End::Refused(Refusal::fatal("57P01", "the server is stopping"))),
                 () = tokio::time::sleep_until(deadline.into()) => {
                     let text = if has_begun { "a message didn't come in time" } else { "the connection was idle for too long" };
-                    return Err(End::Told(Refusal::fatal("57P05", text)));
+                    return Err(End::Refused(Refusal::fatal("57P05", text)));
                 }
             }
         }

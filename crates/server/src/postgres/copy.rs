@@ -142,9 +142,9 @@ impl Connection {
                 (_, Ok(ClientMessage::Terminate)) => return Err(End::Gone),
                 (kind, Ok(_)) => {
                     let text = format!("a message of kind {:?} during COPY from stdin", char::from(kind));
-                    return Err(End::Told(Refusal::fatal("08P01", text)));
+                    return Err(End::Refused(Refusal::fatal("08P01", text)));
                 }
-                (_, Err(refusal)) if refusal.is_fatal => return Err(End::Told(refusal)),
+                (_, Err(refusal)) if refusal.is_fatal => return Err(End::Refused(refusal)),
                 (_, Err(refusal)) => return Ok(Err(refusal)),
             }
         }

@@ -212,7 +212,7 @@ fn refused_batches_are_reported_in_their_place_to_who_asks_for_that() {
     let bad = || (trades(0, 10), json!({ "sequence": 1 }));
     let answers = put(messages(vec![good(), bad(), good()]), "report");
     let results: Vec<Value> =
-        answers.into_iter().map(|results| serde_json::from_slice(&results.unwrap().app_metadata).unwrap()).collect();
+        answers.into_iter().map(|answer| serde_json::from_slice(&answer.unwrap().app_metadata).unwrap()).collect();
     assert_eq!((&results[0]["rows"], &results[2]["rows"]), (&json!(10), &json!(10)), "{results:?}");
     assert_eq!((&results[1]["code"], &results[1]["retryable"]), (&json!("bad_request"), &json!(false)), "{results:?}");
     assert_eq!(served.ingest.rejected().len(), 1);

@@ -31,7 +31,7 @@ enum Source {
     /// The settings name none.
     #[default]
     None,
-    Known {
+    Keys {
         keys: Vec<WrappingKey>,
         encrypts: bool,
     },
@@ -97,7 +97,7 @@ impl Keys {
     fn new(list: Result<list::KeyList, String>, encrypts: bool) -> Keys {
         let keys = list.and_then(|list| list.into_iter().map(WrappingKey::new).collect());
         Keys(match keys {
-            Ok(keys) => Source::Known { keys, encrypts },
+            Ok(keys) => Source::Keys { keys, encrypts },
             Err(reason) => {
                 tracing::warn!(%reason, "keys can't be read; encrypted files neither");
                 Source::Unknown(reason)
@@ -130,8 +130,8 @@ impl Keys {
     fn wrapping(&self, tier: Tier) -> Result<Option<&WrappingKey>> {
         match &self.0 {
             _ if tier.is_mapped() => Ok(None),
-            Source::Known { keys, encrypts: true } => Ok(keys.first()),
-            Source::None | Source::Known { .. } => Ok(None),
+            Source::Keys { keys, encrypts: true } => Ok(keys.first()),
+            Source::None | Source::Keys { .. } => Ok(None),
             Source::Unknown(reason) => Err(Error::Setting { setting: "encryption", reason: reason.clone() }),
         }
     }
@@ -149,7 +149,7 @@ impl Keys {
         let id = parsed.master_key_id;
         let refuse = |reason: String| Error::Encrypted { path: path.to_path_buf(), key: id.clone(), reason };
         let keys = match &self.0 {
-            Source::Known { keys, .. } => keys.as_slice(),
+            Source::Keys { keys, .. } => keys.as_slice(),
             Source::None => return Err(refuse("splay.toml names no keys, see [encryption]".to_owned())),
             Source::Unknown(reason) => return Err(refuse(reason.clone())),
         };

@@ -206,14 +206,17 @@ impl<'s> Compiler<'s> {
                 let mut next = 0;
                 let mut steps = Vec::with_capacity(record.fields.len());
                 for field in &record.fields {
-                    let found = fields.and_then(|fields| fields.find(&field.name, &mut next));
-                    let found: Option<&Field> = found.map(|(_, field)| field);
-                    if found.is_none() && fields.is_some() && self.unknown == UnknownFields::Refuse {
+                    let mapping = fields.and_then(|fields| fields.find(&field.name, &mut next));
+                    let mapping: Option<&Field> = mapping.map(|(_, field)| field);
+                    if mapping.is_none() && fields.is_some() && self.unknown == UnknownFields::Refuse {
                         return Err(PlanError(format!("no column takes the field {:?}", field.name)));
                     }
-                    let inner = found.map(|field| &field.inner).filter(|inner| !inner.is_empty());
+                    let inner = mapping.map(|field| &field.inner).filter(|inner| !inner.is_empty());
                     let node = self.node(&field.schema, inner, depth + 1)?;
-                    steps.push(FieldStep { columns: found.map_or_else(Vec::new, |field| field.columns.clone()), node });
+                    steps.push(FieldStep {
+                        columns: mapping.map_or_else(Vec::new, |field| field.columns.clone()),
+                        node,
+                    });
                 }
                 Node::Record(steps)
             }
@@ -351,15 +354,15 @@ const CUT_SHORT: &str = "the datum ends too early";
 
 impl<'a> DatumReader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], String> {
-        let (taken, rest) = self.bytes.split_at_checked(count).ok_or(CUT_SHORT)?;
+        let (head, rest) = self.bytes.split_at_checked(count).ok_or(CUT_SHORT)?;
         self.bytes = rest;
-        Ok(taken)
+        Ok(head)
     }
 
     fn chunk<const N: usize>(&mut self) -> Result<[u8; N], String> {
-        let (taken, rest) = self.bytes.split_first_chunk().ok_or(CUT_SHORT)?;
+        let (head, rest) = self.bytes.split_first_chunk().ok_or(CUT_SHORT)?;
         self.bytes = rest;
-        Ok(*taken)
+        Ok(*head)
     }
 
     /// A whole number of seven bits a byte, the lowest first, with the sign in the lowest bit.

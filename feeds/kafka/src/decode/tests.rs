@@ -102,8 +102,8 @@ fn bad_objects_are_refused_with_the_reason_and_leave_nothing() {
         ("{\"time\": 1, \"book\": [1, []]}", "an array with items that are no numbers is no levels(3)"),
         ("\u{0}", "expected value"),
     ] {
-        let found = bad(&mut strict, text.as_bytes());
-        assert!(found.contains(reason), "{text}: {found}");
+        let refusal = bad(&mut strict, text.as_bytes());
+        assert!(refusal.contains(reason), "{text}: {refusal}");
     }
     assert_eq!(strict.add(&Record { payload: None, ..record(b"") }), Ok(0));
     assert_eq!((strict.rows(), strict.take().unwrap().num_rows()), (0, 0));
@@ -188,8 +188,8 @@ proptest! {
         let rows = decoder.take().unwrap();
         prop_assert_eq!(rows.column(0).as_primitive::<TimestampNanosecondType>().value(0), 1_000_000);
         let symbols = rows.column(1).as_dictionary::<Int32Type>();
-        let found = symbols.key(0).map(|key| symbols.values().as_string::<i32>().value(key).to_owned());
-        prop_assert_eq!(found, symbol);
+        let first_symbol = symbols.key(0).map(|key| symbols.values().as_string::<i32>().value(key).to_owned());
+        prop_assert_eq!(first_symbol, symbol);
         prop_assert_eq!(rows.column(3).as_primitive::<Int64Type>().value(0), i64::from(size));
         prop_assert_eq!(rows.column(4).as_primitive::<arrow::datatypes::Decimal128Type>().value(0), i128::from(paid));
         let levels = rows.column(5).as_fixed_size_list().value(0);

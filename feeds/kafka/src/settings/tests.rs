@@ -63,8 +63,8 @@ fn settings_that_would_break_a_promise_are_refused() {
         ("[dead_letters]", "[metrics]\nlisten = \"0.0.0.0:9464\"\n[dead_letters]", "reached by others"),
         ("[[topic]]", "[[topic]]\nname = \"trades\"\ntable = \"x\"\nformat = \"json\"\n[[topic]]", "is there twice"),
     ] {
-        let found = refused(from, to);
-        assert!(found.contains(reason), "{to}: {found}");
+        let message = refused(from, to);
+        assert!(message.contains(reason), "{to}: {message}");
     }
     let long = format!("name = \"{}\"", "x".repeat(240));
     assert!(refused("name = \"desk\"", &long).contains("longer than 256 bytes"));

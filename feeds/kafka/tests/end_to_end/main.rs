@@ -28,8 +28,8 @@ const DAY: u64 = 1_704_153_600_000;
 
 /// What a test needs, if it can be had.
 fn together(folder: &std::path::Path) -> Option<(Broker, Server)> {
-    let found = splay().and_then(|program| Ok((Broker::start()?, program)));
-    match found {
+    let pair = splay().and_then(|program| Ok((Broker::start()?, program)));
+    match pair {
         Ok((broker, program)) => Some((broker, Server::new(program, folder))),
         Err(reason) if std::env::var_os("SPLAY_KAFKA_REQUIRED").is_some() => panic!("{reason}"),
         Err(reason) => {

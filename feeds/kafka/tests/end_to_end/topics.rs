@@ -90,14 +90,14 @@ fn dead_letters_in_a_topic_say_where_they_are_from() {
     config.set("bootstrap.servers", broker.address()).set("group.id", "test").set("auto.offset.reset", "earliest");
     let consumer: BaseConsumer = config.create().unwrap();
     consumer.subscribe(&["trades-dead"]).unwrap();
-    let mut told = Vec::new();
+    let mut letters = Vec::new();
     eventually("the dead letter is there", || {
         let Some(Ok(message)) = consumer.poll(Duration::from_millis(100)) else { return false };
         let headers = message.headers().unwrap();
-        told = headers.iter().map(|header| String::from_utf8(header.value.unwrap().to_vec()).unwrap()).collect();
-        told.push(String::from_utf8(message.payload().unwrap().to_vec()).unwrap());
+        letters = headers.iter().map(|header| String::from_utf8(header.value.unwrap().to_vec()).unwrap()).collect();
+        letters.push(String::from_utf8(message.payload().unwrap().to_vec()).unwrap());
         true
     });
-    assert_eq!(told[..3], ["trades-A", "0", "1"]);
-    assert!(told[3].starts_with("expected ident at line 1") && told[4] == "no JSON", "{told:?}");
+    assert_eq!(letters[..3], ["trades-A", "0", "1"]);
+    assert!(letters[3].starts_with("expected ident at line 1") && letters[4] == "no JSON", "{letters:?}");
 }

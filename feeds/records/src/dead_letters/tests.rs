@@ -31,8 +31,8 @@ fn a_record_is_there_once_and_what_a_crash_cut_off_is_written_anew() {
         drop(file);
         assert_eq!(std::fs::read(&path).unwrap(), whole, "{cut}");
     }
-    let found = lines(&path);
-    assert_eq!((found[0]["value"].as_str(), found[1]["value_base64"].as_str()), (Some("a\nb"), Some("/w==")));
+    let letters = lines(&path);
+    assert_eq!((letters[0]["value"].as_str(), letters[1]["value_base64"].as_str()), (Some("a\nb"), Some("/w==")));
 }
 
 #[test]

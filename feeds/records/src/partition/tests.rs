@@ -8,7 +8,7 @@ use arrow::datatypes::Int64Type;
 use proptest::prelude::*;
 
 use super::*;
-use crate::columns::{Cell as Given, Column, ColumnType, Rows};
+use crate::columns::{Cell as InputCell, Column, ColumnType, Rows};
 use crate::fields::Fields;
 use crate::json;
 use crate::settings::UnknownFields;
@@ -83,7 +83,7 @@ impl ServerState {
 }
 
 struct ServerModel {
-    kept: RefCell<ServerState>,
+    state: RefCell<ServerState>,
     before: RefCell<ServerState>,
     late: RefCell<Vec<SentMessage>>,
     fates: RefCell<Vec<(Fate, usize)>>,
@@ -95,7 +95,7 @@ struct ServerModel {
 impl ServerModel {
     fn new(fates: Vec<(Fate, usize)>) -> ServerModel {
         ServerModel {
-            kept: RefCell::default(),
+            state: RefCell::default(),
             before: RefCell::default(),
             late: RefCell::default(),
             fates: RefCell::new(fates),
@@ -105,10 +105,10 @@ impl ServerModel {
     }
 
     fn take(&self, sent: &SentMessage) -> Reply {
-        let mut kept = self.kept.borrow_mut();
-        let before = kept.clone();
-        let reply = kept.take(sent, self.is_checked);
-        if kept.last != before.last {
+        let mut state = self.state.borrow_mut();
+        let before = state.clone();
+        let reply = state.take(sent, self.is_checked);
+        if state.last != before.last {
             self.before.replace(before);
         }
         reply
@@ -163,7 +163,7 @@ impl Sink for ServerModel {
             }
             Fate::SetBack => {
                 let before = self.before.borrow().clone();
-                self.kept.replace(before);
+                self.state.replace(before);
                 again()
             }
             Fate::Rival => {
@@ -178,7 +178,7 @@ impl Sink for ServerModel {
     }
 
     fn last(&self, _: &str) -> Result<Option<u64>, QueryFailure> {
-        Ok(self.kept.borrow().last)
+        Ok(self.state.borrow().last)
     }
 
     fn is_current(&self) -> Result<bool, QueryFailure> {
@@ -245,7 +245,7 @@ impl ObjectDecoder {
 impl Decode for ObjectDecoder {
     fn add(&mut self, record: &Record<'_>) -> Result<usize, DecodeFailure> {
         let Some(payload) = record.payload else { return Ok(0) };
-        let mut cells = vec![Given::Null; 2];
+        let mut cells = vec![InputCell::Null; 2];
         json::decode(&self.fields, UnknownFields::Ignore, payload, &mut cells)?;
         let table = columns();
         let values = table.iter().zip(cells).map(|(column, cell)| column.value(cell)).collect::<Result<Vec<_>, _>>()?;
@@ -339,7 +339,7 @@ proptest! {
         for sent in model.late.take() {
             model.take(&sent);
         }
-        prop_assert_eq!(&model.kept.borrow().ids, &ids);
+        prop_assert_eq!(&model.state.borrow().ids, &ids);
         prop_assert_eq!(letters.0.lock().unwrap().0.clone(), dead);
     }
 }
@@ -353,7 +353,7 @@ fn a_message_of_a_killed_run_that_arrives_late_comes_not_between() {
         // The run was killed, the next one cut its first batch elsewhere, and only then the late message arrives.
         model.take(&SentMessage { previous: 0, sequence: FIRST + 2, ids: vec![100, 101] });
         let reply = model.take(&late);
-        (reply, model.kept.take().ids)
+        (reply, model.state.take().ids)
     };
     assert_eq!(store(false).1, [100, 101, 100, 101, 102, 104, 105]);
     let (reply, ids) = store(true);
@@ -394,7 +394,7 @@ fn a_feed_that_stops_at_bad_records_has_sent_all_before_and_nothing_behind() {
     let ended = feed.take(&record(2, "{\"id\": \"x\", \"time\": 1}"), now).unwrap_err();
     let FeedEnd::Failed(reason) = ended else { panic!("{ended:?}") };
     assert!(reason.contains("record 2 of partition 0 of topic \"t\": id: \"x\" is no int64"), "{reason}");
-    assert_eq!((model.kept.borrow().ids.clone(), model.kept.borrow().last), (vec![0, 1], Some(2)));
+    assert_eq!((model.state.borrow().ids.clone(), model.state.borrow().last), (vec![0, 1], Some(2)));
     assert!(letters.0.lock().unwrap().0.is_empty());
 }
 
@@ -420,11 +420,11 @@ fn positions_behind_bad_records_reach_the_server_once_they_have_waited() {
     let now = Instant::now();
     assert_eq!(feed.due_in(now), None);
     feed.take(&record(4, "[]"), now).unwrap();
-    assert!(feed.due_in(now).is_some_and(|left| !left.is_zero()));
+    assert!(feed.due_in(now).is_some_and(|wait| !wait.is_zero()));
     feed.tick(now).unwrap();
-    assert_eq!(model.kept.borrow().last, None);
+    assert_eq!(model.state.borrow().last, None);
     feed.tick(now + BatchSettings::default().wait()).unwrap();
-    assert_eq!(model.kept.borrow().last, Some(5));
+    assert_eq!(model.state.borrow().last, Some(5));
     assert_eq!(feed.due_in(now), None);
 }
 
@@ -436,7 +436,7 @@ fn records_that_come_again_are_left_out() {
         feed.take(&record(offset, &format!("{{\"id\": {offset}, \"time\": 1}}")), Instant::now()).unwrap();
     }
     feed.flush().unwrap();
-    assert_eq!(model.kept.borrow().ids, [0, 1, 2]);
+    assert_eq!(model.state.borrow().ids, [0, 1, 2]);
     assert_eq!(counts.records.get(), 3);
 }
 
@@ -503,7 +503,7 @@ proptest! {
             model.take(&sent);
         }
         let (ids, dead) = expected(end);
-        prop_assert_eq!(&model.kept.borrow().ids, &ids);
+        prop_assert_eq!(&model.state.borrow().ids, &ids);
         prop_assert_eq!(letters.0.lock().unwrap().0.clone(), dead);
     }
 }

@@ -44,17 +44,17 @@ impl TestBed {
 
     /// The next arrivals: payloads, with their keys, or their faults.
     fn next(&self, count: usize) -> Vec<String> {
-        let (mut found, begin) = (Vec::new(), Instant::now());
-        while found.len() < count {
-            assert!(begin.elapsed() < Duration::from_secs(60), "{found:?}");
+        let (mut arrivals, begin) = (Vec::new(), Instant::now());
+        while arrivals.len() < count {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{arrivals:?}");
             for arrival in self.mailbox.take(Duration::from_millis(100)).unwrap() {
                 self.mailbox.release(arrival.bytes());
                 let text = String::from_utf8_lossy(&arrival.payload).into_owned();
                 let key = arrival.key.map(|key| format!("{} ", String::from_utf8_lossy(&key))).unwrap_or_default();
-                found.push(arrival.fault.unwrap_or_else(|| format!("{key}{text}")));
+                arrivals.push(arrival.fault.unwrap_or_else(|| format!("{key}{text}")));
             }
         }
-        found
+        arrivals
     }
 
     fn until(&self, count: fn(&FeedCounts) -> u64, least: u64) {
@@ -89,9 +89,9 @@ fn objects_come_over_tcp_from_as_many_senders_as_may() {
         let (mut first, mut second) = (connect(), connect());
         first.write_all(b"{\"a\": 1}{\"a\":").unwrap();
         second.write_all(b"{\"b\": 1}").unwrap();
-        let mut found = test_bed.next(2);
-        found.sort();
-        assert_eq!(found, ["{\"a\": 1}", "{\"b\": 1}"]);
+        let mut arrivals = test_bed.next(2);
+        arrivals.sort();
+        assert_eq!(arrivals, ["{\"a\": 1}", "{\"b\": 1}"]);
         // A third one is turned away.
         let mut third = connect();
         assert_eq!(third.read(&mut [0]).unwrap_or(0), 0);
@@ -196,8 +196,8 @@ fn heard(bytes: Vec<u8>, step: usize) -> (Vec<Arrival>, Result<(), String>, Vec<
     let test_bed = TestBed::default();
     let mut script = ScriptedStream { bytes: Cursor::new(bytes), step, written: Vec::new() };
     let ended = zmtp::read(&mut script, 1_000, &test_bed.queue());
-    let found = test_bed.mailbox.take(Duration::ZERO).unwrap();
-    (found.into(), ended, script.written)
+    let arrivals = test_bed.mailbox.take(Duration::ZERO).unwrap();
+    (arrivals.into(), ended, script.written)
 }
 
 fn messages() -> Vec<u8> {
@@ -213,10 +213,10 @@ fn messages() -> Vec<u8> {
 #[test]
 fn messages_of_publishers_have_keys() {
     for step in [1, 7, 1_000] {
-        let (found, ended, written) = heard(messages(), step);
-        let texts = found
-            .iter()
-            .map(|found| (found.key.as_deref().map(String::from_utf8_lossy), String::from_utf8_lossy(&found.payload)));
+        let (arrivals, ended, written) = heard(messages(), step);
+        let texts = arrivals.iter().map(|arrivals| {
+            (arrivals.key.as_deref().map(String::from_utf8_lossy), String::from_utf8_lossy(&arrival.payload))
+        });
         let texts: Vec<_> = texts.collect();
         assert_eq!(texts[0], (Some("COINBASE-trades-BTC-USD".into()), "{\"price\": 1}".into()));
         assert_eq!(texts[1], (Some("topic".into()), "{\"price\": 2}".into()));
@@ -228,18 +228,18 @@ fn messages_of_publishers_have_keys() {
 
 #[test]
 fn publishers_that_break_the_protocol_are_told_why() {
-    let told = |place: usize, byte: u8| {
+    let reason_for = |place: usize, byte: u8| {
         let mut bytes = messages();
         bytes[place] = byte;
         heard(bytes, 1_000).1.unwrap_err()
     };
-    assert_eq!(told(0, b'G'), "it speaks no ZMTP 3");
-    assert_eq!(told(10, 2), "it speaks no ZMTP 3");
-    assert_eq!(told(12, b'P'), "it asks for another mechanism than NULL");
-    assert_eq!(told(64, 0), "no command begins the conversation");
-    assert_eq!(told(64, 0x80), "a frame with the flags 0x80");
-    assert_eq!(told(66, 4), "it isn't ready");
-    assert_eq!(told(90, b'H'), "it is a socket of type PUH, no PUB");
+    assert_eq!(reason_for(0, b'G'), "it speaks no ZMTP 3");
+    assert_eq!(reason_for(10, 2), "it speaks no ZMTP 3");
+    assert_eq!(reason_for(12, b'P'), "it asks for another mechanism than NULL");
+    assert_eq!(reason_for(64, 0), "no command begins the conversation");
+    assert_eq!(reason_for(64, 0x80), "a frame with the flags 0x80");
+    assert_eq!(reason_for(66, 4), "it isn't ready");
+    assert_eq!(reason_for(90, b'H'), "it is a socket of type PUH, no PUB");
     for size in [1_001, u64::MAX / 2, u64::MAX] {
         let bytes = [&publisher()[..], &[2], &size.to_be_bytes()].concat();
         assert!(heard(bytes, 1_000).1.unwrap_err().contains("message_bytes_max"), "{size}");
@@ -267,7 +267,7 @@ proptest! {
             bytes[place] = byte;
         }
         bytes.truncate(cut);
-        let (found, ..) = heard(bytes, step);
-        prop_assert!(found.iter().all(|found| found.payload.len() <= 1_000));
+        let (arrivals, ..) = heard(bytes, step);
+        prop_assert!(arrivals.iter().all(|arrival| arrival.payload.len() <= 1_000));
     }
 }

@@ -16,7 +16,7 @@ const ASK: Duration = Duration::from_secs(1);
 
 pub(super) fn run(socket: &UdpSocket, bytes_max: usize, queue: &ArrivalQueue<'_>) {
     let mut buffer = vec![0; DATAGRAM];
-    let (mut dropped, mut asked) = (0, Instant::now());
+    let (mut dropped, mut last_check) = (0, Instant::now());
     let address = socket.local_addr().ok();
     loop {
         let arrival = match socket.recv(&mut buffer) {
@@ -35,8 +35,8 @@ pub(super) fn run(socket: &UdpSocket, bytes_max: usize, queue: &ArrivalQueue<'_>
         };
         arrival.map(|arrival| queue.put(arrival));
         let is_over = queue.stop.is_set();
-        if let (Some(address), true) = (address, is_over || asked.elapsed() > ASK) {
-            asked = Instant::now();
+        if let (Some(address), true) = (address, is_over || last_check.elapsed() > ASK) {
+            last_check = Instant::now();
             let all = drops(address).unwrap_or(dropped);
             if all > dropped {
                 let more = all - dropped;

@@ -9,14 +9,14 @@ use std::path::Path;
 ///
 /// The socket is made in a folder that the owner alone may enter, and moved to its place with its rights.
 pub(super) fn bind(path: &Path) -> Result<UnixListener, String> {
-    let told = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let error_at = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     if UnixStream::connect(path).is_ok() {
-        return Err(told(&"another program listens there"));
+        return Err(error_at(&"another program listens there"));
     }
-    if std::fs::symlink_metadata(path).is_ok_and(|found| !is_socket(&found)) {
-        return Err(told(&"it is there, and no socket"));
+    if std::fs::symlink_metadata(path).is_ok_and(|metadata| !is_socket(&metadata)) {
+        return Err(error_at(&"it is there, and no socket"));
     }
-    let name = path.file_name().ok_or_else(|| told(&"it names no file"))?.to_string_lossy();
+    let name = path.file_name().ok_or_else(|| error_at(&"it names no file"))?.to_string_lossy();
     let folder = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let made = || -> std::io::Result<UnixListener> {
         std::fs::create_dir(&folder)?;
@@ -28,11 +28,11 @@ pub(super) fn bind(path: &Path) -> Result<UnixListener, String> {
         std::fs::rename(&inside, path)?;
         Ok(listener)
     };
-    let listener = made().map_err(|error| told(&error));
+    let listener = made().map_err(|error| error_at(&error));
     std::fs::remove_dir_all(&folder).ok();
     listener
 }
 
-fn is_socket(found: &std::fs::Metadata) -> bool {
-    std::os::unix::fs::FileTypeExt::is_socket(&found.file_type())
+fn is_socket(metadata: &std::fs::Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_socket(&metadata.file_type())
 }

@@ -63,15 +63,15 @@ impl From<String> for ReadEnd {
 impl<S: Read + Write> ZmtpConnection<'_, S> {
     /// Adds so many bytes to `into`.
     fn read(&mut self, count: usize, into: &mut Vec<u8>) -> Result<(), ReadEnd> {
-        let mut left = count;
-        while left > 0 {
+        let mut remaining = count;
+        while remaining > 0 {
             if self.start == self.end {
                 self.fill()?;
             }
-            let taken = left.min(self.end - self.start);
-            into.extend_from_slice(&self.buffer[self.start..self.start + taken]);
-            self.start += taken;
-            left -= taken;
+            let length = remaining.min(self.end - self.start);
+            into.extend_from_slice(&self.buffer[self.start..self.start + length]);
+            self.start += length;
+            remaining -= length;
         }
         Ok(())
     }

@@ -21,11 +21,11 @@ const KRAKEN: &str = r#"{"channel":"trade","type":"update","data":[{"symbol":"MA
 /// The settings of the guide that have a feed of this name.
 fn guide(feed: &str) -> FeedSettings {
     let blocks = GUIDE.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap());
-    let wanted = format!("name = \"{feed}\"");
-    let text = blocks.into_iter().find(|block| block.contains(&wanted)).unwrap();
+    let name_line = format!("name = \"{feed}\"");
+    let text = blocks.into_iter().find(|block| block.contains(&name_line)).unwrap();
     let head = "name = 'x'\n[server]\nurl = 'http://x'\n[dead_letters]\nfile = 'd'\n";
     let text = if text.contains("[server]") { text.to_owned() } else { format!("{head}{text}") };
-    Settings::parse(&text).unwrap().feeds.into_iter().find(|found| found.name == feed).unwrap()
+    Settings::parse(&text).unwrap().feeds.into_iter().find(|feed_settings| feed_settings.name == feed).unwrap()
 }
 
 /// The columns that a table of settings is made with.
@@ -220,7 +220,7 @@ fn columns_and_times_must_be_there() {
 
 #[test]
 fn stars_stand_for_any_characters() {
-    for (text, wanted) in [
+    for (text, pattern) in [
         ("btc@trade", "*@trade"),
         ("a", "*"),
         ("", "*"),
@@ -229,10 +229,10 @@ fn stars_stand_for_any_characters() {
         ("a-b-c", "a*b*c"),
         ("x", "x"),
     ] {
-        assert!(is_like(text, wanted), "{text} {wanted}");
+        assert!(is_like(text, pattern), "{text} {pattern}");
     }
-    for (text, wanted) in [("btc@trades", "*@trade"), ("a", "a*a"), ("ab", "b*"), ("abc", "a*d*c"), ("xy", "x")] {
-        assert!(!is_like(text, wanted), "{text} {wanted}");
+    for (text, pattern) in [("btc@trades", "*@trade"), ("a", "a*a"), ("ab", "b*"), ("abc", "a*d*c"), ("xy", "x")] {
+        assert!(!is_like(text, pattern), "{text} {pattern}");
     }
 }
 
@@ -256,8 +256,8 @@ proptest! {
         static FEEDS: LazyLock<BTreeMap<&str, FeedSettings>> =
             LazyLock::new(|| ["binance", "coinbase", "kraken"].into_iter().map(|name| (name, guide(name))).collect());
         let mut tried = RoutedFeed::new(FEEDS[name].clone());
-        if let Ok(told) = tried.add(None, &bytes) {
-            prop_assert!(told != "Other");
+        if let Ok(outcome) = tried.add(None, &bytes) {
+            prop_assert!(outcome != "Other");
         }
         for decoder in &mut tried.decoders {
             let rows = decoder.rows();

@@ -76,8 +76,8 @@ fn what_cannot_be_meant_is_refused() {
         ("file = \"dead.jsonl\"", "", "missing field `file`"),
         ("name = \"venue\"", &format!("name = \"{}\"", "x".repeat(250)), "too long"),
     ] {
-        let told = refused(from, to);
-        assert!(told.contains(reason), "{told}");
+        let message = refused(from, to);
+        assert!(message.contains(reason), "{message}");
     }
     assert!(!refused("wss://venue", "wss://user:secret@venue").contains("secret"));
 }

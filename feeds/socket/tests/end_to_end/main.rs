@@ -133,7 +133,7 @@ fn each_message_is_stored_once_though_venue_and_server_fail() {
     assert!(feed.stop(), "{}", feed.log());
     let sum: usize = (1..=COUNT).filter(|id| !(2_001..=2_010).contains(id)).sum();
     assert_eq!(stored(&mut server), [COUNT as u64 - 10, COUNT as u64 - 10, sum as u64]);
-    assert_eq!(venue.asked.lock().unwrap().as_slice(), ["{\"subscribe\": \"trades\"}"; 3]);
+    assert_eq!(venue.subscriptions.lock().unwrap().as_slice(), ["{\"subscribe\": \"trades\"}"; 3]);
     let dead = feed.dead();
     assert_eq!(dead.len(), 6);
     assert!(dead[1]["reason"].as_str().unwrap().contains("no table takes it"), "{dead:?}");
@@ -155,8 +155,8 @@ fn a_batch_whose_answer_is_lost_is_stored_once() {
     let mut feed = Feed::new(folder.path(), &text);
     feed.start();
     eventually("all is acknowledged", || metric(port, "rows") == 700);
-    let told = (metric(port, "repeats"), metric(port, "retries"), network.lost.load(Ordering::SeqCst));
-    assert!(told.0 >= 5 && told.1 >= told.0 && told.2 >= 5, "{told:?}");
+    let metrics = (metric(port, "repeats"), metric(port, "retries"), network.lost.load(Ordering::SeqCst));
+    assert!(metrics.0 >= 5 && metrics.1 >= metrics.0 && metrics.2 >= 5, "{metrics:?}");
     assert!(feed.stop(), "{}", feed.log());
     assert_eq!(stored(&mut server), [700, 700, 700 * 701 / 2]);
 }

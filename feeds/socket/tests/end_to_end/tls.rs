@@ -42,8 +42,8 @@ fn venues_are_believed_by_their_certificates() {
     eventually("the certificate is refused", || metric(port, "refusals") > 0);
     assert!(feed.log().contains("UnknownIssuer") || feed.log().contains("certificate"), "{}", feed.log());
     assert!(feed.stop());
-    let (known, port) = settings(&server.url(), &place, "ca_file = \"ca.pem\"");
-    let mut feed = Feed::new(folder.path(), &known);
+    let (trusted, port) = settings(&server.url(), &place, "ca_file = \"ca.pem\"");
+    let mut feed = Feed::new(folder.path(), &trusted);
     feed.start();
     eventually("the row is stored", || metric(port, "rows") == 1);
     assert!(feed.stop());

@@ -14,7 +14,7 @@ pub type Socket = WebSocket<TcpStream>;
 pub struct Venue {
     pub address: SocketAddr,
     /// What was subscribed to, by each connection.
-    pub asked: Arc<Mutex<Vec<String>>>,
+    pub subscriptions: Arc<Mutex<Vec<String>>>,
 }
 
 impl Venue {
@@ -22,21 +22,21 @@ impl Venue {
     pub fn start(play: impl Fn(usize, &mut Socket) + Send + Sync + 'static) -> Venue {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (of_thread, play) = (Arc::clone(&asked), Arc::new(play));
+        let subscriptions: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (of_thread, play) = (Arc::clone(&subscriptions), Arc::new(play));
         std::thread::spawn(move || {
             for (number, stream) in listener.incoming().flatten().enumerate() {
-                let (asked, play) = (Arc::clone(&of_thread), Arc::clone(&play));
+                let (subscriptions, play) = (Arc::clone(&of_thread), Arc::clone(&play));
                 std::thread::spawn(move || {
                     let Ok(mut socket) = tungstenite::accept(stream) else { return };
                     if let Ok(Message::Text(text)) = socket.read() {
-                        asked.lock().unwrap().push(text.to_string());
+                        subscriptions.lock().unwrap().push(text.to_string());
                         play(number, &mut socket);
                     }
                 });
             }
         });
-        Venue { address, asked }
+        Venue { address, subscriptions }
     }
 
     pub fn url(&self) -> String {

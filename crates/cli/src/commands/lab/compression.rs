@@ -34,8 +34,8 @@ pub fn run(arguments: &CompressionArguments) -> Result<()> {
     for skipped in skipped_of(&outcome) {
         say!("{skipped}")?;
     }
-    if outcome.left > 0 {
-        say!("{} tests were left when the budget was over", Thousands(outcome.left as u64))?;
+    if outcome.remaining > 0 {
+        say!("{} tests were left when the budget was over", Thousands(outcome.remaining as u64))?;
     }
     show(&outcome.rows, arguments)
 }
@@ -77,8 +77,11 @@ fn measured(data: &[Dataset], arguments: &CompressionArguments) -> Result<Outcom
     let bar = progress::tests(data.len() * schemes.len());
     let mut observer = |progress: splay_lab::compression::Progress<'_>| {
         bar.set_position(progress.done as u64);
-        let left = progress.left.map(|left| format!("{:.0} s left", left.as_secs_f64())).unwrap_or_default();
-        bar.set_message(format!("{left}  {}: {}", progress.data, progress.scheme));
+        let time_remaining = progress
+            .time_remaining
+            .map(|time_remaining| format!("{:.0} s left", time_remaining.as_secs_f64()))
+            .unwrap_or_default();
+        bar.set_message(format!("{time_remaining}  {}: {}", progress.data, progress.scheme));
         ControlFlow::Continue(())
     };
     let outcome = match &arguments.statement {
@@ -179,10 +182,10 @@ fn show(rows: &[Measurement], arguments: &CompressionArguments) -> Result<()> {
         say!("within the limits: {} of {}", chosen.len(), rows.len())?;
         say!("{}\n", table(&chosen, arguments.show))?;
     }
-    let found = front(rows, &arguments.choice.front);
+    let front_rows = front(rows, &arguments.choice.front);
     let names: Vec<&str> = arguments.choice.front.iter().map(|metric| metric.column()).collect();
-    say!("Pareto front by {}: {} of {}", names.join(", "), found.len(), rows.len())?;
-    say!("{}", table(&found, arguments.show))?;
+    say!("Pareto front by {}: {} of {}", names.join(", "), front_rows.len(), rows.len())?;
+    say!("{}", table(&front_rows, arguments.show))?;
     Ok(())
 }
 

@@ -27,11 +27,12 @@ fn stored(database: &Database, name: &str, arguments: &InputArguments) -> Result
     let snapshot = table.snapshot()?;
     let all: Vec<usize> = (0..snapshot.spec().shown_columns().len()).collect();
     let mut rows = Rows::up_to(arguments.rows);
-    let wanted = arguments.date.map(|date| snapshot.spec().partition.first(days(date)));
-    for partition in snapshot.partitions().iter().filter(|partition| wanted.is_none_or(|first| partition.date == first))
+    let first_date = arguments.date.map(|date| snapshot.spec().partition.first(days(date)));
+    for partition in
+        snapshot.partitions().iter().filter(|partition| first_date.is_none_or(|first| partition.date == first))
     {
         for segment in partition.segments.iter() {
-            if rows.left > 0 {
+            if rows.remaining > 0 {
                 rows.add(segment.read_all(snapshot.spec(), &all)?);
             }
         }
@@ -53,7 +54,7 @@ fn files(arguments: &InputArguments) -> Result<Vec<Table>> {
         let all: Vec<usize> = (0..files.schema().fields().len()).collect();
         let mut rows = Rows::up_to(arguments.rows);
         for part in files.parts(1, |_| true).iter().flatten() {
-            if rows.left > 0 {
+            if rows.remaining > 0 {
                 files.read(part, &all, &mut |batch| rows.add(batch))?;
             }
         }
@@ -77,22 +78,22 @@ fn name_of(pattern: &str, columns: &Columns, before: &[Table]) -> String {
 /// Rows up to a number.
 struct Rows {
     batches: Vec<RecordBatch>,
-    left: usize,
+    remaining: usize,
 }
 
 impl Rows {
-    fn up_to(left: usize) -> Rows {
-        Rows { batches: Vec::new(), left }
+    fn up_to(remaining: usize) -> Rows {
+        Rows { batches: Vec::new(), remaining }
     }
 
     /// Whether more are wanted.
     fn add(&mut self, batch: RecordBatch) -> bool {
-        let rows = batch.num_rows().min(self.left);
+        let rows = batch.num_rows().min(self.remaining);
         if rows > 0 {
-            self.left -= rows;
+            self.remaining -= rows;
             self.batches.push(batch.slice(0, rows));
         }
-        self.left > 0
+        self.remaining > 0
     }
 }
 
@@ -102,8 +103,8 @@ pub fn only(table: &Table, names: &[String]) -> Result<Table> {
         return Ok(table.clone());
     }
     let place = |name: &String| {
-        let found = table.schema.fields().iter().position(|field| field.name().eq_ignore_ascii_case(name));
-        found.ok_or_else(|| anyhow!("{} has no column {name:?}", table.name))
+        let position = table.schema.fields().iter().position(|field| field.name().eq_ignore_ascii_case(name));
+        position.ok_or_else(|| anyhow!("{} has no column {name:?}", table.name))
     };
     let places = names.iter().map(place).collect::<Result<Vec<_>>>()?;
     let batches = table.batches.iter().map(|batch| batch.project(&places)).collect::<Result<_, _>>()?;

@@ -37,8 +37,8 @@ impl Completer for LineHelper {
         }
         let pair = |name: String| Pair { display: name.clone(), replacement: name };
         let tables = if is_of_table(&before[..start]) { self.names.tables(word) } else { Vec::new() };
-        let found = if tables.is_empty() { self.names.completions(word) } else { tables };
-        Ok((start, found.into_iter().map(pair).collect()))
+        let names = if tables.is_empty() { self.names.completions(word) } else { tables };
+        Ok((start, names.into_iter().map(pair).collect()))
     }
 }
 

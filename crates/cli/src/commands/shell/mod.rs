@@ -174,8 +174,8 @@ impl Shell {
 
     fn run_statement(&mut self, text: &str) -> Result<()> {
         match self.settings.set_by(text)? {
-            Some(said) if said.is_empty() => return Ok(()),
-            Some(said) => return say!("{said}"),
+            Some(message) if message.is_empty() => return Ok(()),
+            Some(message) => return say!("{message}"),
             None => {}
         }
         self.interrupted.store(false, Ordering::Relaxed);

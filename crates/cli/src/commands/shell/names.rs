@@ -81,7 +81,7 @@ const KEYWORDS: [&str; 63] = [
 /// Tables, columns and functions, as far as they were asked for.
 #[derive(Debug, Default)]
 pub struct Names {
-    known: Mutex<CompletionNames>,
+    cache: Mutex<CompletionNames>,
 }
 
 #[derive(Debug, Default)]
@@ -92,54 +92,54 @@ struct CompletionNames {
 }
 
 impl Names {
-    fn known(&self) -> MutexGuard<'_, CompletionNames> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, CompletionNames> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Learns the tables and their columns, and the functions once. A server that doesn't answer leaves them unknown.
     pub fn learn(&self, source: &Source) {
-        let found = texts(
+        let names = texts(
             source,
             "select table_name, column_name from information_schema.columns where table_schema = 'public'",
         );
-        if let Some([tables, columns]) = found.as_deref() {
-            let mut known = self.known();
-            known.tables = tables.iter().cloned().collect();
-            known.columns = columns.iter().cloned().collect();
+        if let Some([tables, columns]) = names.as_deref() {
+            let mut cache = self.cache();
+            cache.tables = tables.iter().cloned().collect();
+            cache.columns = columns.iter().cloned().collect();
         }
         self.functions(source);
     }
 
     /// Names of functions.
     pub fn functions(&self, source: &Source) -> BTreeSet<String> {
-        if let Some(functions) = &self.known().functions {
+        if let Some(functions) = &self.cache().functions {
             return functions.clone();
         }
-        let found = texts(source, "select distinct routine_name from information_schema.routines");
-        let functions: BTreeSet<String> = found.into_iter().flatten().flatten().collect();
-        self.known().functions = Some(functions.clone());
+        let names = texts(source, "select distinct routine_name from information_schema.routines");
+        let functions: BTreeSet<String> = names.into_iter().flatten().flatten().collect();
+        self.cache().functions = Some(functions.clone());
         functions
     }
 
     /// Names that begin as a word does, without regard to case; the word's own case for keywords.
     pub fn completions(&self, word: &str) -> Vec<String> {
-        let mut found = self.tables(word);
-        let known = self.known();
+        let mut names = self.tables(word);
+        let cache = self.cache();
         let begins = |name: &&String| begins(name, word);
-        found.extend(known.columns.iter().filter(begins).map(|name| spelt(name)));
+        names.extend(cache.columns.iter().filter(begins).map(|name| spelt(name)));
         let upper = word.chars().any(char::is_uppercase) && word == word.to_uppercase();
         let keywords = KEYWORDS.iter().filter(|name| name.starts_with(&word.to_lowercase()));
-        found.extend(keywords.map(|name| if upper { name.to_uppercase() } else { (*name).to_owned() }));
-        let functions = known.functions.iter().flatten().filter(begins);
-        found.extend(functions.map(|name| format!("{name}(")));
+        names.extend(keywords.map(|name| if upper { name.to_uppercase() } else { (*name).to_owned() }));
+        let functions = cache.functions.iter().flatten().filter(begins);
+        names.extend(functions.map(|name| format!("{name}(")));
         let mut seen = BTreeSet::new();
-        found.retain(|name| seen.insert(name.clone()));
-        found
+        names.retain(|name| seen.insert(name.clone()));
+        names
     }
 
     /// Tables whose names begin as a word does.
     pub fn tables(&self, word: &str) -> Vec<String> {
-        self.known().tables.iter().filter(|name| begins(name, word)).map(|name| spelt(name)).collect()
+        self.cache().tables.iter().filter(|name| begins(name, word)).map(|name| spelt(name)).collect()
     }
 }
 
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn names_complete_a_word_and_keywords_keep_its_case() {
         let names = Names::default();
-        *names.known() = CompletionNames {
+        *names.cache() = CompletionNames {
             tables: ["trade".to_owned()].into(),
             columns: ["Trade_Price".to_owned(), "odd name".to_owned()].into(),
             functions: Some(["twap".to_owned()].into()),

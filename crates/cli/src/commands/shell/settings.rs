@@ -112,8 +112,8 @@ impl ShellSettings {
     }
 }
 
-fn is(word: &str, wanted: &str) -> bool {
-    word.eq_ignore_ascii_case(wanted)
+fn is(word: &str, expected: &str) -> bool {
+    word.eq_ignore_ascii_case(expected)
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_time_zone_is_set_by_a_statement() {
         let mut settings = ShellSettings::new(40, None, false);
-        for (statement, said, zone) in [
+        for (statement, message, zone) in [
             ("SET TIME ZONE 'America/New_York'", Some(""), Some("America/New_York")),
             ("show time zone", Some("America/New_York"), Some("America/New_York")),
             ("set timezone='Asia/Tokyo'", Some(""), Some("Asia/Tokyo")),
@@ -134,7 +134,7 @@ mod tests {
             ("set timezone to UTC", Some(""), Some("UTC")),
             ("set time zone default", Some(""), None),
         ] {
-            assert_eq!(settings.set_by(statement).unwrap().as_deref(), said, "{statement}");
+            assert_eq!(settings.set_by(statement).unwrap().as_deref(), message, "{statement}");
             assert_eq!(settings.time_zone.as_deref(), zone, "{statement}");
         }
         assert!(settings.set_by("set time zone 'Nowhere/Else'").is_err());

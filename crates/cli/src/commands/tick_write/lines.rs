@@ -39,7 +39,7 @@ pub struct PendingLines {
     /// A line that hasn't ended.
     begun: Vec<u8>,
     /// Lines that were taken.
-    taken: u64,
+    line_number: u64,
 }
 
 impl PendingLines {
@@ -88,8 +88,8 @@ impl PendingLines {
         }
         let length: usize = lengths.iter().sum();
         let bytes = self.whole.drain(..length).collect();
-        let (first_line, lines) = (self.taken + 1, lengths.len() as u64);
-        self.taken += lines;
+        let (first_line, lines) = (self.line_number + 1, lengths.len() as u64);
+        self.line_number += lines;
         Some(Block { bytes, first_line, lines })
     }
 }

@@ -101,7 +101,7 @@ impl Sink {
 impl Server {
     fn new(arguments: &TickWriteArguments, client: Client, columns: &[String]) -> Result<Server> {
         let types: Vec<String> =
-            arguments.shape.types.iter().map(|(column, held)| format!("{column}:{held}")).collect();
+            arguments.shape.types.iter().map(|(column, column_type)| format!("{column}:{column_type}")).collect();
         let header: Vec<String> = columns.iter().map(|column| format!("\"{}\"", column.replace('"', "\"\""))).collect();
         let format = match arguments.format {
             splay_capture::text::TextFormat::Csv => "csv",
@@ -129,15 +129,15 @@ impl Server {
 
     fn last_line(&self, producer: &str) -> Result<u64> {
         let path = format!("/api/v1/write?producer={}", encoded(producer));
-        let told = place::json(&self.runtime.block_on(self.client.get(&path))?)?;
-        Ok(told["sequence"].as_u64().unwrap_or(0))
+        let reply = place::json(&self.runtime.block_on(self.client.get(&path))?)?;
+        Ok(reply["sequence"].as_u64().unwrap_or(0))
     }
 
     fn store(&self, producer: &str, block: &Block) -> Result<BlockOutcome> {
         let path = format!("/api/v1/write?{}line={}&producer={}", self.query, block.first_line, encoded(producer));
-        let told = self.post_until_answered(&path, &block.bytes)?;
-        let number = |name: &str| told[name].as_u64().unwrap_or(0);
-        let errors = told["errors"].as_array().into_iter().flatten();
+        let reply = self.post_until_answered(&path, &block.bytes)?;
+        let number = |name: &str| reply[name].as_u64().unwrap_or(0);
+        let errors = reply["errors"].as_array().into_iter().flatten();
         let error = |error: &Value| {
             (error["line"].as_u64().unwrap_or(0), error["reason"].as_str().unwrap_or_default().to_owned())
         };
@@ -170,7 +170,7 @@ impl Server {
 }
 
 fn is_retryable(answer: &HttpAnswer) -> bool {
-    answer.status >= 300 && serde_json::from_slice::<Value>(&answer.body).is_ok_and(|told| told["retryable"] == true)
+    answer.status >= 300 && serde_json::from_slice::<Value>(&answer.body).is_ok_and(|body| body["retryable"] == true)
 }
 
 /// A value as it stands in an address.

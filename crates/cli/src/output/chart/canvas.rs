@@ -88,11 +88,11 @@ impl Canvas {
             let mut color = None;
             for cell in &row[..end] {
                 // A blank has none.
-                let wanted = if cell.glyph == ' ' { color } else { cell.color.filter(|_| look.has_colors) };
-                if wanted != color {
+                let cell_color = if cell.glyph == ' ' { color } else { cell.color.filter(|_| look.has_colors) };
+                if cell_color != color {
                     // A string takes all that is written to it.
-                    let _ = write!(text, "\x1b[{}m", wanted.unwrap_or(0));
-                    color = wanted;
+                    let _ = write!(text, "\x1b[{}m", cell_color.unwrap_or(0));
+                    color = cell_color;
                 }
                 text.push(if look.is_ascii { ascii(cell.glyph) } else { cell.glyph });
             }
@@ -126,8 +126,8 @@ pub fn shortened(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.chars().map(plain).collect();
     }
-    let kept = text.chars().take(width.saturating_sub(1)).map(plain);
-    kept.chain(std::iter::once('…')).take(width).collect()
+    let head = text.chars().take(width.saturating_sub(1)).map(plain);
+    head.chain(std::iter::once('…')).take(width).collect()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub struct ChartFrame {
     canvas: Canvas,
     width: usize,
     /// The column of the axis of values, which is left of the plot.
-    left: usize,
+    axis_column: usize,
     /// Characters and lines of the plot.
     plot: (usize, usize),
 }
@@ -25,18 +25,18 @@ impl ChartFrame {
     pub fn new(y: Scale, (width, height): (usize, usize)) -> ChartFrame {
         let rows = height.saturating_sub(LINES_AROUND).max(1);
         let labels = y.labels(rows);
-        let left = labels.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(0) + 1;
+        let axis_column = labels.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(0) + 1;
         let mut canvas = Canvas::new(width, height - 1);
-        (1..=rows).for_each(|row| canvas.put(left, row, '│', None));
+        (1..=rows).for_each(|row| canvas.put(axis_column, row, '│', None));
         for (value, label) in labels {
             let row = rows - y.step(value, rows);
-            canvas.text(left - 1 - label.chars().count(), row, &label, None);
-            canvas.put(left, row, '┤', None);
+            canvas.text(axis_column - 1 - label.chars().count(), row, &label, None);
+            canvas.put(axis_column, row, '┤', None);
         }
-        let plot = (width.saturating_sub(left + 1).max(1), rows);
-        canvas.put(left, rows + 1, '└', None);
-        (1..=plot.0).for_each(|column| canvas.put(left + column, rows + 1, '─', None));
-        ChartFrame { canvas, width, left, plot }
+        let plot = (width.saturating_sub(axis_column + 1).max(1), rows);
+        canvas.put(axis_column, rows + 1, '└', None);
+        (1..=plot.0).for_each(|column| canvas.put(axis_column + column, rows + 1, '─', None));
+        ChartFrame { canvas, width, axis_column, plot }
     }
 
     pub fn plot(&self) -> (usize, usize) {
@@ -44,21 +44,21 @@ impl ChartFrame {
     }
 
     pub fn draw(&mut self, plot: &Canvas) {
-        self.canvas.paste(self.left + 1, 1, plot);
+        self.canvas.paste(self.axis_column + 1, 1, plot);
     }
 
     /// Writes the labels of the axis below the plot, as far as they have room, and its name at the end.
     pub fn label(&mut self, labels: &Labels, name: &str) {
         let first = self.plot.1 + 1;
         for (column, label) in &labels.upper {
-            let (column, length) = (self.left + 1 + column, label.chars().count());
+            let (column, length) = (self.axis_column + 1 + column, label.chars().count());
             let begin = column.saturating_sub(length / 2).min(self.width.saturating_sub(length));
             if self.write(begin, first + 1, label) {
                 self.canvas.put(column, first, '┬', None);
             }
         }
         for (column, label) in &labels.lower {
-            self.write(self.left + 1 + column, first + 2, label);
+            self.write(self.axis_column + 1 + column, first + 2, label);
         }
         self.write(self.width.saturating_sub(name.chars().count()), first + 2, name);
     }
@@ -75,7 +75,7 @@ impl ChartFrame {
 
     /// The chart with a legend above and notes below.
     pub fn finish(mut self, title: &str, legend: &[LegendEntry], notes: &[String], look: CharacterStyle) -> String {
-        let mut column = self.left + 1;
+        let mut column = self.axis_column + 1;
         let title = shortened(title, self.width.saturating_sub(column));
         self.canvas.text(column, 0, &title, None);
         column += if title.is_empty() { 0 } else { title.chars().count() + 2 };

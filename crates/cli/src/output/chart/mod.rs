@@ -162,9 +162,9 @@ impl Points {
 
     /// The number of the first of the series of a value of the key; `None` if there are too many already.
     fn series_of(&mut self, text: Option<&str>, count: usize) -> Option<usize> {
-        let known = self.series.iter().position(|((key, _), _)| key.as_deref() == text);
-        if known.is_some() {
-            return known;
+        let place = self.series.iter().position(|((key, _), _)| key.as_deref() == text);
+        if place.is_some() {
+            return place;
         }
         let first = self.series.len();
         if first > 0 && first + count > LINES_MAX {
