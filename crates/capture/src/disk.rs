@@ -67,7 +67,7 @@ struct DiskState {
     space: Option<DiskSpace>,
     /// Bytes of the reserve that is there.
     reserve: u64,
-    given_back_at: Option<Instant>,
+    released_at: Option<Instant>,
     /// Whether a look since rows were refused has found too little room.
     was_low: bool,
 }
@@ -93,7 +93,7 @@ impl Disk {
             false => 0,
         };
         let (looked_at, space) = (Instant::now(), storage.disk_space().ok());
-        let state = DiskState { looked_at, space, reserve, given_back_at: None, was_low: false };
+        let state = DiskState { looked_at, space, reserve, released_at: None, was_low: false };
         let disk = Disk {
             storage,
             free_bytes_min: settings.disk_free_bytes_min,
@@ -133,14 +133,14 @@ impl Disk {
         let mut state = self.state();
         self.look(&mut state);
         let target = state.bounded(self.reserve_bytes);
-        let has_just_gone = state.given_back_at.is_some_and(|at| at.elapsed() < PAUSE);
+        let has_just_gone = state.released_at.is_some_and(|at| at.elapsed() < PAUSE);
         let is_right = state.reserve == target || target == 0 && state.reserve == 0;
         let room = state.bounded(self.free_bytes_min).saturating_add(target.saturating_sub(state.reserve));
         if is_right || has_just_gone || !state.has(room) {
             return;
         }
         if let Err(error) = self.make(&mut state, target) {
-            state.given_back_at = Some(Instant::now());
+            state.released_at = Some(Instant::now());
             tracing::warn!(%error, bytes = target, "there is no reserve on the disk for now");
         }
     }
@@ -159,7 +159,7 @@ impl Disk {
     }
 
     /// A write found no room: gives the reserve back, and refuses rows until a look finds more room. What a sender is told.
-    pub(crate) fn found_full(&self, error: Error) -> Error {
+    pub(crate) fn disk_full_error(&self, error: Error) -> Error {
         self.is_full.store(true, Ordering::Relaxed);
         let mut state = self.state();
         self.give_back(&mut state);
@@ -180,7 +180,7 @@ impl Disk {
             return;
         }
         let bytes = std::mem::take(&mut state.reserve);
-        state.given_back_at = Some(Instant::now());
+        state.released_at = Some(Instant::now());
         match self.storage.remove(&path()) {
             Ok(()) => tracing::warn!(bytes, "the reserve on the disk was given back"),
             Err(error) => tracing::warn!(%error, "the reserve on the disk can't be given back"),
@@ -319,7 +319,7 @@ mod tests {
         let disk = open(&storage);
         let used = storage.used();
         storage.free_bytes(Some(0));
-        let error = disk.found_full(Error::Full { reason: "no room".to_owned() });
+        let error = disk.disk_full_error(Error::Full { reason: "no room".to_owned() });
         assert!(error.to_string().contains("0 bytes free"), "{error}");
         assert_eq!((reserve(&storage), storage.used() as u64), (0, used as u64 - RESERVE));
         assert!(disk.is_full() && disk.is_refusing());
@@ -329,7 +329,7 @@ mod tests {
         assert!(disk.check().is_err() && disk.is_full());
         storage.free_bytes(Some(LEAST + LEAST / 4 + RESERVE));
         assert!(disk.check().is_ok() && !disk.is_full());
-        disk.state().given_back_at = None;
+        disk.state().released_at = None;
         disk.tend();
         assert_eq!((reserve(&storage), disk.status().reserve_bytes), (RESERVE, RESERVE));
     }
@@ -354,7 +354,7 @@ mod tests {
         let none = CaptureSettings { disk_reserve_bytes: 0, disk_free_bytes_min: 0, ..CaptureSettings::default() };
         let disk = Disk::open(Arc::new(storage.clone()), &none).unwrap();
         assert_eq!(reserve(&storage), 0);
-        let full = disk.found_full(Error::Full { reason: "no room".to_owned() });
+        let full = disk.disk_full_error(Error::Full { reason: "no room".to_owned() });
         assert!(full.to_string().contains("no room") && disk.is_full() && disk.check().is_ok());
         storage.capacity(Some(200));
         let disk = open(&storage);

@@ -161,7 +161,7 @@ impl Tickerplant {
         }
         if let Err(error) = begun.and_then(|()| self.write(&fresh)) {
             let is_full = matches!(error, Error::Full { .. });
-            let error = if is_full { self.disk.found_full(error) } else { error };
+            let error = if is_full { self.disk.disk_full_error(error) } else { error };
             // Nothing of the group was kept: it never was.
             self.next_sequence = first_sequence;
             self.dedupe.not_written();

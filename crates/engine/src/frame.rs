@@ -150,7 +150,7 @@ impl Frame {
 
     pub fn take(&self, indices: &UInt32Array) -> Result<Frame> {
         let mut choices = Choices::default();
-        let columns = self.columns.iter().map(|column| choices.taken(column, indices)).collect::<Result<Vec<_>>>()?;
+        let columns = self.columns.iter().map(|column| choices.take(column, indices)).collect::<Result<Vec<_>>>()?;
         Ok(Frame { columns, rows: indices.len() })
     }
 

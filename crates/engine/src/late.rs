@@ -134,7 +134,7 @@ impl ColumnPart {
     }
 
     /// The kept rows, or all and the mask that keeps them.
-    fn kept<'k>(&self, mask: Option<&'k FilterMask>) -> Result<(ArrayRef, Option<&'k FilterMask>)> {
+    fn with_mask<'k>(&self, mask: Option<&'k FilterMask>) -> Result<(ArrayRef, Option<&'k FilterMask>)> {
         if let (ColumnPart::Stored { .. }, Some(rows)) = (self, mask.and_then(FilterMask::numbers)) {
             return Ok((self.take(&rows.to_vec().into())?, None));
         }
@@ -232,7 +232,7 @@ impl RowChoice {
     }
 
     /// The rows of one part that a mask keeps.
-    pub fn kept(mask: Arc<FilterMask>) -> Option<RowChoice> {
+    pub fn of_mask(mask: Arc<FilterMask>) -> Option<RowChoice> {
         let rows = u32::try_from(mask.mask().len()).ok()?;
         Some(RowChoice::new(vec![0, rows], RowChoices::Masks(vec![Some(mask)])))
     }
@@ -273,7 +273,7 @@ impl RowChoice {
     }
 
     /// The chosen rows at these places, in the order of the places.
-    fn taken(&self, places: &UInt32Array) -> Result<RowChoice> {
+    fn take_places(&self, places: &UInt32Array) -> Result<RowChoice> {
         let numbers = match self.chosen {
             RowChoices::All => places.clone(),
             _ => take(self.numbers(), places, None)?.as_primitive::<UInt32Type>().clone(),
@@ -320,7 +320,7 @@ impl RowChoice {
                 joined(parts.iter().map(ColumnPart::all).collect::<Result<_>>()?, parts[0].data_type())
             }
             (RowChoices::Masks(masks), parts) => {
-                let parts = parts.iter().zip(masks).map(|(part, mask)| part.kept(mask.as_deref()));
+                let parts = parts.iter().zip(masks).map(|(part, mask)| part.with_mask(mask.as_deref()));
                 let parts = parts.collect::<Result<Vec<_>>>()?;
                 kept_rows(&parts.iter().map(|(values, mask)| (values, *mask)).collect::<Vec<MaskedPart<'_>>>())
             }
@@ -424,14 +424,14 @@ impl Choices {
     }
 
     /// The rows of a column at these places, in their order.
-    pub fn taken(&mut self, column: &FrameColumn, places: &UInt32Array) -> Result<FrameColumn> {
+    pub fn take(&mut self, column: &FrameColumn, places: &UInt32Array) -> Result<FrameColumn> {
         Ok(match column {
             FrameColumn::Made(values) => FrameColumn::Made(take(values, places, None)?),
             FrameColumn::Late(late) if late.decoded().is_some() => {
                 FrameColumn::Made(take(&late.values()?, places, None)?)
             }
             FrameColumn::Late(late) => {
-                let rows = self.of(&late.rows, |rows| rows.taken(places))?;
+                let rows = self.of(&late.rows, |rows| rows.take_places(places))?;
                 FrameColumn::Late(LateColumn::new(Arc::clone(&late.parts), rows))
             }
         })

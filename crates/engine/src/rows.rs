@@ -127,7 +127,7 @@ impl RowReader<'_> {
                     pieces.add(next);
                 }
                 if pieces.are_many() {
-                    frames.push(self.chosen(&pieces, None, self.kept(&pieces)?)?);
+                    frames.push(self.chosen(&pieces, None, self.filter_mask(&pieces)?)?);
                     continue;
                 }
                 for cover in &covers[number..number + pieces.covers] {
@@ -220,7 +220,7 @@ impl RowReader<'_> {
     /// The wanted rows of a block, as one frame, or as several where long stretches of it are wanted whole: then these aren't copied.
     fn block(&self, columns: &CoverColumns<'_>, block: &Block) -> Result<Vec<Frame>> {
         let rows = BlockRows { columns, block };
-        let mask = self.kept(&rows)?;
+        let mask = self.filter_mask(&rows)?;
         let late = are_late(columns.cover()).then_some(&rows);
         let stretches = match &mask {
             Some(mask) if are_mapped(columns.cover()) => stretches(mask.words(), mask.mask().len()),
@@ -241,7 +241,7 @@ impl RowReader<'_> {
     }
 
     /// What the filter keeps of some rows; `None` if that is all of them.
-    fn kept(&self, all: &dyn Columns) -> Result<Option<FilterMask>> {
+    fn filter_mask(&self, all: &dyn Columns) -> Result<Option<FilterMask>> {
         self.stop.check()?;
         let mask = match self.predicate {
             None => None,
@@ -274,7 +274,7 @@ impl RowReader<'_> {
         }
         let choice = match &mask {
             None => RowChoice::all(rows),
-            Some(mask) => RowChoice::kept(Arc::clone(mask)),
+            Some(mask) => RowChoice::of_mask(Arc::clone(mask)),
         };
         let late = of_block.zip(choice.map(Arc::new));
         let late_column = |output: &Expr| match (output, &late) {

@@ -15,7 +15,7 @@ const NUMBERS_MAX: usize = 8 << 20;
 /// Texts below which a search costs no more than a look here.
 const TEXTS_MIN: usize = 64;
 
-static KEPT: LazyLock<Mutex<Translations>> = LazyLock::new(Mutex::default);
+static TRANSLATIONS: LazyLock<Mutex<Translations>> = LazyLock::new(Mutex::default);
 
 /// The number of each text of a dictionary in another one: what `find` gives, or gave for the same two.
 pub(crate) fn numbers_in(texts: &ArrayRef, of: &ArrayRef, find: impl FnOnce() -> Vec<u32>) -> Arc<Vec<u32>> {
@@ -23,11 +23,11 @@ pub(crate) fn numbers_in(texts: &ArrayRef, of: &ArrayRef, find: impl FnOnce() ->
         return Arc::new(find());
     }
     // Nothing is found with the lock held: two threads may find the same at once.
-    if let Some(numbers) = KEPT.lock().unwrap_or_else(PoisonError::into_inner).get(texts, of) {
+    if let Some(numbers) = TRANSLATIONS.lock().unwrap_or_else(PoisonError::into_inner).get(texts, of) {
         return numbers;
     }
     let numbers = Arc::new(find());
-    KEPT.lock().unwrap_or_else(PoisonError::into_inner).put(texts, of, &numbers);
+    TRANSLATIONS.lock().unwrap_or_else(PoisonError::into_inner).put(texts, of, &numbers);
     numbers
 }
 

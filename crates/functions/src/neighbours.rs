@@ -129,10 +129,10 @@ struct NeighbourEvaluator {
 impl PartitionEvaluator for NeighbourEvaluator {
     fn evaluate_all(&mut self, values: &[ArrayRef], num_rows: usize) -> Result<ArrayRef> {
         let Some(x) = values.first() else { return exec_err!("a window function has a column to work on") };
-        let first_given = values.get(1).map(|first| first.slice(0, num_rows.min(1)));
+        let first_value = values.get(1).map(|first| first.slice(0, num_rows.min(1)));
         match self.kind {
-            Kind::Deltas => deltas(x, first_given),
-            Kind::Ratios => with_first(x, first_given, |now, before| Ok(div(now, before)?)),
+            Kind::Deltas => deltas(x, first_value),
+            Kind::Ratios => with_first(x, first_value, |now, before| Ok(div(now, before)?)),
             Kind::LogReturn => Ok(Arc::new(log_returns(x.as_primitive::<Float64Type>()))),
             Kind::Differ => differ(x),
             Kind::Fills => fills(x),
@@ -143,15 +143,15 @@ impl PartitionEvaluator for NeighbourEvaluator {
 /// The first row as given or as it is, and `step(row, row before)` for the others.
 fn with_first(
     x: &ArrayRef,
-    first_given: Option<ArrayRef>,
+    first_value: Option<ArrayRef>,
     step: impl FnOnce(&ArrayRef, &ArrayRef) -> Result<ArrayRef>,
 ) -> Result<ArrayRef> {
     let rows = x.len();
     if rows == 0 {
-        return Ok(first_given.unwrap_or_else(|| Arc::clone(x)));
+        return Ok(first_value.unwrap_or_else(|| Arc::clone(x)));
     }
     let steps = step(&x.slice(1, rows - 1), &x.slice(0, rows - 1))?;
-    let first = match first_given {
+    let first = match first_value {
         Some(first) => cast(&first, steps.data_type())?,
         // A time has no difference from nothing.
         None if x.data_type() != steps.data_type() => ScalarValue::try_new_null(steps.data_type())?.to_array()?,
@@ -160,8 +160,8 @@ fn with_first(
     Ok(concat(&[&*first, &*steps])?)
 }
 
-fn deltas(x: &ArrayRef, first_given: Option<ArrayRef>) -> Result<ArrayRef> {
-    with_first(x, first_given, |now, before| {
+fn deltas(x: &ArrayRef, first_value: Option<ArrayRef>) -> Result<ArrayRef> {
+    with_first(x, first_value, |now, before| {
         let steps = sub(now, before)?;
         // A difference of decimals comes back one digit wider.
         Ok(if x.data_type().is_decimal() { cast(&steps, x.data_type())? } else { steps })

@@ -44,7 +44,7 @@ pub trait RowOrder: Debug + Send + Sync {
 
     /// The input whose rows an operator that DataFusion doesn't know gives in their order, each at most once, with further columns; `None`
     /// if it has no such input.
-    fn kept_input<'p>(&self, _operator: &'p LogicalPlan) -> Option<&'p LogicalPlan> {
+    fn preserved_input<'p>(&self, _operator: &'p LogicalPlan) -> Option<&'p LogicalPlan> {
         None
     }
 
@@ -52,7 +52,7 @@ pub trait RowOrder: Debug + Send + Sync {
     ///
     /// # Errors
     /// If it can't have them.
-    fn with_kept_input(&self, operator: &LogicalPlan, _input: LogicalPlan) -> Result<LogicalPlan> {
+    fn with_preserved_input(&self, operator: &LogicalPlan, _input: LogicalPlan) -> Result<LogicalPlan> {
         internal_err!("{} has no input whose order it keeps", operator.display())
     }
 }
@@ -179,10 +179,10 @@ impl<'a> OrderCarrier<'a> {
             LogicalPlan::Sort(sort) => self.carry_sort(sort),
             LogicalPlan::SubqueryAlias(alias) => self.carry_alias(alias),
             LogicalPlan::Projection(projection) => self.carry_projection(projection),
-            LogicalPlan::Extension(_) => match self.tables.kept_input(plan) {
+            LogicalPlan::Extension(_) => match self.tables.preserved_input(plan) {
                 Some(input) => {
                     let Some((input, order)) = self.carry(input)? else { return Ok(None) };
-                    Ok(Some((self.tables.with_kept_input(plan, input)?, order)))
+                    Ok(Some((self.tables.with_preserved_input(plan, input)?, order)))
                 }
                 None => Ok(None),
             },

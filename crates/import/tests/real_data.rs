@@ -159,8 +159,8 @@ const EXPECTED: &[(Option<&str>, &str, u64, i64, i64)] = &[
 fn every_recipe_loads_its_recorded_files_whole() {
     for &(recipe, pattern, rows, first, last) in EXPECTED {
         let Some(import) = planned(pattern, recipe) else { return };
-        let (report, found_first, found_last) = load(import, &mut |_| {});
-        assert_eq!((report.rows, found_first, found_last), (rows, first, last), "{recipe:?} {pattern}");
+        let (report, first_time, last_time) = load(import, &mut |_| {});
+        assert_eq!((report.rows, first_time, last_time), (rows, first, last), "{recipe:?} {pattern}");
         assert_eq!(report.files.iter().map(|f| f.rows).sum::<u64>(), rows);
     }
 }

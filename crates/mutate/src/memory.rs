@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 thread_local! {
     /// Bytes that this thread holds, and the most that it held since somebody asked.
-    static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
+    static ALLOCATED: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
 }
 
 /// The system's allocator, counted.
@@ -18,7 +18,7 @@ pub struct CountingAllocator;
 
 fn count(bytes: isize) {
     // A thread that ends has no count any more; what it frees then is of no interest.
-    let _ = HELD.try_with(|counter| {
+    let _ = ALLOCATED.try_with(|counter| {
         let (now, most) = counter.get();
         let now = now.wrapping_add(bytes);
         counter.set((now, most.max(now)));
@@ -58,13 +58,13 @@ unsafe impl GlobalAlloc for CountingAllocator {
 
 /// The most bytes that this thread held while `work` ran, beyond those that it held before.
 pub fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let before = HELD.with(|counter| {
+    let before = ALLOCATED.with(|counter| {
         let (now, _) = counter.get();
         counter.set((now, now));
         now
     });
     let done = work();
-    let most = HELD.with(|counter| counter.get().1);
+    let most = ALLOCATED.with(|counter| counter.get().1);
     (done, usize::try_from(most - before).unwrap_or(0))
 }
 

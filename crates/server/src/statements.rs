@@ -247,7 +247,7 @@ impl Statements {
         let (outlet, receiver) = mpsc::channel(PIECES_WAITING);
         let (session, shared) = (self.session.clone(), Arc::clone(&self.shared));
         let bounds = self.bounds();
-        let held_to = bounds.clone();
+        let statement_bounds = bounds.clone();
         let deadline = start + bounds.time();
         let handle = Handle::current();
         tokio::task::spawn_blocking(move || {
@@ -255,7 +255,7 @@ impl Statements {
             tracing::debug!(way, statement = %splay_sql::without_secrets(&text), "statement");
             let metrics = Arc::clone(&shared.metrics);
             let patience = shared.places.patience;
-            let bounds = &held_to;
+            let bounds = &statement_bounds;
             let (rows, changed, cost) = (0, None, None);
             let mut run = StatementRun {
                 handle,

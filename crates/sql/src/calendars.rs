@@ -24,7 +24,7 @@ use crate::provider::TickSchema;
 const ROWS_MAX: u64 = 100_000;
 
 /// Calendars that are kept.
-const KEPT_MAX: usize = 64;
+const CALENDARS_MAX: usize = 64;
 
 /// What has to be there, as errors say it.
 const COLUMNS: &str =
@@ -83,7 +83,7 @@ impl CalendarSource for CalendarTables {
         let calendar = Calendar::of_rows(&table.spec().name, rows).map_err(|error| plan_datafusion_err!("{error}"))?;
         let calendar = Arc::new(calendar);
         let mut cached = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if cached.len() >= KEPT_MAX {
+        if cached.len() >= CALENDARS_MAX {
             cached.clear();
         }
         cached.insert(key, (Arc::clone(table.folder()), table.epoch(), Arc::clone(&calendar)));

@@ -43,14 +43,14 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
     if !matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Aggregate(_)) {
         return Ok(Transformed::no(node));
     }
-    let queries_found = queries(&node)?;
+    let subqueries = queries(&node)?;
     let mut input = match node.inputs().as_slice() {
-        [input] if !queries_found.is_empty() => (*input).clone(),
+        [input] if !subqueries.is_empty() => (*input).clone(),
         _ => return Ok(Transformed::no(node)),
     };
     let columns = input.schema().columns();
-    let mut values = Vec::with_capacity(queries_found.len());
-    for query in queries_found {
+    let mut values = Vec::with_capacity(subqueries.len());
+    for query in subqueries {
         *number += 1;
         match looked_up(&input, &query, *number)? {
             Some((with_value, value)) => {

@@ -11,7 +11,7 @@ use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
 /// Dictionaries of a column that are remembered: as many as there are likely to be segments read side by side.
-const KNOWN_MAX: usize = 8;
+const DICTIONARIES_MAX: usize = 8;
 
 /// Makes dictionaries distinct, and remembers those that are: batches of a segment share one.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ impl Distinct {
         }
         let mut seen = HashSet::with_capacity(texts.len());
         if texts.iter().all(|text| text.is_some() && seen.insert(text)) {
-            distinct.truncate(KNOWN_MAX - 1);
+            distinct.truncate(DICTIONARIES_MAX - 1);
             distinct.push_front(Arc::clone(values));
             return Ok(None);
         }
@@ -104,7 +104,7 @@ mod tests {
             let before = batch(vec![Some(1), Some(0)], values);
             let after = distinct.batch(before.clone()).unwrap();
             assert!(Arc::ptr_eq(after.column(0), before.column(0)));
-            assert!(distinct.distinct[0].len() <= KNOWN_MAX);
+            assert!(distinct.distinct[0].len() <= DICTIONARIES_MAX);
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::statements;
 use crate::token_reader::TokenReader;
 
 /// Bytes of the texts that a session keeps.
-const KEPT_BYTES_MAX: usize = 16 << 20;
+const STATEMENTS_BYTES_MAX: usize = 16 << 20;
 
 /// Words that such statements begin with.
 const FIRST_WORDS: [&str; 4] = ["prepare", "execute", "deallocate", "explain"];
@@ -183,10 +183,10 @@ impl NamedStatements {
         };
         let new = StoredStatement { types, text };
         let all: usize = self.statements.iter().map(|(name, stored)| bytes(name, stored)).sum();
-        if all + bytes(&name, &new) > KEPT_BYTES_MAX {
+        if all + bytes(&name, &new) > STATEMENTS_BYTES_MAX {
             return fault(format!(
                 "a session keeps {} MiB of prepared statements: DEALLOCATE some",
-                KEPT_BYTES_MAX >> 20
+                STATEMENTS_BYTES_MAX >> 20
             ));
         }
         self.statements.insert(name, new);

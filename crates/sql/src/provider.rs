@@ -424,11 +424,11 @@ impl RowOrder for TickRowOrder {
         Ok(Some((plan.build()?, vec![row.sort(true, false)])))
     }
 
-    fn kept_input<'p>(&self, operator: &'p LogicalPlan) -> Option<&'p LogicalPlan> {
+    fn preserved_input<'p>(&self, operator: &'p LogicalPlan) -> Option<&'p LogicalPlan> {
         joins::left_of_asof(operator)
     }
 
-    fn with_kept_input(&self, operator: &LogicalPlan, input: LogicalPlan) -> Result<LogicalPlan> {
+    fn with_preserved_input(&self, operator: &LogicalPlan, input: LogicalPlan) -> Result<LogicalPlan> {
         joins::asof_with_left(operator, input)
     }
 }

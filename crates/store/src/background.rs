@@ -15,24 +15,24 @@ const ROWS: usize = 1 << 14;
 const FOREGROUND: usize = usize::MAX;
 
 thread_local! {
-    /// Rows until the next offer.
-    static LEFT: Cell<usize> = const { Cell::new(FOREGROUND) };
+    /// Rows that the thread may still work on before it offers the processor again.
+    static ROW_BUDGET: Cell<usize> = const { Cell::new(FOREGROUND) };
 }
 
 /// From here on the calling thread works in the background.
 pub fn enter() {
-    LEFT.set(ROWS);
+    ROW_BUDGET.set(ROWS);
 }
 
 /// So many rows of a longer work are done.
 #[inline]
 pub fn did(rows: usize) {
-    let budget = LEFT.get();
+    let budget = ROW_BUDGET.get();
     if budget != FOREGROUND {
         if budget > rows {
-            LEFT.set(budget - rows);
+            ROW_BUDGET.set(budget - rows);
         } else {
-            LEFT.set(ROWS);
+            ROW_BUDGET.set(ROWS);
             std::thread::yield_now();
         }
     }
@@ -54,13 +54,13 @@ mod tests {
     #[test]
     fn only_threads_of_the_background_count_rows() {
         did(5);
-        assert_eq!(LEFT.get(), FOREGROUND);
+        assert_eq!(ROW_BUDGET.get(), FOREGROUND);
         let counted = std::thread::spawn(|| {
             enter();
             did(5);
-            let some = LEFT.get();
+            let some = ROW_BUDGET.get();
             did(ROWS);
-            (some, LEFT.get())
+            (some, ROW_BUDGET.get())
         });
         assert_eq!(counted.join().ok(), Some((ROWS - 5, ROWS)));
     }

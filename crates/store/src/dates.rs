@@ -108,8 +108,8 @@ const NS_OF_SPANS: i64 = 4_096 * NS_PER_DAY;
 
 /// The spans of a zone in the n-th eleven years since 1970. Clocks are looked at once a day.
 fn spans(zone: Tz, number: i64) -> Arc<[ClockSpan]> {
-    static KNOWN: LazyLock<Mutex<HashMap<(Tz, i64), Arc<[ClockSpan]>>>> = LazyLock::new(Mutex::default);
-    let mut cached = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    static CACHE: LazyLock<Mutex<HashMap<(Tz, i64), Arc<[ClockSpan]>>>> = LazyLock::new(Mutex::default);
+    let mut cached = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     Arc::clone(cached.entry((zone, number)).or_insert_with(|| {
         let (first, end) = (number.saturating_mul(NS_OF_SPANS), (number + 1).saturating_mul(NS_OF_SPANS));
         let mut spans = Vec::new();

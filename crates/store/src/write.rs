@@ -222,7 +222,7 @@ impl Writer {
         let keep = change.keep && self.keeps(&change);
         let mut forget = change.forget;
         forget.extend(self.outdated(at).into_iter().filter(|path| !forget.contains(path)).collect::<Vec<_>>());
-        let any_gone = !forget.is_empty() || !change.remove.is_empty() && !keep;
+        let any_removed = !forget.is_empty() || !change.remove.is_empty() && !keep;
         let moves = self.adds_objects(&change.add);
         let removed = if keep { &[][..] } else { &change.remove[..] };
         let objects_go =
@@ -257,7 +257,7 @@ impl Writer {
         })?;
         self.forget_written();
         self.last_commit = Some(last_commit);
-        if any_gone {
+        if any_removed {
             // What can't be removed now is swept by a later writer.
             let _ = self.sweep();
         }

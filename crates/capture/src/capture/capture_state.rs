@@ -98,7 +98,7 @@ impl CaptureState {
             let is_full = matches!(&error, splay_store::Error::Io { source, .. } if is_full(source));
             match (is_unknown, is_full) {
                 (true, _) => self.fail(error.to_string()),
-                (false, true) => self.disk.found_full(error.into()),
+                (false, true) => self.disk.disk_full_error(error.into()),
                 (false, false) => error.into(),
             }
         })

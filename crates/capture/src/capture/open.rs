@@ -91,7 +91,7 @@ impl Capture {
         recovered.torn.clone_from(&journal_content.torn);
         let captured = captured_tables(&database)?;
         let greatest = captured.iter().map(|(_, sequence)| *sequence).max().unwrap_or(0);
-        journal_content.tell_gone(greatest);
+        journal_content.tell_missing_journal(greatest);
         recovered.losses.clone_from(&journal_content.losses);
         journal_content.settle(storage.as_ref())?;
         let losses = journal_content.catalog.open_losses().cloned().collect();
@@ -106,7 +106,7 @@ impl Capture {
         writer.tell(Arc::clone(&replicas));
         if !writer.has_begun() {
             let reason = "the journal's next file can't be begun".to_owned();
-            drop(disk.found_full(Error::Full { reason }));
+            drop(disk.disk_full_error(Error::Full { reason }));
         }
         let shared = Arc::new(CaptureState {
             database,

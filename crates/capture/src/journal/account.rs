@@ -186,7 +186,7 @@ impl JournalContent {
     }
 
     /// The journal is gone, and rows that were captured are in tables' files.
-    pub(crate) fn tell_gone(&mut self, captured: u64) {
+    pub(crate) fn tell_missing_journal(&mut self, captured: u64) {
         let is_gone = self.last_number == 0 && !self.has_catalog && captured > 0;
         if is_gone {
             let mut loss = JournalLoss::new(LossKind::Gone, (0, 0));

@@ -135,7 +135,7 @@ pub(super) fn look(database: &Database, storage: &dyn Storage) -> Result<Journal
         let stored = database.table(&table).and_then(|table| table.stored());
         captured = captured.max(stored.map_or(0, |stored| stored.captured().sequence));
     }
-    content.tell_gone(captured);
+    content.tell_missing_journal(captured);
     Ok(content)
 }
 

@@ -61,7 +61,7 @@ pub(super) fn lost(storage: &dyn Storage, path: &str, offset: u64, expected: Str
 }
 
 /// Fails if there is no journal, though there was one: `captured` says whether tables' files have rows of it.
-pub(super) fn check_gone(storage: &dyn Storage, captured: impl FnOnce() -> bool) -> Result<()> {
+pub(super) fn check_missing_journal(storage: &dyn Storage, captured: impl FnOnce() -> bool) -> Result<()> {
     let is_gone = numbers(storage)?.is_empty() && Catalog::load(storage)? == CatalogContent::Absent && captured();
     if !is_gone {
         return Ok(());

@@ -145,7 +145,7 @@ impl TailReader {
         }
         let storage = self.storage.as_ref();
         presence::check(storage)?;
-        presence::check_gone(storage, captured)?;
+        presence::check_missing_journal(storage, captured)?;
         self.complete = self.reaches_its_end()?.then(|| self.listed.clone());
         Ok(())
     }

@@ -111,9 +111,9 @@ fn values_are_taken_out_once_and_slices_are_not_copied() {
     let column = FrameColumn::Late(LateColumn::of_part(ColumnPart::Mapped(Arc::clone(&values)), &all));
     assert!(!column.is_to_be_copied());
     assert!(Arc::ptr_eq(&column.values().unwrap(), &values));
-    let column_taken = Choices::default().taken(&column, &UInt32Array::from(vec![7, 3])).unwrap();
-    assert!(column_taken.is_to_be_copied() && column_taken.memory_arrays().len() == 1);
-    let first = column_taken.values().unwrap();
-    assert!(!column_taken.is_to_be_copied());
-    assert!(Arc::ptr_eq(&first, &column_taken.clone().values().unwrap()));
+    let late_column = Choices::default().take(&column, &UInt32Array::from(vec![7, 3])).unwrap();
+    assert!(late_column.is_to_be_copied() && late_column.memory_arrays().len() == 1);
+    let first = late_column.values().unwrap();
+    assert!(!late_column.is_to_be_copied());
+    assert!(Arc::ptr_eq(&first, &late_column.clone().values().unwrap()));
 }

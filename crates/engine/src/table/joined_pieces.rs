@@ -23,7 +23,7 @@ pub(crate) const PIECE_ROWS: usize = 1_024;
 const PIECES_ROWS_MAX: usize = 65_536;
 
 /// Columns that nothing has read yet are read row by row if at most one of this many rows passes.
-const KEPT_SHARE: usize = 8;
+const FILTER_SHARE: usize = 8;
 
 /// Whether a cover consists of short pieces.
 pub(crate) fn is_short(cover: &Cover) -> bool {
@@ -111,8 +111,8 @@ impl Columns for JoinedPieces<'_> {
         // Between rows that are taken one by one all are read.
         let ends = self.ranges.first().zip(self.ranges.last());
         let between = ends.map_or(0, |(first, last)| last.end.saturating_sub(first.start));
-        let are_near = between / KEPT_SHARE <= self.rows;
-        if is_read || !are_near || mask.rows().saturating_mul(KEPT_SHARE) > self.rows {
+        let are_near = between / FILTER_SHARE <= self.rows;
+        if is_read || !are_near || mask.rows().saturating_mul(FILTER_SHARE) > self.rows {
             return mask.filter_value(self.column(position)?);
         }
         let column = self.segment.column(self.snapshot.spec(), position)?;

@@ -36,8 +36,8 @@ pub(crate) fn push_fixed(out: &mut Vec<u8>, units: u64, decimals: usize) {
 /// Writes `units` of 10^-`decimals` in the shortest way that still shows a decimal: `12.5`, `3.0`.
 pub(crate) fn push_short(out: &mut Vec<u8>, units: u64, decimals: usize) {
     push_fixed(out, units, decimals);
-    let kept_min = out.len() - (decimals - 1);
-    while out.len() > kept_min && out.last() == Some(&b'0') {
+    let length_min = out.len() - (decimals - 1);
+    while out.len() > length_min && out.last() == Some(&b'0') {
         out.pop();
     }
 }

@@ -10,7 +10,7 @@ use super::{Auditor, now};
 use crate::problem::Problem;
 
 /// The outcome of what ended without one: its client left, or it broke off.
-const LEFT: &str = "left";
+const CLIENT_LEFT: &str = "left";
 
 /// See the module's text. One that is dropped was left.
 #[derive(Debug, Default)]
@@ -101,7 +101,7 @@ impl AuditedOperation {
 
 impl Drop for AuditedOperation {
     fn drop(&mut self) {
-        if let Some(event) = self.ended(LEFT, None) {
+        if let Some(event) = self.ended(CLIENT_LEFT, None) {
             self.auditor.note(event, None);
         }
     }

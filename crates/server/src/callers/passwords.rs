@@ -16,7 +16,7 @@ use crate::problem::{Code, Outcome, Problem};
 const HASHED_MAX: usize = 4;
 
 /// Passwords and logins that are known again.
-const KNOWN_MAX: usize = 4096;
+const CACHED_MAX: usize = 4096;
 
 /// How long a login counts.
 const LOGIN_TIME: Duration = Duration::from_secs(24 * 3600);
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Passwords {
 }
 
 fn cache<T>() -> Mutex<LruCache<[u8; 32], T>> {
-    Mutex::new(LruCache::new(NonZeroUsize::new(KNOWN_MAX).unwrap_or(NonZeroUsize::MIN)))
+    Mutex::new(LruCache::new(NonZeroUsize::new(CACHED_MAX).unwrap_or(NonZeroUsize::MIN)))
 }
 
 impl Passwords {

@@ -2,7 +2,7 @@
 //!
 //! - They are fetched on demand, and again when a token names an unknown key. Strangers can forge such tokens, so
 //!   requests are limited: [`ASKS`] at once, and one more each [`ASK_INTERVAL`].
-//! - If the provider is unreachable, cached keys stay valid for [`KNOWN_TIME`]; after [`FRESH_TIME`] they are
+//! - If the provider is unreachable, cached keys stay valid for [`CACHE_TIME`]; after [`FRESH_TIME`] they are
 //!   refreshed in the background, so that a withdrawn key expires.
 //! - Requests go only to the issuer's host and those that the settings name. Redirects aren't followed.
 
@@ -48,7 +48,7 @@ const ASKS: u32 = 4;
 const ASK_INTERVAL: Duration = Duration::from_secs(30);
 
 const FRESH_TIME: Duration = Duration::from_secs(3600);
-const KNOWN_TIME: Duration = Duration::from_secs(24 * 3600);
+const CACHE_TIME: Duration = Duration::from_secs(24 * 3600);
 
 /// Where systems keep the certificates that they trust.
 const SYSTEM_AUTHORITIES: [&str; 5] = [
@@ -151,7 +151,7 @@ impl Provider {
 
     fn current(&self) -> Option<Arc<ProviderData>> {
         let data = self.data.lock().unwrap_or_else(PoisonError::into_inner);
-        data.clone().filter(|data| data.at.elapsed() < KNOWN_TIME)
+        data.clone().filter(|data| data.at.elapsed() < CACHE_TIME)
     }
 
     /// The cached data of the provider, requested if there are none.

@@ -63,7 +63,7 @@ pub(super) enum Target {
 }
 
 /// Length of a message whose room the next ones are read into.
-const KEPT_BYTES_MAX: usize = 256 << 10;
+const BUFFER_BYTES_MAX: usize = 256 << 10;
 
 /// Reads messages from a stream.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             return Ok(None);
         }
         let mut message = self.buffer.split_to(1 + length).freeze();
-        if length > KEPT_BYTES_MAX {
+        if length > BUFFER_BYTES_MAX {
             // The room of a long message goes with it.
             self.buffer = BytesMut::from(&self.buffer[..]);
         }

@@ -28,7 +28,7 @@ const COPIES: usize = 2;
 pub(crate) fn count_windows(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let wrap = |node: Arc<dyn ExecutionPlan>| match node.children().as_slice() {
         [input] if node.is::<WindowAggExec>() => {
-            let inputs = vec![PassExec::over(input, &HeldBatchCounter)];
+            let inputs = vec![PassExec::over(input, &BatchMemoryCounter)];
             Ok(Transformed::yes(with_inputs(&node, inputs)?))
         }
         _ => Ok(Transformed::no(node)),
@@ -38,9 +38,9 @@ pub(crate) fn count_windows(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
 
 /// Counts the batches as held.
 #[derive(Debug, Clone, PartialEq)]
-struct HeldBatchCounter;
+struct BatchMemoryCounter;
 
-impl PassThrough for HeldBatchCounter {
+impl PassThrough for BatchMemoryCounter {
     const NAME: &'static str = "CountedExec";
 
     fn stream(&self, input: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream {

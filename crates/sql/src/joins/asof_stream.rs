@@ -79,7 +79,7 @@ impl AsofStream {
             self.right.skip_to(left, self.left_batches, from).await?;
             let mut next = from;
             while next < timed {
-                next = self.match_held(left, next, timed)?;
+                next = self.match_loaded(left, next, timed)?;
                 if next < timed {
                     self.right.load().await?;
                     self.reserve()?;
@@ -92,7 +92,7 @@ impl AsofStream {
 
     /// Finds the right rows of as many left rows as the held rows decide; lets go of those that no later one can need.
     /// Returns the first row left over.
-    fn match_held(&mut self, left: &KeyedBatch, from: usize, end: usize) -> Result<usize> {
+    fn match_loaded(&mut self, left: &KeyedBatch, from: usize, end: usize) -> Result<usize> {
         let rule = self.settings.rule;
         let group = self.right.group(left, self.left_batches, from)?;
         let mut copied = Vec::new();
@@ -133,7 +133,7 @@ impl AsofStream {
     }
 
     /// An error if the match ties with a row that might as well be the match.
-    fn refuse_tie(&self, group: &super::right_side::HeldGroup, row: usize, left_time: i64) -> Result<()> {
+    fn refuse_tie(&self, group: &super::right_side::RightGroup, row: usize, left_time: i64) -> Result<()> {
         let (position, batch_row) = locate(group, row)?;
         let looked_back = self.right.batches[position].batch.times.value(batch_row) <= left_time
             && self.settings.rule.direction != Direction::Forward;

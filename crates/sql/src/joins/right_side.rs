@@ -113,7 +113,7 @@ pub(super) fn compare(comparators: &[DynComparator], left: usize, right: usize) 
 }
 
 /// A held batch.
-pub(super) struct HeldBatch {
+pub(super) struct RightBatch {
     pub(super) batch: KeyedBatch,
     /// Number of the batch, by which the rows taken of it are known.
     pub(super) number: u64,
@@ -126,7 +126,7 @@ pub(super) struct HeldBatch {
     bytes: usize,
 }
 
-impl HeldBatch {
+impl RightBatch {
     /// How a right row's keys compare with those of a left row.
     fn compare(&mut self, left: &KeyedBatch, left_number: u64, left_row: usize, row: usize) -> Result<Ordering> {
         if self.to_left.as_ref().is_none_or(|(number, _)| *number != left_number) {
@@ -138,7 +138,7 @@ impl HeldBatch {
 }
 
 /// The rows of one group that are held: a range of each batch, in order.
-pub(super) struct HeldGroup {
+pub(super) struct RightGroup {
     pub(super) ranges: Vec<std::ops::Range<usize>>,
     /// Whether no more rows of the group can come.
     pub(super) is_closed: bool,
@@ -150,7 +150,7 @@ pub(super) struct RightSide {
     side: SideKeys,
     /// Whether ties matter because nothing orders them.
     watches_ties: bool,
-    pub(super) batches: VecDeque<HeldBatch>,
+    pub(super) batches: VecDeque<RightBatch>,
     last: Option<Outline>,
     loaded: u64,
     is_done: bool,
@@ -188,7 +188,7 @@ impl RightSide {
             let bytes = slice_bytes(&batch.rows);
             self.bytes += bytes;
             self.loaded += 1;
-            self.batches.push_back(HeldBatch {
+            self.batches.push_back(RightBatch {
                 batch,
                 number: self.loaded,
                 to_left: None,
@@ -252,8 +252,8 @@ impl RightSide {
     }
 
     /// The held rows of the group of a left row, without those whose time is null.
-    pub(super) fn group(&mut self, left: &KeyedBatch, left_number: u64, left_row: usize) -> Result<HeldGroup> {
-        let mut group = HeldGroup { ranges: Vec::with_capacity(self.batches.len()), is_closed: self.is_done };
+    pub(super) fn group(&mut self, left: &KeyedBatch, left_number: u64, left_row: usize) -> Result<RightGroup> {
+        let mut group = RightGroup { ranges: Vec::with_capacity(self.batches.len()), is_closed: self.is_done };
         for right_batch in &mut self.batches {
             let (start, rows) = (right_batch.start, right_batch.batch.len());
             let is_whole =
@@ -276,7 +276,7 @@ impl RightSide {
     }
 
     /// Lets go of the first `count` rows of a group.
-    pub(super) fn release(&mut self, group: &HeldGroup, mut count: usize) {
+    pub(super) fn release(&mut self, group: &RightGroup, mut count: usize) {
         for range in &group.ranges {
             let released = count.min(range.len());
             let Some(front) = self.batches.front_mut() else { return };
@@ -296,7 +296,7 @@ pub(super) fn slice_bytes(rows: &RecordBatch) -> usize {
 }
 
 /// The held rows of a group as one slice of times.
-pub(super) fn window_times<'a>(right: &'a RightSide, group: &HeldGroup, copied: &'a mut Vec<i64>) -> &'a [i64] {
+pub(super) fn window_times<'a>(right: &'a RightSide, group: &RightGroup, copied: &'a mut Vec<i64>) -> &'a [i64] {
     let mut filled = group.ranges.iter().enumerate().filter(|(_, range)| !range.is_empty());
     match (filled.next(), filled.next()) {
         (None, _) => &[],
@@ -312,7 +312,7 @@ pub(super) fn window_times<'a>(right: &'a RightSide, group: &HeldGroup, copied: 
 }
 
 /// A row of a group as the position of its batch and its row there.
-pub(super) fn locate(group: &HeldGroup, mut row: usize) -> Result<(usize, usize)> {
+pub(super) fn locate(group: &RightGroup, mut row: usize) -> Result<(usize, usize)> {
     for (position, range) in group.ranges.iter().enumerate() {
         if row < range.len() {
             return Ok((position, range.start + row));

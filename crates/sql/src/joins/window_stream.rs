@@ -15,7 +15,7 @@ use futures::StreamExt;
 use splay_engine::asof::{WindowRule, window_rows};
 
 use super::picks::PickedRows;
-use super::right_side::{HeldGroup, KeyedBatch, RightSide, comparators, locate, whole_numbers, window_times};
+use super::right_side::{KeyedBatch, RightGroup, RightSide, comparators, locate, whole_numbers, window_times};
 use super::window_join::WindowSettings;
 
 /// Left rows that a stream can number.
@@ -47,7 +47,7 @@ struct LeftBatchState {
 
 /// Left rows of one group with their windows, some of them handed on already.
 struct WindowRun {
-    group: HeldGroup,
+    group: RightGroup,
     /// The left row and its range within the group.
     windows: Vec<(usize, Range<usize>)>,
     at: usize,
@@ -148,7 +148,7 @@ impl WindowStream {
             })
             .collect();
         let last = bounds.iter().flatten().map(|(_, end)| *end).max();
-        let mut group = HeldGroup { ranges: Vec::new(), is_closed: true };
+        let mut group = RightGroup { ranges: Vec::new(), is_closed: true };
         if let Some(last) = last {
             self.right.skip_to(left, self.left_batches, from).await?;
             loop {

@@ -134,7 +134,7 @@ impl Snapshots {
 
     fn key(&self) -> Key {
         let tables = self.tables.iter().map(|table| (Arc::clone(table.folder()), table.epoch(), table.live_dates()));
-        Key { tables: tables.collect(), kept: self.kept.as_ref().map(TableSnapshot::epoch) }
+        Key { tables: tables.collect(), stored_epoch: self.kept.as_ref().map(TableSnapshot::epoch) }
     }
 }
 

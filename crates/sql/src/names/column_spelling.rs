@@ -122,8 +122,8 @@ impl Tables {
         match relation {
             TableFactor::Table { name, alias, .. } => {
                 let name = last_part(name);
-                let table_found = self.0.iter().rev().find(|table| table.name == name);
-                of(name, table_found.map(|table| table.columns.clone()).unwrap_or_default(), alias.as_ref())
+                let table = self.0.iter().rev().find(|table| table.name == name);
+                of(name, table.map(|table| table.columns.clone()).unwrap_or_default(), alias.as_ref())
             }
             TableFactor::Derived { subquery, alias, .. } => of(None, self.query(subquery), alias.as_ref()),
             TableFactor::NestedJoin { table_with_joins, alias: None } => self.relations(table_with_joins),

@@ -7,18 +7,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[global_allocator]
 static ALLOCATOR: Counted = Counted;
 
-static HELD: AtomicUsize = AtomicUsize::new(0);
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
 struct Counted;
 
 fn took(bytes: usize) {
-    let bytes_now = HELD.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    let bytes_now = ALLOCATED.fetch_add(bytes, Ordering::Relaxed) + bytes;
     MOST.fetch_max(bytes_now, Ordering::Relaxed);
 }
 
 fn gave(bytes: usize) {
-    HELD.fetch_sub(bytes, Ordering::Relaxed);
+    ALLOCATED.fetch_sub(bytes, Ordering::Relaxed);
 }
 
 // SAFETY: every call is handed to the system's allocator as it came; counting allocates nothing.
@@ -57,7 +57,7 @@ pub fn alone() -> MutexGuard<'static, ()> {
 
 /// What a piece of work gave, and the most bytes that were held beyond those from before.
 pub fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let before = HELD.load(Ordering::Relaxed);
+    let before = ALLOCATED.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
     let done = work();
     (done, MOST.load(Ordering::Relaxed).saturating_sub(before))

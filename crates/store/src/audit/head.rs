@@ -27,7 +27,7 @@ pub(super) struct LogHead {
 
 /// The content of a head's file.
 #[derive(Debug)]
-pub(super) enum FoundHead {
+pub(super) enum StoredHead {
     None,
     /// Something else.
     Damaged,
@@ -36,15 +36,15 @@ pub(super) enum FoundHead {
 }
 
 impl LogHead {
-    pub(super) fn read(storage: &dyn Storage) -> Result<FoundHead> {
+    pub(super) fn read(storage: &dyn Storage) -> Result<StoredHead> {
         let bytes = match storage.read(FILE) {
             Ok(bytes) => bytes,
-            Err(error) if error.is_not_found() => return Ok(FoundHead::None),
+            Err(error) if error.is_not_found() => return Ok(StoredHead::None),
             Err(error) => return Err(error),
         };
         let line = bytes.strip_suffix(b"\n").and_then(SealedLine::of);
         let parsed = line.and_then(|line| Some((serde_json::from_slice::<LogHead>(&line.object).ok()?, line)));
-        Ok(parsed.map_or(FoundHead::Damaged, |(head, line)| FoundHead::Some(head, line)))
+        Ok(parsed.map_or(StoredHead::Damaged, |(head, line)| StoredHead::Some(head, line)))
     }
 
     pub(super) fn position(&self) -> ChainPosition {

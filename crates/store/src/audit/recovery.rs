@@ -6,7 +6,7 @@
 
 use super::chain::{ChainPosition, FileOpening, LinkedLine, TornEnd};
 use super::files::{self, LogLines};
-use super::head::{FoundHead, LogHead};
+use super::head::{LogHead, StoredHead};
 use super::seal::{AuditKey, Seal};
 use super::time_of;
 use crate::error::Result;
@@ -96,10 +96,10 @@ fn trusted_head(
     notes: &mut Vec<String>,
 ) -> Result<Option<LogHead>> {
     let note = match LogHead::read(storage)? {
-        FoundHead::None if numbers.is_empty() => return Ok(None),
-        FoundHead::None => "was missing",
-        FoundHead::Damaged => "was damaged",
-        FoundHead::Some(head, sealed) => {
+        StoredHead::None if numbers.is_empty() => return Ok(None),
+        StoredHead::None => "was missing",
+        StoredHead::Damaged => "was damaged",
+        StoredHead::Some(head, sealed) => {
             let id = head.key.as_deref();
             let seal = match key.filter(|key| id == Some(key.id())) {
                 Some(key) => Some(Seal::Head(key)),

@@ -333,7 +333,7 @@ fn a_start_does_not_seal_what_others_have_cut_off() {
             set_lines(&storage, last, &lines);
             let cut = chain::LinkedLine::of(lines.last().unwrap().strip_suffix(b"\n").unwrap()).unwrap();
             let position = chain::ChainPosition { n: cut.link.n.saturating_sub(before), digest: cut.sealed.digest };
-            let head::FoundHead::Some(log_head, _) = head::LogHead::read(&storage).unwrap() else { panic!("no head") };
+            let head::StoredHead::Some(log_head, _) = head::LogHead::read(&storage).unwrap() else { panic!("no head") };
             head::LogHead::write(&storage, (&log_head.chain, &position), forged.as_ref(), NOW).unwrap();
             write(&mut open(&storage, small(), Some(key.clone())).unwrap(), 0..2);
             let problem_text = problem_text(&storage, Some(&key));

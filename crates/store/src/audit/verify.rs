@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::chain::{self, ChainPosition, FileOpening, LinkedLine, NONE_BEFORE, RemovalRecord, VERSION};
 use super::files::{self, LogLine, LogLines};
-use super::head::{FoundHead, LogHead};
+use super::head::{LogHead, StoredHead};
 use super::seal::{AuditKey, Seal};
 use crate::error::Result;
 use crate::storage::Storage;
@@ -148,13 +148,13 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn take_head(&mut self, head: FoundHead, is_empty: bool) {
+    fn take_head(&mut self, head: StoredHead, is_empty: bool) {
         self.path = super::head::FILE.to_owned();
         match head {
-            FoundHead::None if is_empty => {}
-            FoundHead::None => self.problem("it is missing: nobody knows which record was the last one"),
-            FoundHead::Damaged => self.problem("it is damaged: nobody knows which record was the last one"),
-            FoundHead::Some(head, sealed) => {
+            StoredHead::None if is_empty => {}
+            StoredHead::None => self.problem("it is missing: nobody knows which record was the last one"),
+            StoredHead::Damaged => self.problem("it is damaged: nobody knows which record was the last one"),
+            StoredHead::Some(head, sealed) => {
                 let key = self.key.filter(|key| head.key.as_deref() == Some(key.id()));
                 match (&head.key, key) {
                     (Some(_), None) if self.key.is_some() => self.problem("it is sealed with another key"),

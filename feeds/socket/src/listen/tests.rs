@@ -214,8 +214,8 @@ fn messages() -> Vec<u8> {
 fn messages_of_publishers_have_keys() {
     for step in [1, 7, 1_000] {
         let (arrivals, ended, written) = heard(messages(), step);
-        let texts = arrivals.iter().map(|arrivals| {
-            (arrivals.key.as_deref().map(String::from_utf8_lossy), String::from_utf8_lossy(&arrival.payload))
+        let texts = arrivals.iter().map(|arrival| {
+            (arrival.key.as_deref().map(String::from_utf8_lossy), String::from_utf8_lossy(&arrival.payload))
         });
         let texts: Vec<_> = texts.collect();
         assert_eq!(texts[0], (Some("COINBASE-trades-BTC-USD".into()), "{\"price\": 1}".into()));

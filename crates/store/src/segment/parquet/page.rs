@@ -12,7 +12,7 @@ use super::thrift::{self, PageHeader};
 use crate::error::{Error, Result};
 
 /// Most bytes that a thread keeps for the next page.
-const KEPT_BYTES_MAX: usize = 1 << 20;
+const BUFFER_BYTES_MAX: usize = 1 << 20;
 
 /// A page's header, and its bytes as they were before compression.
 pub(super) struct PageBytes<'a> {
@@ -96,7 +96,7 @@ pub(super) fn with_bytes<T>(
             }
         };
         for buffer in [bytes, decrypted] {
-            if buffer.capacity() > KEPT_BYTES_MAX {
+            if buffer.capacity() > BUFFER_BYTES_MAX {
                 *buffer = Vec::new();
             }
         }
