@@ -11,7 +11,7 @@ use std::ops::Range;
 /// Rows behind which the processor is offered: a quarter of a millisecond of most work, against a microsecond for the offer.
 const ROWS: usize = 1 << 14;
 
-/// On other threads.
+/// The budget of a thread that isn't a background thread: it never yields.
 const FOREGROUND: usize = usize::MAX;
 
 thread_local! {
@@ -24,7 +24,7 @@ pub fn enter() {
     ROW_BUDGET.set(ROWS);
 }
 
-/// So many rows of a longer work are done.
+/// Counts rows that a longer piece of work has processed, and yields the processor when the budget is used up.
 #[inline]
 pub fn did(rows: usize) {
     let budget = ROW_BUDGET.get();

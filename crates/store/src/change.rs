@@ -74,7 +74,7 @@ impl Table {
     }
 
     fn changed(&self, change: impl FnOnce(&mut Load) -> Result<u64>) -> Result<LoadReport> {
-        // Not held: as long as a snapshot lives no file is removed.
+        // The snapshot isn't kept: as long as one lives, no file is removed.
         let (spec, epoch) = self.snapshot().map(|snapshot| (snapshot.spec().clone(), snapshot.epoch()))?;
         let mut load = self.database().load(&spec, LoadOptions::default())?;
         // Rows that came in since the load began aren't concerned.
@@ -103,8 +103,7 @@ impl Table {
         self.drop_rows()
     }
 
-    /// As [`Table::drop_table`], unless a view reads the table. `reads` decides this for a view's query, which the
-    /// store can't parse.
+    /// Like [`Table::drop_table`], but refuses if a view reads the table. `reads` decides that for a view's query, which the store can't parse.
     ///
     /// # Errors
     /// [`Error::Refused`] with the names of such views; others as [`Table::drop_table`].

@@ -33,7 +33,7 @@ pub(crate) const READERS_LOCK: &str = "readers.lock";
 #[derive(Debug, Clone)]
 pub struct Database {
     pub(crate) shared: Arc<DatabaseState>,
-    /// At which commits tables are read, if not at the last ones.
+    /// The commits at which tables are read, if they aren't read at their last ones.
     pub(crate) pinned: Option<Arc<PinnedCommits>>,
     /// How tables are read, if not as they are now.
     pub(crate) snapshots: Option<Arc<TransactionSnapshots>>,
@@ -368,7 +368,7 @@ impl Database {
         }
     }
 
-    /// As [`Database::load`] for capture, which may create tables with the reserved names of quarantines.
+    /// Like [`Database::load`], but for capture, which may create tables with the reserved names of quarantines.
     ///
     /// # Errors
     /// As [`Database::load`].
@@ -421,7 +421,7 @@ impl Database {
         self.followed().is_some()
     }
 
-    /// Says who captures into this database in this process; `None` when nobody does any more.
+    /// Registers who captures into this database in this process; `None` when capture has ended.
     pub fn capture(&self, captured: Option<Arc<dyn CapturedRows>>) {
         *self.shared.captured.write().unwrap_or_else(PoisonError::into_inner) = captured;
     }

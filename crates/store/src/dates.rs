@@ -18,8 +18,9 @@ pub struct Dates {
     date: i32,
     start: i64,
     end: i64,
-    /// The spans of the zone around the last instant, and which of them it is in.
+    /// The spans of the zone around the last instant.
     spans: Arc<[ClockSpan]>,
+    /// The span that the last instant is in.
     span: ClockSpan,
 }
 
@@ -39,14 +40,14 @@ impl ClockSpan {
 }
 
 impl Dates {
-    /// Those of a time zone.
+    /// The dates of a time zone.
     #[must_use]
     pub fn new(zone: Tz) -> Dates {
         let (spans, span) = (Arc::default(), ClockSpan::default());
         Dates { zone, period: Period::Day, lead: 0, date: 0, start: 0, end: 0, spans, span }
     }
 
-    /// Those that begin at a time of day.
+    /// The same dates, beginning at a time of day other than midnight.
     #[must_use]
     pub fn starting_at(self, start: DayStart) -> Dates {
         Dates { lead: start.lead(), start: 0, end: 0, ..self }

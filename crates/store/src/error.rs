@@ -102,7 +102,7 @@ pub enum Error {
     /// Whoever asked may not do that. A superuser grants rights: docs/guide/users.md.
     #[error("permission denied {about}")]
     Denied {
-        /// For or to what.
+        /// The action that was denied and its object, as in `to SELECT column price of table trade`.
         about: String,
     },
 

@@ -302,7 +302,7 @@ impl Table {
         let exported = self.export_to(&storage, format, &mut written, observer);
         if exported.is_err() {
             for path in written {
-                // A file of half of the rows helps nobody; nor does a second error.
+                // Half a file is useless, and the first error is the one to report: an error of the removal is ignored.
                 let _ = storage.remove(&path);
             }
         }

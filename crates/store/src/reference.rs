@@ -22,7 +22,7 @@ pub const REFERENCE_ROWS_MAX: u64 = 4_000_000;
 /// The partition that has all rows.
 pub(crate) const PARTITION: i32 = 0;
 
-/// Name of the time column that nobody sees.
+/// Name of the hidden time column, which users don't see.
 const TIME: &str = "__time";
 
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -100,7 +100,7 @@ impl TableSpec {
         TableSpec::new(&self.name, self.shown_columns().to_vec(), time, self.symbol.as_deref())
     }
 
-    /// Whether it has a time column that nobody sees, which is the last.
+    /// Whether the table has the hidden time column, which is its last column.
     #[must_use]
     pub fn has_hidden_time(&self) -> bool {
         self.reference.is_some() && self.time == TIME
@@ -127,7 +127,7 @@ impl TableSpec {
         self.columns.insert(place, column);
     }
 
-    /// Whether a column is one by which rows are ordered or told apart.
+    /// Whether a column is part of the order or of the key of the rows.
     pub(crate) fn has_role(&self, position: usize) -> bool {
         Some(position) == self.symbol_position() || self.required().contains(&position)
     }
@@ -143,7 +143,7 @@ impl TableSpec {
         }
     }
 
-    /// The times of rows that people see: the column nobody sees, for rows with the others.
+    /// The values of the hidden time column for rows with these other columns.
     pub(crate) fn hidden_times(&self, columns: &[ArrayRef], rows: usize) -> ArrayRef {
         let effective = self.reference.as_ref().and_then(|reference| reference.effective.as_deref());
         let dates = effective.and_then(|name| self.position(name)).and_then(|position| columns.get(position));

@@ -22,7 +22,7 @@ impl Table {
         validate_name("table", to)?;
         refuse_quarantine_name("table", to)?;
         database.refuse_of_view(self.name())?;
-        // Who captures holds the lock by moments, and is the reason that counts.
+        // Capture holds the writer lock only for moments. If it is why the lock can't be had, its own error says so.
         self.refuse_captured()?;
         let _names = database.refuse_rename_of_granted(self.name())?;
         let writer = Writer::begin(database, self.name())?;

@@ -110,7 +110,7 @@ impl Database {
         self.table_heads_with(&mut HeadCache::default())
     }
 
-    /// As [`Database::table_heads`], with a cache.
+    /// Like [`Database::table_heads`], with a cache of the heads that haven't changed.
     ///
     /// # Errors
     /// As [`Database::table_heads`].

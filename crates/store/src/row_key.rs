@@ -136,7 +136,7 @@ struct DigestColumn {
 }
 
 impl RowDigests {
-    /// Those of a table.
+    /// The digests of a table's rows by a key.
     ///
     /// # Errors
     /// [`Error::NoSuchColumn`](crate::Error::NoSuchColumn) if the table lacks a column of the key.

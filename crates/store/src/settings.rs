@@ -88,7 +88,7 @@ impl ObjectSettings {
     }
 
     fn to_toml(&self) -> String {
-        // As a string of TOML: a URL may have any sign in it.
+        // The URL is written as a string of TOML, because it may contain any character.
         let url = toml::Value::String(self.url.clone());
         format!("\n[tier.object]\nurl = {url}\ncache_bytes = {}\nretry_s = {}\n", self.cache_bytes, self.retry_s)
     }

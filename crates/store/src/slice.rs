@@ -58,7 +58,7 @@ pub struct CommitPin {
     pub digest: String,
 }
 
-/// At which commits tables are read, and which of their rows.
+/// The commits at which tables are read, and the rows of them that are read.
 #[derive(Debug, Default)]
 pub struct PinnedCommits {
     commits: Mutex<BTreeMap<String, CommitPin>>,

@@ -19,7 +19,7 @@ pub struct TransactionSnapshots {
 }
 
 impl TransactionSnapshots {
-    /// Holds every table of a database as it is now. One that can't be read is left out: who reads it is told why.
+    /// Takes the snapshot of every table as it is now. A table that can't be read is left out: its reader gets the error.
     ///
     /// # Errors
     /// Those of [`Database::tables`].

@@ -34,7 +34,7 @@ const QUERY_VERSION: u8 = 1;
 #[derive(Debug)]
 pub struct ViewPartitions<'a> {
     source: &'a TableSnapshot,
-    /// Other tables that its rows follow from, and whether only from rows before them in time.
+    /// The other tables that the view's rows are computed from, and whether only their rows before a part's end count.
     others: Vec<(&'a TableSnapshot, bool)>,
     /// Digests of the stored parts, by first date of the part.
     digests: BTreeMap<i32, String>,
@@ -119,7 +119,7 @@ impl<'a> ViewPartitions<'a> {
             let digest = hasher.finalize().to_hex().to_string();
             let is_live = others.is_live || partitions().any(|partition| self.source.has_live(partition));
             let stored_digest = self.digests.get(&run[0].0);
-            // A part of which some partitions still exist follows from their rows: it has expired only if its last date has.
+            // A part is computed from all its partitions. If some of them still exist, it has expired only if its last date has.
             let last = run[run.len() - 1].0;
             let has_expired = expired.is_some_and(|expired| last <= expired) && stored_digest.is_some();
             let is_kept = !is_live
@@ -154,7 +154,8 @@ impl TableSnapshot {
     }
 }
 
-/// What all parts follow from, and what parts follow from up to a time: files of other tables, from the earliest to the latest.
+/// The inputs of the parts other than their own partitions: files of other tables, from the earliest to the latest. Some belong to every part,
+/// others only to parts that end after they begin.
 struct OtherSources<'a> {
     hasher: blake3::Hasher,
     /// Whether some of it is live.
@@ -190,7 +191,7 @@ impl<'a> OtherSources<'a> {
         self.is_live |= table.has_live(partition);
     }
 
-    /// What a part follows from that ends at an instant. Called for parts in order.
+    /// The digest of all inputs, other than its own partitions, of a part that ends at an instant. Has to be called for parts in order of time.
     fn before(&mut self, end: i64) -> blake3::Hasher {
         while let Some((_, table, partition)) = self.remaining.pop_if(|(start, _, _)| *start <= end) {
             self.add(table, partition);

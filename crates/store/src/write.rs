@@ -92,7 +92,7 @@ impl Writer {
         Writer::at(database, database.folder_for(table)?, lock)
     }
 
-    /// As [`Self::begin`], by the table's folder: the table may have been dropped, and its name belong to another one.
+    /// Like [`Self::begin`], but finds the table by its folder: the table may have been dropped, and another one may have its name now.
     pub(crate) fn of(table: &Table) -> Result<Writer> {
         let lock = lock(table.database())?;
         Writer::at(table.database(), table.folder().to_owned(), lock)
@@ -267,7 +267,8 @@ impl Writer {
         Ok(epoch)
     }
 
-    /// What a commit says of captured rows: where the table takes a name that others had, what these had captured under it as well.
+    /// The position of captured rows that a commit records. If the table takes over a name that dropped tables had, it includes what was captured
+    /// under the name for these.
     fn captured_with(&self, change: &Change) -> Result<Option<WriteDownPosition>> {
         let is_new = |name: &str| self.table().is_none_or(|state| state.spec.name != name);
         let Some(spec) = change.spec.as_ref().filter(|spec| is_new(&spec.name)) else { return Ok(change.captured) };
@@ -377,7 +378,7 @@ impl Writer {
         storage.sync_dir("")
     }
 
-    /// Removes files that no commit names: what an interrupted writer left, and, if nobody reads, what was replaced.
+    /// Removes files that no commit names: those of an interrupted writer, and, if nobody reads, those that were replaced.
     fn sweep(&self) -> Result<()> {
         let storage = self.storage();
         for entry in storage.list("")? {

@@ -18,11 +18,11 @@ pub struct RoleChange {
     pub superuser: Option<bool>,
     /// Whether row policies don't apply to it.
     pub bypasses_policies: Option<bool>,
-    /// From when on it may do nothing; none inside for no end.
+    /// When the role expires. `Some(None)` removes the expiry.
     pub valid_until: Option<Option<i64>>,
-    /// Its password; none inside for none.
+    /// The role's password. `Some(None)` removes the password.
     pub password: Option<Option<Password>>,
-    /// Its quotas; none inside for no such quota.
+    /// The role's quotas. `None` as a value removes the quota.
     pub quotas: BTreeMap<Quota, Option<u64>>,
 }
 
@@ -91,8 +91,8 @@ impl Access {
         }
     }
 
-    /// Users need somebody who may manage them, for good and from somewhere; and a database that has users keeps one, since it is open to
-    /// everybody without.
+    /// Makes sure that a superuser remains who can log in, from somewhere and without expiry: without one nobody could manage users. A database
+    /// that has users keeps at least one, since a database without users is open to everybody.
     fn check_superuser(&self, had_users: bool) -> Result<()> {
         let manages = |role: &Role| role.login && role.superuser && role.valid_until.is_none();
         match (had_users || self.has_users()) && !self.roles.iter().any(manages) {

@@ -34,7 +34,7 @@ fn digest(access: &Access) -> Result<String> {
 /// # Errors
 /// [`Error::Corrupt`], [`Error::FormatVersion`]. No error shows what is in the file.
 pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Access> {
-    // Not the parser's words, which may cite the file.
+    // The parser's message isn't used, because it may quote the file.
     let damaged = |error: serde_json::Error| {
         let found = format!("something else in line {}, column {}", error.line(), error.column());
         Error::corrupt(path, 0, "the list of users and roles", found)

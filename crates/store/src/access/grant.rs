@@ -25,7 +25,7 @@ pub enum Privilege {
 }
 
 impl Privilege {
-    /// Those of a table.
+    /// The privileges that can be granted on a table.
     pub const OF_TABLES: [Privilege; 6] = [
         Privilege::Select,
         Privilege::Insert,
@@ -61,7 +61,7 @@ impl Privilege {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
-    /// Whose it is.
+    /// The role that has the grant.
     pub role: String,
     /// The table or view; none for the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]

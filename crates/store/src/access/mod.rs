@@ -65,7 +65,7 @@ pub struct Role {
     /// Whether row policies don't apply to it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bypasses_policies: bool,
-    /// From when on it may do nothing, in nanoseconds since the epoch.
+    /// When the role expires, in nanoseconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_until: Option<i64>,
     /// What its password is known by.
@@ -85,11 +85,11 @@ pub struct Role {
 pub struct AccessToken {
     /// Its name.
     pub name: String,
-    /// Whose it is.
+    /// The user that the token belongs to.
     pub user: String,
     /// BLAKE3 of the token, in hex.
     pub blake3: String,
-    /// From when on it isn't accepted, in nanoseconds since the epoch.
+    /// When the token expires, in nanoseconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<i64>,
 }
@@ -105,7 +105,7 @@ pub struct Policy {
     /// Whether rows must pass it besides one that isn't restrictive.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restrictive: bool,
-    /// To whom it applies.
+    /// The roles that the policy applies to.
     pub roles: Vec<String>,
     /// What is true for the rows that they see.
     pub condition: String,
@@ -146,7 +146,7 @@ fn has_word(condition: &str, word: &str) -> bool {
 pub const USER_WORDS: [&str; 3] = ["current_user", "session_user", "current_role"];
 
 impl Access {
-    /// Whether there are users: somebody who may log in.
+    /// Whether there is a user, which is a role that may log in.
     #[must_use]
     pub fn has_users(&self) -> bool {
         self.roles.iter().any(|role| role.login)
@@ -195,7 +195,7 @@ impl Access {
         (token_entry.expires.is_none_or(|at| now < at) && role.may_log_in(now)).then_some((role, token_entry))
     }
 
-    /// The user with this password, at a time. Takes as long for a name that nobody has.
+    /// The user with this name and password, at a time. Takes as long for a name that doesn't exist.
     #[must_use]
     pub fn user_of_password(&self, name: &str, password: &str, now: i64) -> Option<&Role> {
         let role = self.role(name).filter(|role| role.may_log_in(now));
@@ -205,7 +205,7 @@ impl Access {
     }
 }
 
-/// Bytes of the name of somebody who is in no list.
+/// Most bytes of the name of a guest, who isn't among the roles.
 const GUEST_BYTES_MAX: usize = 256;
 
 impl Access {

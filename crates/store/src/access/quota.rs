@@ -70,7 +70,7 @@ impl Quota {
         Quota::ALL.map(Quota::as_str).join(", ")
     }
 
-    /// The least that it may be: what nobody is to have is a right that isn't granted.
+    /// The least value that the quota may have. To deny something altogether, the right isn't granted.
     fn least(self) -> u64 {
         if self == Quota::StatementBytesMax { STATEMENT_BYTES_MIN } else { 1 }
     }
@@ -95,7 +95,7 @@ impl Quota {
     }
 }
 
-/// How much somebody may take, and which of his roles says so.
+/// The value of a quota, and the role that it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleLimit {
     /// How much.

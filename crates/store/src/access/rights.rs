@@ -7,14 +7,14 @@ use serde::Serialize;
 use super::grant::{Grant, Privilege};
 use super::{Access, MONITOR, PUBLIC, Policy, READ_ALL, USER_WORDS, WRITE_ALL, has_word, is_same};
 
-/// The rights of a user. Equal values give equal rights, whoever the user is.
+/// The rights of a user. Two users with equal values have equal rights.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rights {
     is_superuser: bool,
     bypasses_policies: bool,
     /// Its roles in small letters, its own and `public` among them.
     roles: BTreeSet<String>,
-    /// Those of its roles, without the names of these.
+    /// The grants of all the user's roles, without the names of the roles.
     grants: BTreeSet<(Option<String>, Privilege, Vec<String>)>,
     /// All policies: a table that has some shows no row to those whom none names.
     policies: Vec<Policy>,
@@ -27,18 +27,18 @@ pub struct Rights {
 pub enum Permission {
     /// Nothing.
     None,
-    /// With these columns, in small letters.
+    /// Some columns, in small letters.
     Columns(BTreeSet<String>),
-    /// With all of it.
+    /// All columns.
     All,
 }
 
-/// Which rows of a table somebody sees.
+/// Which rows of a table a user sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowCondition {
     /// All.
     All,
-    /// Those for which this is true.
+    /// The rows for which this condition is true.
     Where(String),
 }
 
@@ -55,7 +55,7 @@ impl Permission {
 }
 
 impl Rights {
-    /// The rights of a user; none for a name that nobody has.
+    /// The rights of a user; `None` if there is no such user.
     #[must_use]
     pub fn of(access: &Access, user: &str) -> Option<Rights> {
         let role = access.role(user)?;
@@ -165,7 +165,7 @@ impl Rights {
         if permissive.is_empty() {
             return RowCondition::Where("false".to_owned());
         }
-        // On lines of their own: a condition may end with a comment.
+        // Each condition is put on a line of its own, because it may end with a comment.
         let in_brackets = |policies: Vec<&Policy>, word: &str| {
             policies.iter().map(|policy| format!("({}\n)", policy.condition)).collect::<Vec<_>>().join(word)
         };

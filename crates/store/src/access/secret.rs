@@ -83,7 +83,7 @@ impl Password {
             && blake3::Hash::from_hex(&self.hash).is_ok()
     }
 
-    /// A hash that no password has, for names that nobody has: they take as long as others.
+    /// A hash that no password has. It is compared for users that don't exist, so that the answer takes as long as for others.
     pub(super) fn nobodys() -> &'static Password {
         static NOBODYS: OnceLock<Password> = OnceLock::new();
         NOBODYS.get_or_init(|| Password {

@@ -161,7 +161,7 @@ pub struct ColumnInTier {
 /// Bytes a row of something that isn't a column.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PartAdvice {
-    /// As the sampled segments have it now.
+    /// Bytes a row in the tiers that the sampled segments are in now.
     pub now: f64,
     /// In each of the tiers `mapped`, `fast`, `small`, `dense`.
     pub tiers: [f64; 4],

@@ -27,7 +27,7 @@ pub(super) fn of(column_type: &ColumnType, tiers: &[ColumnInTier; 4], odd: Optio
     words.join("; ")
 }
 
-/// What the type in the file says of the values.
+/// Describes the values by their type in the file.
 fn values(column_type: &ColumnType, encoding_text: &str, odd: Option<f64>) -> Option<String> {
     if let Some((_, digits)) = encoding_text.split_once("whole numbers / 10^") {
         let digits = digits.split([',', ';']).next().unwrap_or_default();

@@ -15,7 +15,7 @@ pub(super) const BYTES_MAX: usize = 64 << 20;
 /// Rows of a run: a page of the tier with the longest ones.
 pub(super) const RUN_ROWS: usize = 8192;
 
-/// Rows by which the width of a segment's rows is told.
+/// Rows that are read to estimate the width of a segment's rows.
 const PROBE_ROWS: u64 = 256;
 
 /// A segment that is sampled.

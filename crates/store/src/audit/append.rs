@@ -59,7 +59,7 @@ impl ChainWriter {
         let chain = match recovered.chain {
             Some(chain) => chain,
             None => {
-                // Before there is a file, so that one without a head is somebody else's work.
+                // The head is written before the first file. So a file without a head isn't the work of this program.
                 let chain = random()?;
                 LogHead::write(storage.as_ref(), (&chain, &recovered.position), key.as_ref(), now)?;
                 chain
@@ -73,7 +73,7 @@ impl ChainWriter {
             storage.open_append(&last.path, last.length)?.sync()?;
         }
         let file = file.take_if(|file| is_ours(file)).map(|LastFile { path, length, day, .. }| {
-            // Whether its last records were synced nobody knows.
+            // Nobody knows whether its last records were synced.
             CurrentFile { path, length, day, file: None, is_synced: false }
         });
         let mut writer = ChainWriter { storage, settings, key, chain, position, file, head: 0, _lock: lock };

@@ -19,10 +19,10 @@ pub struct AuditEvent {
     pub time: i64,
     /// What: `sign_in`, `statement`, `change`, …
     pub kind: &'static str,
-    /// By whom: the name of a user or of a token of the settings.
+    /// Who did it: the name of a user, or of a token of the settings.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user: String,
-    /// As what he was let in.
+    /// The role with which the client was let in.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub role: &'static str,
     /// Which way.
@@ -40,7 +40,7 @@ pub struct AuditEvent {
     /// Messages of rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<u64>,
-    /// Those that were refused.
+    /// How many messages were refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<u64>,
     /// Rows that were given, changed or taken.
@@ -88,7 +88,7 @@ fn cut(text: &mut String, bytes_max: usize) {
         text.truncate(text.floor_char_boundary(bytes_max));
         text.push('…');
     }
-    // Whoever sent a long text isn't to have all of it counted as what is left of it.
+    // A long text was cut: its memory is released, so that it counts with the length that remains.
     if text.capacity() > bytes_max * 2 {
         text.shrink_to_fit();
     }

@@ -10,7 +10,7 @@ use super::writer::RecordCallback;
 /// Bytes of events that wait.
 const BYTES_MAX: usize = 16 << 20;
 
-/// An event, and who is told once it is durable.
+/// An event, and the callback for when it is durable.
 pub(super) struct QueuedEvent {
     pub(super) event: AuditEvent,
     pub(super) done: Option<RecordCallback>,
@@ -42,7 +42,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an event. Waits at most `patience` for room, and then gives back the callback to be told.
+    /// Adds an event. Waits at most `patience` for room. If there is none, gives back the callback.
     pub(super) fn push(
         &self,
         waiting: QueuedEvent,

@@ -10,13 +10,13 @@ use crate::storage::Storage;
 /// Which records are read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// From this time on, in nanoseconds since the epoch.
+    /// Only events from this time on, in nanoseconds since the epoch.
     pub since: Option<i64>,
     /// Before this one.
     pub until: Option<i64>,
-    /// By this user, without regard to case.
+    /// Only events of this user, without regard to case.
     pub user: Option<String>,
-    /// Of this kind.
+    /// Only events of this kind.
     pub kind: Option<String>,
 }
 

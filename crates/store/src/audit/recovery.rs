@@ -88,7 +88,7 @@ impl LogScan {
     }
 }
 
-/// The head, if it is one of this log, as far as somebody can tell who has this key.
+/// The head, if it belongs to this log, as far as the holder of this key can tell.
 fn trusted_head(
     storage: &dyn Storage,
     numbers: &[u64],
@@ -136,7 +136,7 @@ fn is_sealed_as_records(storage: &dyn Storage, numbers: &[u64], head: &LogHead) 
     Ok(true)
 }
 
-/// Looks at a log that nobody writes.
+/// Reads a log that no process writes to, and finds where it goes on.
 pub(super) fn recover(storage: &dyn Storage, key: Option<&AuditKey>) -> Result<RecoveredLog> {
     let (mut notes, mut torn) = (Vec::new(), None);
     let numbers = files::numbers(storage)?;
@@ -145,7 +145,7 @@ pub(super) fn recover(storage: &dyn Storage, key: Option<&AuditKey>) -> Result<R
     for number in numbers.into_iter().rev() {
         let path = files::name(number);
         let scan = LogScan::of(storage, &path, key)?;
-        // What was never synced, as far as somebody knows.
+        // Whether what begins at an offset was, as far as can be known, never synced.
         let is_torn = |from: u64| match &head {
             Some(head) => head.n < from,
             None => scan.other_lines == 0,

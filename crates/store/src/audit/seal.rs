@@ -63,7 +63,8 @@ impl AuditKey {
 pub(super) enum Seal<'a> {
     Plain,
     Record(&'a AuditKey),
-    /// Another one, or whoever has cut the end off could take the digest of a record for that of a head.
+    /// Heads are sealed with a key of their own. Otherwise the digest of a record could be presented as that of a head, to hide that the end was
+    /// cut off.
     Head(&'a AuditKey),
 }
 

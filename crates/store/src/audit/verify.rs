@@ -53,9 +53,9 @@ pub struct Verification {
     pub files: u64,
     /// Records that could be read.
     pub records: u64,
-    /// Those of them that were sealed with a key.
+    /// How many of the records were sealed with a key.
     pub keyed: u64,
-    /// Those of them whose digests couldn't be compared, because no key was given.
+    /// How many of the records couldn't be checked, because no key was given.
     pub unchecked: u64,
     /// Number of the first record.
     pub first: u64,

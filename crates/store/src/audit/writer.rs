@@ -15,10 +15,11 @@ use crate::storage::Storage;
 /// Bytes of events that are written at once.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// How often the head is written, and what nobody waits for is synced.
+/// How often the head is written, and records without a waiting caller are synced.
 const HEAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Told the number of a record that is durable, or why there is none. Called by the log's thread, or by the one that records.
+/// Is called with the number of a record once it is durable, or with the reason why it isn't. Runs on the log's thread, or on the thread that
+/// records.
 pub type RecordCallback = Box<dyn FnOnce(Result<u64, RecordFailure>) + Send>;
 
 /// A log that is written.
@@ -66,7 +67,7 @@ impl AuditLog {
         self.record_within(event, done, Duration::ZERO);
     }
 
-    /// As `record`, waiting for room in the queue for at most `patience`.
+    /// Like `record`, but waits for room in the queue for at most `patience`.
     pub fn record_within(&self, event: AuditEvent, done: Option<RecordCallback>, patience: Duration) {
         let waiting = QueuedEvent { event: event.bounded(), done };
         if let Err((lost, done)) = self.shared.queue.push(waiting, patience) {

@@ -62,7 +62,7 @@ pub struct BackupFile {
     pub bytes: u64,
     /// BLAKE3 of its bytes in hex.
     pub blake3: String,
-    /// What the table's manifest says of it, of a file that never changes under its name.
+    /// The digest that the table's manifest has for the file; `None` for files that may change under their name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }

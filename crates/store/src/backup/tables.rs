@@ -35,7 +35,7 @@ impl Database {
         let table = self.table(&name)?;
         let folder = table.folder();
         for _ in 0..TRIES {
-            // It keeps the files of its commit, and of later ones, from being removed.
+            // The snapshot keeps the files of its commit, and of later ones, from being removed.
             let snapshot = table.stored()?;
             let head = HeadFile::read(storage, folder)?.head;
             let log = manifest::log_path(folder, head.log);

@@ -29,7 +29,7 @@ pub struct BackupReport {
     pub new_files: u64,
     /// Their bytes.
     pub new_bytes: u64,
-    /// Of these the files that were linked from the database and not copied.
+    /// How many of the new files were linked from the database instead of copied.
     pub linked_files: u64,
 }
 
@@ -248,7 +248,7 @@ impl BackupWriter {
         let (from, to) = (format!("{}/{path}", self.before_folder), self.path(path));
         make_folders(self.at.as_ref(), &to, &mut self.folders)?;
         if self.at.link(&from, &to).is_err() {
-            // Not every file system has links.
+            // Not every file system supports links: the file is copied then.
             let mut copy = self.at.create(&to)?;
             read_through(self.at.as_ref(), &from, &mut |part| copy.write(part))?;
             copy.sync()?;
@@ -271,7 +271,7 @@ impl BackupWriter {
     }
 }
 
-/// Makes sure that the folder is one of backups, or empty, and that nobody else makes one there.
+/// Makes sure that the folder is a folder of backups, or empty, and that no other process writes a backup there.
 fn lock(at: &dyn Storage) -> Result<Box<dyn std::fmt::Debug + Send + Sync>> {
     let entries = at.list("")?;
     let has = |name: &str| entries.iter().any(|entry| entry.name == name);

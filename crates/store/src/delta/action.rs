@@ -31,7 +31,7 @@ pub(super) struct Action {
     pub(super) remove: Option<Remove>,
 }
 
-/// Who wrote a version, and why; for people.
+/// Who wrote a version, and why. For people who read the log.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CommitInfo {

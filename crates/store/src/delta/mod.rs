@@ -182,7 +182,7 @@ fn difference(
     Ok((actions, changed))
 }
 
-/// What the Delta table says of itself. Its number stays what it was.
+/// The description of the Delta table. It keeps its identifier from version to version.
 fn metadata(spec: &TableSpec, schema: String, former: Option<&Metadata>, target: &TargetFiles<'_>) -> Result<Metadata> {
     let mut configuration = former.map(|former| former.configuration.clone()).unwrap_or_default();
     configuration.retain(|name, _| !name.starts_with("splay."));

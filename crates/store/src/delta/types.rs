@@ -225,7 +225,7 @@ pub(super) fn statistics(spec: &TableSpec, entry: &FileEntry) -> String {
         let name = spec.columns[symbol].name.clone();
         least.insert(name.clone(), Value::from(first.as_str()));
         greatest.insert(name.clone(), Value::from(last.as_str()));
-        // Rows of none come first.
+        // Rows without a symbol come first.
         nulls.insert(name, 0);
     }
     if !spec.has_hidden_time() {

@@ -35,7 +35,7 @@ enum Source {
         keys: Vec<WrappingKey>,
         encrypts: bool,
     },
-    /// They couldn't be read. Files in plain can.
+    /// The keys couldn't be read. Files that aren't encrypted can still be used.
     Unknown(String),
 }
 

@@ -90,7 +90,7 @@ impl Column {
 /// All summarised columns.
 #[derive(Debug)]
 pub(super) struct Columns {
-    /// As the sections number them.
+    /// The columns, in the order in which the sections number them.
     columns: Vec<Column>,
     /// Numbers in the order of names without case.
     sorted: Vec<usize>,

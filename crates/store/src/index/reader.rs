@@ -34,7 +34,7 @@ enum Content {
 }
 
 impl SegmentIndex {
-    /// Opens an index; `digest` is what the manifest says of its header and table.
+    /// Opens an index. `digest` is the digest of its header and table that the manifest has.
     pub(crate) fn open(bytes: Buffer, digest: &str, rows: u64, path: PathBuf) -> Result<SegmentIndex> {
         let content = Content::File(IndexFile::open(bytes, digest, rows, path)?);
         Ok(SegmentIndex { content, rows, directory: OnceLock::new(), columns: OnceLock::new(), ends: Vec::new() })

@@ -77,7 +77,7 @@ pub enum Replace {
     Nothing,
     /// All rows of the dates that it has rows of.
     Dates,
-    /// On each date that it has rows of, all rows of the symbols that it has there.
+    /// Replaces, on each date that the load has rows of, all rows of the symbols that it has there.
     Symbols,
     /// All rows of the table.
     Table,
@@ -274,7 +274,7 @@ impl Load {
         Ok(())
     }
 
-    /// The table's files as they are: nobody else changes them meanwhile.
+    /// The table's files as they are. No other process changes them while the load holds the lock.
     fn snapshot(&self) -> Result<Option<TableSnapshot>> {
         match self.writer.table() {
             Some(_) => self.writer.database().table(&self.spec.name)?.stored().map(Some),
@@ -437,7 +437,7 @@ impl Load {
         self.commit_resolving(None)
     }
 
-    /// As [`Load::commit`], with a say in what becomes of rows whose key the table has already.
+    /// Like [`Load::commit`], but `resolve` decides about rows whose key the table has already.
     ///
     /// # Errors
     /// As [`Load::commit`]; [`Error::Refused`] if two of the new rows have one key; those of `resolve`.
@@ -582,7 +582,7 @@ pub(crate) fn stored<'a, S: std::borrow::Borrow<Segment> + Sync>(
     stored_columns(spec, (0..spec.columns.len()).collect(), segments, chunk_rows)
 }
 
-/// As [`stored`], with only these columns.
+/// Like [`stored`], with only these columns.
 pub(crate) fn stored_columns<'a, S: std::borrow::Borrow<Segment> + Sync>(
     spec: &'a TableSpec,
     columns: Vec<usize>,

@@ -17,7 +17,7 @@ use crate::manifest::FileEntry;
 use crate::schema::TableSpec;
 use crate::select::{SegmentRows, Selection};
 
-/// Says of rows which of them match. Null is no.
+/// Decides which rows of a batch match. Null counts as no match.
 type Matches = Arc<dyn Fn(&RecordBatch) -> Result<BooleanArray> + Send + Sync>;
 
 /// Rows that are read at once.

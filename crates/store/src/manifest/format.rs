@@ -236,7 +236,7 @@ pub enum Tier {
     /// Parquet, compressed as well.
     #[serde(rename = "parquet")]
     Small,
-    /// As the small one, in an object store and read from there.
+    /// Encoded as the small tier, but in an object store, and read from there.
     #[serde(rename = "object")]
     Object,
     /// Chunks of numbers compressed by pco, in a file of our own: the smallest, for what is hardly read.
@@ -245,7 +245,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// Those of files in the database's folder, from the fastest to the smallest.
+    /// The tiers of files in the database's folder, from the fastest to the smallest.
     pub const LOCAL: [Tier; 4] = [Tier::Mapped, Tier::Fast, Tier::Small, Tier::Dense];
 
     /// How rows are written that come to a date of the tier. What belongs in the object store is moved there later, by itself, so that no load

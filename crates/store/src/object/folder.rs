@@ -60,7 +60,7 @@ impl FolderStore {
         let written = bytes.chunks(WRITE_BYTES).try_for_each(|part| file.write(part)).and_then(|()| file.sync());
         drop(file);
         let named = written.and_then(|()| self.storage.link(&unfinished, key));
-        // What can't be removed is listed, and goes with what nobody names.
+        // If it can't be removed, it stays in listings, and is removed later with the other objects that no commit names.
         let _ = self.storage.remove(&unfinished);
         named?;
         self.storage.sync_dir(parent(key))

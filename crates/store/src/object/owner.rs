@@ -40,7 +40,7 @@ struct OwnerMark {
 }
 
 impl ObjectTier {
-    /// Makes sure that the database may write here: it has the mark, or puts it where nobody has.
+    /// Makes sure that the database may write here: it has the mark, or sets it if there is none.
     pub(crate) fn claim(&self, storage: &dyn Storage) -> Result<()> {
         let own = match self.own(storage)? {
             Some(own) if own.claimed => return self.check_owner(storage),
@@ -78,7 +78,7 @@ impl ObjectTier {
         Ok(self.own(storage)?.is_some_and(|own| own.claimed))
     }
 
-    /// Takes the mark from whoever has it, who is refused from then on.
+    /// Takes the mark from the database that has it, whose writes are refused from then on.
     pub(crate) fn take_over(&self, storage: &dyn Storage) -> Result<()> {
         self.delete(MARK)?;
         put_own(storage, &OwnerFile { owner: random()?, claimed: false })?;

@@ -33,7 +33,7 @@ fn work_on(waiting: &Mutex<Receiver<PrefetchTask>>) {
     loop {
         let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(work) = next else { return };
-        // A panic here is ignored: whoever reads the same bytes meets the error.
+        // A panic here is ignored: the reader of the same bytes gets the error.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
     }
 }

@@ -63,8 +63,8 @@ impl RemoteFile {
         self.length
     }
 
-    /// Says which bytes are the pages of a column in a row group. What the file says of itself may be wrong: it decides how much is read at
-    /// once, and nothing else.
+    /// Sets which bytes are the pages of a column in a row group. The file's own description may be wrong: it only decides how much is read at
+    /// once.
     pub(crate) fn set_stretches(&self, columns: impl Iterator<Item = Range<usize>>) {
         let mut all: Vec<Range<usize>> =
             columns.filter(|bytes| bytes.start < bytes.end && bytes.end <= self.length).collect();

@@ -180,7 +180,7 @@ impl CheckedFile {
             Source::Sealed(file, sealed) if range.end <= sealed.len() => file.read_ahead(sealed.place(&range)),
             Source::Remote(file) if range.end <= file.length() && !file.is_here(&range) => {
                 let file = Arc::clone(self);
-                // What fails here fails again for whoever reads it.
+                // An error is ignored here: the reader of the same bytes gets it again.
                 object::later(move || drop(file.bytes(range)));
             }
             Source::Remote(_) | Source::Sealed(..) => {}
@@ -235,7 +235,7 @@ impl CheckedFile {
         self.read(range, true)
     }
 
-    /// As [`Self::bytes`], as a buffer whose capacity is that of the range, not of the whole file.
+    /// Like [`Self::bytes`], but as a buffer whose capacity is that of the range and not of the whole file.
     pub(crate) fn slice(&self, range: Range<usize>) -> Result<Buffer> {
         self.bytes(range).map(Buffer::from)
     }

@@ -235,8 +235,7 @@ fn stand_close(pieces: &[Range<usize>], rows: usize) -> bool {
     total < pieces.len() * CLOSE_PIECE_ROWS && are_near && last <= rows
 }
 
-/// Parts of a column one behind the other. A dictionary of several holds no text twice: whoever looks for a text looks for one
-/// code.
+/// Concatenates parts of a column. A dictionary of several parts holds no text twice, so that a search for a text is a search for one code.
 fn together(parts: &[ArrayRef]) -> Result<ArrayRef> {
     if let [one] = parts {
         return Ok(Arc::clone(one));

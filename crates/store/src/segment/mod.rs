@@ -36,8 +36,8 @@ pub use row_list::RowList;
 pub use writer::FileFormat;
 pub(crate) use writer::{SegmentTarget, export, ordered, write};
 
-/// Runs a decoder of somebody else's. Bytes whose checksums are right may still be none that our writer wrote; where the decoder
-/// panics on them, that becomes an error.
+/// Runs a decoder of another library. Bytes with right checksums may still not come from our writer. If the decoder panics on them, the panic
+/// becomes an error.
 pub(crate) fn guarded<T>(path: &Path, decode: impl FnOnce() -> Result<T>) -> Result<T> {
     let gave_up = |_| Err(Error::corrupt(path, 0, "what a decoder can read", "bytes on which it gave up"));
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(gave_up)

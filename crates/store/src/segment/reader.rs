@@ -66,7 +66,7 @@ pub struct ColumnStorage {
     pub column: String,
     /// Bytes in the file, its lists of pages among them.
     pub bytes: u64,
-    /// Of these, bytes of dictionaries: they grow with the values that differ, not with the rows.
+    /// How many of the bytes are dictionaries. These grow with the number of different values, not with the rows.
     pub dictionary_bytes: u64,
     /// Bytes of its values in memory, where all have one width.
     pub plain_bytes: Option<u64>,
@@ -222,7 +222,7 @@ impl Segment {
         &self.keys
     }
 
-    /// What the manifest says of it.
+    /// The manifest's entry of the segment.
     #[must_use]
     pub fn entry(&self) -> &FileEntry {
         &self.entry
@@ -364,7 +364,7 @@ impl Segment {
         self.storage_of(spec.shown_columns())
     }
 
-    /// As [`Self::storage`], for these columns, which may include one that users don't see.
+    /// Like [`Self::storage`], for these columns, which may include a column that is hidden from users.
     pub(crate) fn storage_of(&self, columns: &[ColumnSpec]) -> Result<Vec<ColumnStorage>> {
         let file = self.file()?;
         let rows = self.entry.rows;

@@ -65,7 +65,7 @@ pub(crate) fn write(target: &SegmentTarget<'_>, spec: &TableSpec, rows: &RecordB
     let (mut index, mut index_digest) = index::build(spec, rows, &checksums);
     if let Some(key) = target.keys.file_key_of(target.tier)? {
         index = encryption::seal(&index, &key).map_err(out_of_io("encrypt", &shown))?;
-        // Of the encrypted bytes: one of the others would tell who guesses them that they are right.
+        // The digest is that of the encrypted bytes. A digest of the plain bytes would confirm a guess of their content.
         index_digest = encryption::digest(&index);
     }
     file.sync()?;

@@ -17,10 +17,10 @@ use bytes::Bytes;
 use super::{DiskSpace, FileIdentity, IdentifiedFile, LockMode, MappedBytes, Storage, StorageEntry, StorageFile};
 use crate::error::{Error, Result};
 
-/// Who may do what with a new file: its owner read and write it, its group read it.
+/// Permissions of new files: the owner reads and writes, the group reads.
 const FILE_MODE: u32 = 0o640;
 
-/// Who may do what with a new folder.
+/// Permissions of new folders: the owner reads and writes, the group reads.
 const FOLDER_MODE: u32 = 0o750;
 
 /// The mode of a file that only its owner may read.
@@ -68,7 +68,7 @@ impl LocalStorage {
         Ok(LocalStorage::new(root))
     }
 
-    /// As `new`, for files that only their owner may read.
+    /// Like `new`, but new files can be read by their owner alone.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -283,7 +283,7 @@ impl Storage for LocalStorage {
     }
 }
 
-/// What the file system of a folder says of its room.
+/// The space that the file system of a folder has.
 #[allow(clippy::unnecessary_cast, reason = "the numbers are narrower on some systems")]
 fn disk_space(folder: &Path) -> std::io::Result<DiskSpace> {
     let folder = CString::new(folder.as_os_str().as_bytes())?;

@@ -42,7 +42,7 @@ pub struct FileIdentity {
     pub volume: u64,
     /// The file's number on it.
     pub number: u64,
-    /// When it was last written, in nanoseconds since the epoch; 0 where nobody knows. For files changed by hand.
+    /// When the file was last written, in nanoseconds since the epoch; 0 if that isn't known. For files that are changed by hand.
     pub modified_ns: i64,
     /// Its length in bytes.
     pub length: u64,

@@ -173,8 +173,8 @@ fn count() -> u64 {
     COUNT.load(Ordering::SeqCst)
 }
 
-/// From now on a page that can't be read ends the process, as it does where nobody expects it: mapped bytes go to readers that don't
-/// ask a [`ReadWatch`] when they have read them.
+/// From now on a page that can't be read ends the process, as it does outside of guarded reads: mapped bytes are handed to readers that don't
+/// check a [`ReadWatch`] afterwards.
 pub fn hand_out_mapped() {
     HANDED_OUT.store(true, Ordering::SeqCst);
 }

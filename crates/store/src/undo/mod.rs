@@ -212,7 +212,7 @@ impl Table {
         }
     }
 
-    /// As [`Self::at_commit`], with all rows, even if the database is pinned to a slice.
+    /// Like [`Self::at_commit`], with all rows, even if the database is pinned to a slice.
     pub(crate) fn whole_at_commit(&self, epoch: u64) -> Result<TableSnapshot> {
         let now = self.stored()?;
         if epoch == now.epoch() {

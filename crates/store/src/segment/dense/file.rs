@@ -74,7 +74,7 @@ impl DenseFile {
     }
 }
 
-/// What the file says of its columns.
+/// Reads and checks the footer, which describes the file's columns.
 fn footer(file: &CheckedFile) -> Result<Footer> {
     let length = file.len();
     let wrong =

@@ -120,7 +120,7 @@ impl Footer {
     }
 }
 
-/// What a chunk's head says of a page.
+/// The entry of a page in its chunk's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageEntry {
     /// Bytes that say which rows are null, and of the values behind them.

@@ -52,7 +52,7 @@ pub(super) struct Column {
     texts: OnceLock<(Arc<StringArray>, Vec<Vec<i64>>)>,
 }
 
-/// What a row group says of a column.
+/// A column in a row group, as the file's metadata describes it.
 #[derive(Debug)]
 struct ColumnRowGroup {
     codec: CompressionCodec,

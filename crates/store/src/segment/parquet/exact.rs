@@ -72,7 +72,7 @@ pub(super) fn wholes_of_64(values: &Float64Array) -> Option<(Vec<i64>, i8)> {
     wholes(values.values(), |row| values.is_null(row), values.null_count() > 0)
 }
 
-/// As [`wholes_of_64`].
+/// Like [`wholes_of_64`], for floats of 32 bits.
 pub(super) fn wholes_of_32(values: &Float32Array) -> Option<(Vec<i64>, i8)> {
     wholes(values.values(), |row| values.is_null(row), values.null_count() > 0)
 }

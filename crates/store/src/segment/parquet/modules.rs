@@ -72,7 +72,7 @@ pub(super) fn properties(key: &FileKey) -> Result<Arc<FileEncryptionProperties>>
 }
 
 impl Cipher {
-    /// What a file says of its encryption; `None` for one in plain.
+    /// How a file is encrypted; `None` for a file that isn't.
     pub(super) fn open(file: &CheckedFile, keys: &Keys) -> Result<Option<Cipher>> {
         let wrong = |expected: &str| Error::corrupt(&file.path, file.len() as u64, expected, "other bytes");
         let Some(tail) = file.len().checked_sub(TAIL_BYTES) else { return Ok(None) };

@@ -215,10 +215,10 @@ impl<'a> Input<'a> {
         Some(())
     }
 
-    /// Goes behind a value that nobody wants.
+    /// Skips a value that isn't needed.
     fn pass(&mut self, kind: u8, depth: usize) -> Option<()> {
         match kind {
-            // As a field, a truth value stands in its kind.
+            // The value of a boolean field is in its type byte.
             TRUE | FALSE => Some(()),
             BYTE => self.skip(1),
             4..=I64 => self.varint().map(|_| ()),

@@ -82,8 +82,8 @@ fn padded(texts: &StringArray, most: usize) -> Vec<([u8; PADDED_BYTES], u8)> {
 }
 
 impl Values {
-    /// Of the type that is wanted where numbers of the stored one become that one here, else of the stored one. `None` for a type
-    /// that isn't decoded here.
+    /// Values for a page. They have the target type if numbers of the stored type can be converted to it here, and else the stored type. `None`
+    /// for a type that isn't decoded here.
     pub(in crate::segment) fn new(
         stored: &DataType,
         target_type: &DataType,

@@ -67,7 +67,7 @@ impl Segment {
         let is_remote = |open: &Open| open.file.remote.is_some() && open.file.opened.get().is_none();
         if self.opened.get().is_some_and(is_remote) {
             let segment = Arc::clone(self);
-            // What fails here fails again for whoever reads it.
+            // An error is ignored here: the reader of the same bytes gets it again.
             object::later(move || drop(segment.file().map(drop)));
         }
     }
