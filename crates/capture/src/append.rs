@@ -44,7 +44,7 @@ impl std::str::FromStr for AckClass {
     }
 }
 
-/// Who sends, and the number of what is sent: one that isn't greater than the last of that name is a repeat.
+/// The sender of rows, and the number of its message. A message whose number isn't greater than the sender's last one is a repeat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Producer {
     /// Name, at most 256 bytes.
@@ -79,14 +79,14 @@ pub struct Append {
     /// How to create the table if there is none. `None`: its time is the first timestamp column, its symbol the first
     /// dictionary column.
     pub spec: Option<TableSpec>,
-    /// Who sends.
+    /// The sender, if it numbers its messages.
     pub producer: Option<Producer>,
     /// What the acknowledgement shall mean; `None` for the setting.
     pub ack: Option<AckClass>,
 }
 
 impl Append {
-    /// Rows of nobody in particular.
+    /// Rows without a producer.
     pub fn new(table: impl Into<String>, rows: RecordBatch) -> Append {
         Append { table: table.into(), rows, spec: None, producer: None, ack: None }
     }

@@ -29,8 +29,7 @@ pub fn back_up(database: &Database, at: Arc<dyn Storage>) -> Result<BackupReport
     back_up_with(database, at, false)
 }
 
-/// As [`back_up`]. With `links`, segments and indexes are hard-linked instead of copied, where both are on one file
-/// system.
+/// Like [`back_up`]. With `links`, segments and indexes are hard-linked instead of copied, where both are on one file system.
 ///
 /// # Errors
 /// As [`back_up`].

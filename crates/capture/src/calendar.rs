@@ -40,7 +40,7 @@ pub(crate) struct Calendar {
 }
 
 impl Calendars {
-    /// Those of the settings.
+    /// The calendars that the settings name.
     ///
     /// # Errors
     /// That of the setting, for a zone that there isn't.

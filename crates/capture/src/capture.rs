@@ -122,7 +122,7 @@ impl Capture {
         if class == AckClass::Replica {
             shared.replicas.check()?;
         }
-        // Those of a table stand behind each other, in their order.
+        // Parts of one table follow each other, in their order.
         appends.sort_by_key(|append| append.table.to_lowercase());
         let (lives, mut new_tables) = self.lives_for(&appends)?;
         let reading = shared.receipt.read();
@@ -147,7 +147,7 @@ impl Capture {
         if quarantined > 0 {
             tracing::warn!(rows = quarantined, "rows are too far ahead of the clock and go to quarantine");
         }
-        // Those of the quarantine don't count without the rest.
+        // The rows for the quarantine count only together with the rest of the message.
         let mut together = far;
         together.append(&mut near);
         if let Some((last, others)) = together.split_last_mut() {

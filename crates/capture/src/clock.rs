@@ -9,7 +9,7 @@ pub trait Clock: std::fmt::Debug + Send + Sync {
     /// Now.
     fn now(&self) -> i64;
 
-    /// Nanoseconds since some instant, by a clock that nobody puts.
+    /// Nanoseconds since some instant, by a clock that is never set back.
     fn monotonic(&self) -> i64 {
         static BEGINNING: OnceLock<Instant> = OnceLock::new();
         i64::try_from(BEGINNING.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(i64::MAX)

@@ -136,7 +136,7 @@ fn fit(spec: &TableSpec, name: &str, column: &ArrayRef, target: &DataType) -> Re
         }
         cast_with_options(column, to, &options).map_err(|error| refused(error.to_string()))
     };
-    // As it is stored: a NaN is one value, so that it doesn't count as changed by a cast.
+    // The column in its stored form, with one NaN: otherwise a NaN would count as changed by a cast.
     let formed = one_nan(column);
     let column = formed.as_ref().unwrap_or(column);
     let fitted = cast(column, target)?;

@@ -158,7 +158,8 @@ impl Disk {
         Ok(())
     }
 
-    /// A write found no room: gives the reserve back, and refuses rows until a look finds more room. What a sender is told.
+    /// Handles a write that found no room: gives the reserve back, and refuses rows until a later look finds more room. Returns the error for the
+    /// sender.
     pub(crate) fn disk_full_error(&self, error: Error) -> Error {
         self.is_full.store(true, Ordering::Relaxed);
         let mut state = self.state();

@@ -39,7 +39,7 @@ pub enum Error {
         "the last number of producer {producer:?} is {last}, but the rows name {previous} as the number before theirs"
     )]
     OutOfTurn {
-        /// Who sent.
+        /// The name of the producer.
         producer: String,
         /// The number that the batch names as the one before it; 0 for none.
         previous: u64,

@@ -110,7 +110,7 @@ impl Keeper {
     pub(crate) fn run(mut self, signal: &Signal) {
         background::enter();
         loop {
-            // Not held while waiting: the last clone of a capture that goes ends the thread.
+            // The strong reference isn't kept while waiting: when the last clone of a capture is dropped, the thread ends.
             let Some(shared) = self.shared.upgrade() else { return };
             shared.disk.tend();
             let is_paused = self.paused_until.is_some_and(|until| Instant::now() < until);
@@ -133,7 +133,7 @@ impl Keeper {
         }
     }
 
-    /// Does what is due. What one table's files refuse doesn't keep it from the others; the first error is told.
+    /// Does what is due. An error of one table doesn't stop the work on the others; the first error is returned.
     fn look(&mut self, shared: &Arc<CaptureState>) -> Result<()> {
         let settings = &shared.settings;
         let all = shared.all_live();
@@ -398,7 +398,7 @@ fn write_down(shared: &CaptureState, live: &LiveTable, how: WriteDownScope) -> R
 
 fn write_down_once(shared: &CaptureState, live: &LiveTable, how: WriteDownScope) -> Result<WriteDownReport> {
     let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
-    // After a commit of which nobody knows whether it is on disk both states stay as they are.
+    // If it is unknown whether a commit reached the disk, both states stay as they are.
     shared.check()?;
     let now = shared.clock.now();
     let late = seconds(shared.settings.late_s);
@@ -422,7 +422,7 @@ fn write_down_once(shared: &CaptureState, live: &LiveTable, how: WriteDownScope)
         return Ok(WriteDownReport::default());
     }
     let (name, database) = (live.spec().name.clone(), &shared.database);
-    // Or after a power cut the files have rows whose producer is told that they were not taken.
+    // The journal is synced first. Otherwise, after a power cut, the files could have rows whose producer learns that they were not taken.
     if let Err(error) = shared.sync_journal() {
         live.give_up_write_down();
         return Err(error);
@@ -444,12 +444,12 @@ fn write_down_once(shared: &CaptureState, live: &LiveTable, how: WriteDownScope)
     Ok(WriteDownReport { rows: report.rows, segments: report.segments, bytes: report.bytes })
 }
 
-/// Removes journal files that nobody needs.
+/// Removes journal files that are no longer needed.
 fn release(shared: &CaptureState) -> Result<()> {
     let captured: HashMap<String, splay_store::WriteDownPosition> =
         shared.all_live().iter().map(|live| (live.spec().name.to_lowercase(), live.captured())).collect();
     let is_stored = |table: &str, sequence: u64, latest: i64| {
-        // Of one that was dropped, or has another name now, the journal has rows still.
+        // For a table that was dropped or renamed, the journal may still have rows under the old name.
         let former = || shared.database.former(table).ok().flatten();
         let captured = captured.get(&table.to_lowercase()).copied().or_else(former);
         captured.is_some_and(|captured| sequence <= captured.sequence && latest <= captured.cut)

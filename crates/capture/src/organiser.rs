@@ -27,7 +27,7 @@ pub(crate) fn run(shared: &Weak<CaptureState>, signal: &Signal) {
     background::enter();
     let mut paused_until: Option<Instant> = None;
     loop {
-        // Not held while waiting: the last clone of a capture that goes ends the thread.
+        // The strong reference isn't kept while waiting: when the last clone of a capture is dropped, the thread ends.
         let Some(shared) = shared.upgrade() else { return };
         let is_paused = paused_until.is_some_and(|until| Instant::now() < until);
         if !is_paused && let Err(error) = look(&shared, signal) {

@@ -17,7 +17,7 @@ use crate::live::times;
 use crate::receipt::ClockReading;
 use crate::{codec, size_estimate};
 
-/// Told what became of a batch.
+/// Is called with the outcome of a batch.
 pub(crate) type AckCallback = Box<dyn FnOnce(Result<Ack>) + Send>;
 
 /// A batch that was accepted.

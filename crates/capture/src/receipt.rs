@@ -53,7 +53,7 @@ pub(crate) struct Receipt {
 
 #[derive(Debug)]
 struct ReceiptState {
-    /// When the clock was last read, by the one that nobody puts.
+    /// When the clock was last read, by the monotonic clock.
     read_at: i64,
     /// What it was ahead of that one.
     offset: i64,

@@ -64,7 +64,7 @@ impl<'a> Recovery<'a> {
                 && batch.sequence <= captured.sequence
                 && behind(&batch.spec, &batch.rows, captured.cut)?.num_rows() == 0
             {
-                // They were in the table's files when it was dropped, or got another name.
+                // The rows were in the files of the table when it was dropped or renamed.
                 return Ok(());
             }
             let table = create_table(self.database, &batch.spec)?;

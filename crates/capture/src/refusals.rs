@@ -46,7 +46,7 @@ struct RecentRefusals {
     newest: VecDeque<RefusedInput>,
     /// How many of the newest aren't in the log.
     unwritten: usize,
-    /// Those that went before they could be written.
+    /// Refusals that were dropped before they could be written.
     left_out: u64,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct RefusalLog {
 }
 
 impl RefusalLog {
-    /// Writes what isn't written yet. What fails is told to the operator and left out of the log.
+    /// Writes the refusals that aren't written yet. An error is logged, and these refusals are left out of the file.
     pub(crate) fn write(&mut self, storage: &dyn Storage, refusals: &Refusals) {
         let lines = refusals.lines();
         if lines.is_empty() {

@@ -18,8 +18,8 @@ const REJECTED_SHOWN: usize = 20;
 /// State of a database.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// `running`: told by the process that captures. `at_rest`: read from the files. `elsewhere`: read from the files, and another
-    /// process captures, which knows more. `read_only`: told by a server that takes no rows.
+    /// `running`: reported by the process that captures. `at_rest`: read from the files. `elsewhere`: read from the files, while another process
+    /// captures, which knows more. `read_only`: reported by a server that takes no rows.
     pub state: &'static str,
     /// Capture. Of files: what is in the journal; rows in memory are those that are in the journal alone.
     pub capture: Status,

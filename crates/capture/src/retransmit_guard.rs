@@ -136,7 +136,7 @@ mod tests {
         assert!(guard.producers.is_empty() && guard.by_age.is_empty() && guard.numbers == 0);
     }
 
-    /// A feed that was started again cut its batches elsewhere, and waited for a number that nobody would send.
+    /// Regression: a feed that was restarted cut its batches at other rows, and then waited for a number that no sender would send.
     #[test]
     fn a_batch_that_says_what_it_follows_on_waits_for_none_and_none_for_it() {
         let mut guard = RetransmitGuard::default();

@@ -18,7 +18,7 @@ use crate::capture::Capture;
 use crate::error::Result;
 use crate::journal::{JournalReport, RecoveredBatch};
 
-/// Who sends batches that have no producer.
+/// The producer that is recorded for batches without one.
 const NAME: &str = "splay journal recover";
 
 /// What became of the batches of a file.
@@ -30,7 +30,7 @@ pub struct SetAsideReport {
     pub stored: u64,
     /// Batches that the journal has.
     pub in_journal: u64,
-    /// Those that were not stored, and why.
+    /// The batches that were not stored, and why.
     pub left_out: Vec<SkippedBatch>,
 }
 

@@ -31,7 +31,7 @@ impl Signal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).stopped
     }
 
-    /// Waits so long, or until somebody wakes it; false if the thread shall end.
+    /// Waits for the interval, or until it is woken. Returns false if the thread shall end.
     pub(crate) fn wait(&self, interval: Duration) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut state, _) = self

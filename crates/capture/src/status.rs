@@ -48,7 +48,7 @@ pub struct Status {
     pub subscriber_lags: Vec<SubscriberStatus>,
     /// Producers that are remembered.
     pub producers: u64,
-    /// Those heard of last, latest first, at most 100.
+    /// The producers that sent last, latest first, at most 100.
     pub producers_latest: Vec<ProducerStatus>,
     /// Whether rows are refused for lack of room, or found none in the journal when they last came.
     pub full: bool,

@@ -96,7 +96,7 @@ pub enum UpdateKind {
 /// Rows for a subscriber.
 #[derive(Debug, Clone)]
 pub struct Update {
-    /// Whose rows they are.
+    /// The table of the rows.
     pub table: Arc<str>,
     /// Number of the batch up to which the subscriber has everything, once it has this; to go on from after a break.
     pub sequence: u64,
@@ -380,7 +380,7 @@ impl Subscriber {
     }
 }
 
-/// The next batch of a table in the journal; who misses it is told of which table.
+/// The next batch of a table in the journal. An error for missing batches names the table.
 fn next_in_journal(cursor: &mut Cursor, table: &Arc<str>, after: u64) -> Result<Option<crate::journal::JournalBatch>> {
     cursor.next(|name| name.eq_ignore_ascii_case(table)).map_err(|error| match error {
         Error::Gone { oldest, .. } => Error::Gone { table: table.to_string(), after, oldest },

@@ -33,7 +33,7 @@ impl TableOptions {
         self.of_columns(name, columns.collect())
     }
 
-    /// A table for rows. A column `date` of theirs that is the date of each row's time isn't one of its columns.
+    /// A table for rows. If the rows have a column `date` that is the date of each row's time, it isn't one of the table's columns.
     ///
     /// # Errors
     /// As [`TableOptions::table`], and for columns that a table can't hold.

@@ -46,7 +46,7 @@ pub(crate) struct Tickerplant {
     pub(crate) next_sequence: u64,
     pub(crate) sync_interval: Duration,
     pub(crate) unsynced: UnsyncedBatches,
-    /// Those who were told to send again.
+    /// Producers that were asked to send messages again.
     pub(crate) retransmit_guard: Arc<Mutex<RetransmitGuard>>,
     pub(crate) disk: Arc<Disk>,
     pub(crate) dedupe: Deduplicator,

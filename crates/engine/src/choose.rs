@@ -133,7 +133,7 @@ mod tests {
     use arrow::array::{Scalar, new_null_array};
     use arrow::compute::cast;
 
-    /// Of each type, of arrays that begin within another's buffers, beside constants and nulls, by masks with runs and without.
+    /// Arrays of each type, also slices of larger buffers, beside constants and nulls, with masks of runs and of single bits.
     #[test]
     fn what_is_chosen_is_what_zip_chooses() {
         let types = [

@@ -123,7 +123,7 @@ impl<'a> Conditions<'a> {
         self.hold_of(TextResults::rows_in_all(columns), expr, columns, constants)
     }
 
-    /// As [`Self::hold`], for the first of many rows that have the texts of one dictionary.
+    /// Like [`Self::hold`], for the first of many rows that share one dictionary.
     fn hold_of(
         &mut self,
         rows: usize,
@@ -237,7 +237,7 @@ fn cost(condition: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> u8 {
 }
 
 impl ChosenTexts<'_> {
-    /// Where it holds; `None` if that can't be told by the texts.
+    /// For which rows the condition holds; `None` if the texts alone don't decide it.
     fn hold(&self, dictionary: &DictionaryArray<Int32Type>) -> Result<Option<BooleanArray>> {
         let Some(chosen) = &self.chosen else { return Ok(None) };
         let codes = dictionary.keys();

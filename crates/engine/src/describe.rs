@@ -60,7 +60,7 @@ fn write_cost(f: &mut Formatter<'_>, plan: &Plan, costs: &StepCosts) -> Result {
 fn write_step(f: &mut Formatter<'_>, plan: &Plan) -> Result {
     match plan {
         Plan::Rows { scan, types, fetch, .. } => {
-            // What nobody looks at was replaced by nulls.
+            // Unused columns were replaced by nulls.
             let columns = types.iter().filter(|data_type| **data_type != DataType::Null).count();
             write!(f, "Rows: {columns} columns")?;
             if let Some(fetch) = fetch {

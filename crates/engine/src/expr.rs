@@ -300,7 +300,7 @@ impl Expr {
         })
     }
 
-    /// As `is_same`, where `same` compares the numbers of constants.
+    /// Like `is_same`, but `same` compares the numbers of constants.
     pub fn is_same_by(&self, other: &Expr, same: &dyn Fn(usize, usize) -> bool) -> bool {
         let all = |one: &[Expr], other: &[Expr]| {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.is_same_by(other, same))

@@ -50,7 +50,7 @@ impl Frame {
         Frame::concat_by(frames, types, 1)
     }
 
-    /// As [`Frame::concat`], with the columns distributed to threads.
+    /// Like [`Frame::concat`], with the columns distributed to threads.
     pub fn concat_by(mut frames: Vec<Frame>, types: &[DataType], threads: usize) -> Result<Frame> {
         if frames.len() == 1 {
             return Ok(frames.swap_remove(0));

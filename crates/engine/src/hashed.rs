@@ -5,7 +5,8 @@
 //! bits of the hash and the number; the caller compares the keys behind the number. Invariant: at most half of the
 //! places are occupied, so a probe ends soon.
 
-/// A number by a hash: most of what isn't the same is told apart, and a table that grows is filled, without a look at the things.
+/// A number with a part of its hash. Most unequal keys differ in the hash already, and a growing table is refilled by the hashes, so that the
+/// keys themselves are rarely read.
 #[derive(Debug, Clone, Copy)]
 struct HashEntry {
     hash: u32,

@@ -46,7 +46,7 @@ pub(crate) fn order_by(columns: &[SortColumn], fetch: Option<usize>, threads: us
         [first, rest @ ..] if few.is_none() && !rest.is_empty() && stand_in_order(rest) => std::slice::from_ref(first),
         columns => columns,
     };
-    // Of a few rows only those are looked at further that the first column leaves.
+    // If few rows are wanted, the first column decides alone which of them are looked at further.
     let leading_columns = if few.is_some() { 1 } else { columns.len() };
     let Some(LeadingKeys { keys, used, is_exact }) = leading(&columns[..leading_columns]) else {
         return by_rows(columns, fetch).map(Some);
@@ -97,7 +97,7 @@ fn mostly_tie(keys: &[u64]) -> bool {
     let seen = sample.len();
     sample.dedup();
     let same = seen - sample.len();
-    // As many pairs are the same as there are pairs for each value.
+    // If every value had k rows, the sample would have about k * seen^2 / (2 * rows) equal pairs. So they tie where k exceeds 1.
     same >= SAME_MIN && same.saturating_mul(2 * keys.len()) > seen * seen
 }
 
@@ -392,7 +392,7 @@ fn leading(columns: &[SortColumn]) -> Option<LeadingKeys> {
         }
         let Some(part) = OrderKey::new(column).filter(|part| bits + part.bits <= u64::BITS) else { break };
         for (key, value) in keys.iter_mut().zip(&part.values) {
-            // Of all 64 bits: the key before has none.
+            // A part of 64 bits fills the whole word: there is no key before it then.
             *key = key.checked_shl(part.bits).unwrap_or(0) | value;
         }
         bits += part.bits;
@@ -448,7 +448,7 @@ impl OrderKey {
                 (least, greatest) = (least.min(*value), greatest.max(*value));
             }),
         }
-        // Of nulls alone there is no least and no greatest one.
+        // A column of nothing but nulls has no least and no greatest value.
         let (least, greatest) = if least <= greatest { (least, greatest) } else { (0, 0) };
         let span = greatest - least;
         if options.descending {
@@ -524,7 +524,7 @@ pub(crate) fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
     })
 }
 
-/// Rows of texts from which on they are told apart before they are compared, and how many there must be for each text.
+/// Rows of texts from which on distinct texts are numbered before they are compared, and how many rows there must be for each text.
 const TEXT_ROWS_MIN: usize = 256;
 const ROWS_OF_TEXT_MIN: usize = 8;
 
@@ -539,7 +539,7 @@ fn ranks(array: &ArrayRef) -> Option<Vec<u64>> {
     for start in (0..texts.len()).step_by(TEXT_ROWS_MIN) {
         let rows = texts.slice(start, TEXT_ROWS_MIN.min(texts.len() - start));
         numbers.extend(distinct.numbers(&rows, 0u32));
-        // Of the first rows each may have a text of its own.
+        // In the first batch each row may have a text of its own.
         if distinct.len() > texts.len() / ROWS_OF_TEXT_MIN {
             return None;
         }
@@ -586,7 +586,7 @@ mod tests {
         ) {
             let mut rows = rows;
             if is_presorted {
-                // So that further keys often stand in order.
+                // The rows are sorted by other keys first, so that further keys are often in order.
                 rows.sort_by(|one, other| (&one.2, one.3).cmp(&(&other.2, other.3)));
             }
             let long = |row: &(_, _, Option<String>, i64)| row.2.as_ref().map(|text| format!("the same {text}{:09}", row.3 + 5));
@@ -596,7 +596,7 @@ mod tests {
                 (Arc::new(rows.iter().map(|row| row.1).collect::<Int64Array>()), by.1),
                 (Arc::new(rows.iter().map(|row| row.2.as_deref()).collect::<DictionaryArray<Int32Type>>()), by.2),
                 (Arc::new(rows.iter().map(|row| Some(row.3)).collect::<TimestampNanosecondArray>()), by.3),
-                // Of a type that has no numbers.
+                // A type that isn't encoded as a number.
                 (Arc::new(rows.iter().map(|row| row.2.as_deref()).collect::<StringArray>()), by.2),
                 (Arc::new(rows.iter().map(long).collect::<StringArray>()), by.3),
                 (Arc::new(rows.iter().map(decimal).collect::<Decimal128Array>()), by.0),

@@ -17,7 +17,7 @@ use arrow::datatypes::{
 use crate::error::Result;
 use crate::expr::BinaryOp;
 
-/// What a comparison of a value made wider with a constant says of the value itself.
+/// A comparison of a widened value with a constant, restated for the value in its own type.
 #[derive(Debug, Clone)]
 pub enum OwnComparison {
     /// The value compares so with this constant of its own type.
@@ -39,8 +39,8 @@ enum ConstantPlace {
     UnderIt(ArrayRef),
 }
 
-/// What `cast(value) op constant` says of a value of the type `own`, where the constant is of the wider type; `None` where types don't allow it or
-/// the constant is null.
+/// Restates `cast(value) op constant` for a value of the type `own`, where the constant is of the wider type; `None` where the types don't allow
+/// it or the constant is null.
 #[must_use]
 pub fn own_comparison(op: BinaryOp, own: &DataType, constant: &ArrayRef) -> Option<OwnComparison> {
     use BinaryOp::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// Rows from which on a second thread pays: waking one costs some ten microseconds.
 const ROWS_MIN: usize = 100_000;
 
-/// As many rows as a piece is that is found, or copied, by itself: it misses the cache a few times.
+/// Rows that count for a piece which has to be searched for or copied on its own: it misses the cache a few times.
 const ROWS_OF_PIECE: usize = 256;
 
 /// Threads for work on some rows, and on pieces that are looked at one by one; at least one.
@@ -33,7 +33,7 @@ pub(crate) fn each<T: Send>(tasks: usize, threads: usize, work: impl Fn(usize) -
     each_of(0..tasks, threads, work)
 }
 
-/// As [`each`], for things that the threads take over.
+/// Like [`each`], for items that the threads take ownership of.
 pub(crate) fn each_of<I: Send, T: Send>(
     things: impl ExactSizeIterator<Item = I> + Send,
     threads: usize,

@@ -214,10 +214,10 @@ mod tests {
         let mut with_nulls = slow.clone();
         (300..600).step_by(2).for_each(|row| with_nulls[row] = None);
         assert_eq!(evaluations(with_nulls.clone()), (minutes(&with_nulls), 42));
-        // As they come, from one end and from the other in turns.
+        // The rows in turns from one end and from the other.
         let turned: Vec<Option<i64>> = (0..500).flat_map(|row| [slow[row], slow[999 - row]]).collect();
         assert_eq!(evaluations(turned.clone()), (minutes(&turned), 41));
-        // Rows of different minutes, few rows, and years in which any zone may be off by seconds: each row is asked for.
+        // Rows of different minutes, few rows, and years in which any zone may be off by seconds: the function is called for each row.
         let quick: Vec<Option<i64>> = (0..1_000).map(|row| Some(from + row * 31_000_000_000)).collect();
         let early: Vec<Option<i64>> =
             slow.iter().map(|instant| instant.map(|instant| instant - QUARTERS_FROM)).collect();

@@ -59,7 +59,7 @@ fn values(expr: &Expr, column: usize, texts: ArrayRef, constants: &[ArrayRef]) -
     expr.evaluate(&EvaluatedColumns { columns, rows }, constants)?.into_array(rows)
 }
 
-/// The different texts, null among them if there is one, and which of them each row has; `None` if there are many.
+/// The distinct texts, with null if there is one, and the number of each row's text; `None` if there are many.
 fn numbered(texts: &StringArray) -> Option<(StringArray, Vec<u32>)> {
     let most = texts.len() / ROWS_OF_TEXT_MIN;
     let mut distinct = Texts::default();

@@ -150,7 +150,8 @@ impl Plan {
     }
 }
 
-/// Leaves aggregates out that nobody looks at, but the last one where there are no keys; what the columns are over those that are left, if any were.
+/// Removes unused aggregates, but keeps the last one if there are no keys. Returns the columns as expressions over the remaining ones, if any
+/// were removed.
 fn without_unused(
     keys: usize,
     aggregates: &mut Vec<Aggregate>,

@@ -3,8 +3,8 @@
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 
-/// Asked between blocks of rows, from every thread that works on a plan: whether to stop. It is told the blocks, too, if somebody wants
-/// to hear of them.
+/// Is polled between blocks of rows by every thread that works on a plan, to see whether it should stop. It also reports progress, if that is
+/// wanted.
 #[derive(Clone, Copy, Default)]
 pub struct Stop<'a> {
     is_stopped: Option<&'a (dyn Fn() -> bool + Sync)>,

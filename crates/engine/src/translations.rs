@@ -70,7 +70,7 @@ impl Translations {
         }
     }
 
-    /// Gives up those of arrays that nobody has any more, and then those of the longest ago, until half is free.
+    /// Drops the entries of arrays that no longer exist, and then those that were used longest ago, until half of the room is free.
     fn make_room(&mut self) {
         self.entries.retain(|_, one| one.arrays.iter().all(|array| array.strong_count() > 0));
         let mut by_age: Vec<(u64, usize)> =

@@ -71,14 +71,14 @@ impl Tokens {
         self.tokens.is_empty()
     }
 
-    /// Whose token this is, and what it allows; nothing if it isn't known.
+    /// The name of a token and the roles that it has; `None` for an unknown one.
     pub(crate) fn of(&self, token: &str) -> Option<(Arc<str>, Arc<[Role]>)> {
         self.find(token).map(|entry| (Arc::clone(&entry.name), Arc::clone(&entry.roles)))
     }
 
     fn find(&self, token: &str) -> Option<&TokenEntry> {
         let digest = blake3::hash(token.as_bytes());
-        // Not `find`, which would stop at the first.
+        // All tokens are compared, so that the time doesn't depend on the position of a match.
         self.tokens.iter().fold(None, |matching, entry| if entry.digest == digest { Some(entry) } else { matching })
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct Callers(Arc<CallersState>);
 struct CallersState {
     tokens: Tokens,
     database: Database,
-    /// As which role those are served who show nothing.
+    /// The role of the database by which clients without credentials are served; `None` refuses them.
     anonymous: Option<String>,
     /// Whether only this machine reaches the server.
     is_local: bool,
@@ -123,8 +123,8 @@ impl Callers {
         self.0.is_local && self.0.tokens.are_none() && self.0.vouching.is_none() && !access.has_users()
     }
 
-    /// Whether a request is served, whatever it shows. Then web pages have to be kept away. One with credentials is somebody's, unless everybody
-    /// may do everything.
+    /// Whether a request is served whatever its credentials: requests of web pages have to be refused then. A request with credentials belongs to
+    /// a user, unless the server is open to everybody.
     pub(crate) fn serve_anybody(&self, has_credentials: bool) -> bool {
         let is_anonymous = self.0.anonymous.is_some() && !has_credentials;
         let served = |access: Arc<Access>| self.is_open(&access) || is_anonymous && access.has_users();
@@ -140,8 +140,8 @@ impl Callers {
         Ok(!self.is_open(&access))
     }
 
-    /// Who sends an `authorization` header, if he may do what needs `role`: `Bearer T`, InfluxDB's `Token T`, or `Basic` with a user and his
-    /// password, or with a token in its place.
+    /// The caller of a request by its `authorization` header, if he has `role`. The header is `Bearer T`, InfluxDB's `Token T`, or `Basic` with a
+    /// user and his password, or with a token in its place.
     ///
     /// # Errors
     /// [`Code::Unauthorized`], [`Code::Forbidden`], [`Code::Corrupt`].
@@ -188,7 +188,7 @@ impl Callers {
         self.noted(self.of_pair(&access, user, password).await, || Some(user.to_owned()))
     }
 
-    /// Records whether somebody was let in. Of a name that he gave none is recorded that nobody has: it may be his password.
+    /// Records whether the client was let in. A name that no role has isn't recorded: it may be a password in the wrong place.
     fn noted(&self, outcome: Outcome<Caller>, name_given: impl FnOnce() -> Option<String>) -> Outcome<Caller> {
         match &outcome {
             Ok(caller) => caller.note_sign_in(),
@@ -218,7 +218,7 @@ impl Callers {
         })
     }
 
-    /// Whose token this is, one of the provider among them.
+    /// The caller with this token. The token may be one of the identity provider.
     async fn of_any_token(&self, access: &Arc<Access>, token: &str, beside: Option<&str>) -> Outcome<Option<Caller>> {
         let caller = self.of_token(access, token, beside);
         let Some(vouching) = self.0.vouching.as_ref().filter(|_| caller.is_none() && has_form(token)) else {
@@ -233,7 +233,7 @@ impl Callers {
         self.of_vouched(access, vouched).map(Some)
     }
 
-    /// Whose token this is. One of a user beside another user's name is nobody's.
+    /// The caller with this token. The token of a user is refused beside the name of another user.
     fn of_token(&self, access: &Arc<Access>, token: &str, beside: Option<&str>) -> Option<Caller> {
         if let Some((name, roles)) = self.0.tokens.of(token) {
             return Some(Caller::new(Identity::Token { name, roles }));
@@ -250,7 +250,7 @@ impl Callers {
         }
     }
 
-    /// Who those are that show nothing.
+    /// The caller without credentials.
     ///
     /// # Errors
     /// [`Code::Unauthorized`], [`Code::Corrupt`].
@@ -281,7 +281,7 @@ impl Callers {
         self.0.vouching.as_ref()
     }
 
-    /// Who has signed in with a cookie, if he may do what needs `role`. Who needs to be nobody is.
+    /// The caller with this session cookie, if he has `role`. Where the database is open to everybody, no cookie is needed.
     ///
     /// # Errors
     /// [`Code::Unauthorized`], [`Code::Forbidden`], [`Code::Corrupt`].
@@ -297,7 +297,7 @@ impl Callers {
         Ok(caller)
     }
 
-    /// Whether somebody is let in who has signed in at the provider.
+    /// Checks whether a user who has signed in at the provider is let in.
     ///
     /// # Errors
     /// [`Code::Forbidden`], [`Code::Corrupt`].
@@ -306,12 +306,12 @@ impl Callers {
         self.noted(caller, || Some(browser.person.name.to_string())).map(drop)
     }
 
-    /// Records that somebody wasn't let in who came back from the provider.
+    /// Records that a user who came back from the provider wasn't let in.
     pub(crate) fn note_refused_sign_in(&self, problem: &Problem) {
         Peer::current().note_refusal(problem, None);
     }
 
-    /// Records that somebody has signed out.
+    /// Records that a user has signed out.
     pub(crate) fn note_sign_out(&self, user: &Arc<str>) {
         Peer::current().note_sign_out(user);
     }
@@ -329,7 +329,7 @@ impl Callers {
         })
     }
 
-    /// The rights of somebody whom the provider vouches for: those of the user of his name, or of his roles if nothing has his name.
+    /// The rights of a user whom the provider vouches for: those of the database's user of this name, or else those of his roles.
     fn vouched_rights(&self, access: &Arc<Access>, person: &ProviderUser) -> Option<UserRights> {
         if let Some(role) = access.role(&person.name) {
             // Names of the provider differ by case. One that differs by that from a user's isn't his.
@@ -420,7 +420,7 @@ impl Callers {
         current.map(|current| current.on_connection_of(caller))
     }
 
-    /// The session in which somebody's statements run: one for all who may do the same. `open` may do everything.
+    /// The session in which a caller's statements run, shared by all callers with equal rights. `open` is the session without restrictions.
     ///
     /// # Errors
     /// [`Code::Internal`] if it can't be set up.

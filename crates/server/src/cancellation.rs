@@ -96,7 +96,7 @@ impl Drop for CancellationToken {
     }
 }
 
-/// What the client of a cancelled statement is told.
+/// The error for the client of a cancelled statement.
 pub(crate) fn problem() -> Problem {
     Problem::new(Code::Cancelled, "the statement was cancelled")
 }
@@ -119,7 +119,7 @@ mod tests {
         assert!(*first.receiver.borrow() && *second.receiver.borrow() && !*another.receiver.borrow());
         drop((first, second, another));
         assert!(running.statements.lock().unwrap().is_empty());
-        // A plain statement has no name, so nobody cancels it by that.
+        // A plain statement has no name, so that it can't be cancelled by one.
         let plain = Bytes::from_static(b"select 1");
         let (none, text) = statement(&plain).unwrap();
         assert_eq!((none.len(), text), (0, "select 1"));

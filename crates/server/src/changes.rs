@@ -13,7 +13,7 @@ use crate::quotas::Allowance;
 /// Most bytes that one statement inserts: all its rows are taken or none.
 const INSERTED_BYTES_MAX: usize = 64 << 20;
 
-/// Rows go to the journal, as far as somebody may send some now.
+/// Writes rows into the journal, within the caller's quotas.
 pub(crate) struct IntoJournal {
     ingest: Arc<dyn Ingest>,
     allowance: Allowance,
@@ -26,7 +26,7 @@ impl IntoJournal {
         IntoJournal { ingest, allowance, refused: Mutex::default() }
     }
 
-    /// What a client is told of a statement that failed.
+    /// The error for the client of a statement that failed.
     pub(crate) fn problem(&self, error: Error) -> Problem {
         self.refusal().unwrap_or_else(|| Problem::from(error))
     }

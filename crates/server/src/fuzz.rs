@@ -41,7 +41,7 @@ pub(crate) fn shared() -> Arc<HttpState> {
 
 /// The same of a server that doesn't stop.
 pub(crate) fn serving() -> Arc<HttpState> {
-    // Kept open by nobody: who waits for the stop waits for ever.
+    // The sender is dropped: a wait for the stop never ends.
     let (sender, stop) = watch::channel(false);
     std::mem::forget(sender);
     shared_by(stop)

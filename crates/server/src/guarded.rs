@@ -15,7 +15,7 @@ use crate::ingest::{
 use crate::problem::Problem;
 use crate::settings::Role;
 
-/// Capture as somebody may use it.
+/// Capture within the rights of a caller.
 #[derive(Debug)]
 pub(crate) struct GuardedIngest {
     ingest: Arc<dyn Ingest>,
@@ -29,9 +29,9 @@ pub(crate) struct GuardedIngest {
 /// What becomes of rows beyond a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExcessRule {
-    /// They are refused, to be sent again.
+    /// Messages beyond the quota are refused, to be sent again.
     Refused,
-    /// They are taken, and their sender waits before the next ones: for what has no answers, and for streams.
+    /// Messages beyond the quota are taken, and their sender waits before the next ones. For protocols without answers, and for streams.
     Paced,
 }
 
@@ -108,7 +108,7 @@ impl Ingest for GuardedIngest {
     }
 
     fn spec(&self, table: &str) -> Result<Option<TableSpec>, IngestError> {
-        // Not before he may know of it: what doesn't fit is told with the table's columns.
+        // Rights are checked first: the error for rows that don't fit shows the table's columns.
         self.caller()?.check_rows(table, true).map_err(denied)?;
         self.ingest.spec(table)
     }

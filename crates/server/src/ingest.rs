@@ -38,20 +38,20 @@ pub struct IngestFigure {
     pub table: Option<String>,
     /// The number.
     pub value: u64,
-    /// What it is of several tables.
+    /// How the figure of several tables follows from theirs.
     pub of_several: FigureFold,
 }
 
-/// What a figure of several tables is.
+/// How a figure of several tables follows from theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FigureFold {
-    /// All of theirs together.
+    /// Their sum.
     Sum,
-    /// The lowest of theirs.
+    /// The least of them.
     Least,
 }
 
-/// What a database is among its copies, and how they stand.
+/// The role of a database among its copies, and the state of these.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
 pub enum Replication {

@@ -342,7 +342,7 @@ impl LineSink {
                     }
                 }
                 Err(error @ IngestError::Unconfirmed) => {
-                    // They are stored: sent again they would be so twice.
+                    // The rows are stored. If they were sent again, they would be stored twice.
                     metrics.append("line", "unconfirmed", class, append.rows.num_rows() as u64, start);
                     tracing::warn!(client = %sink.client, table = append.table, reason = %error, "rows are on this disk alone for now");
                     sink.waiting.has_room();

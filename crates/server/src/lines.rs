@@ -129,7 +129,7 @@ impl LineStream {
             self.ingest.reject(self.way, reason, &error.sample);
             self.noted += 1;
         }
-        // Of very many the decoder keeps no reasons.
+        // The decoder keeps the reasons of only some refused lines.
         let more = self.decoder.refused() - self.noted;
         if more > 0 {
             self.ingest.reject_more(self.way, more);

@@ -121,7 +121,7 @@ pub(crate) enum Version {
 }
 
 impl Version {
-    /// As TLS names it.
+    /// The protocol's name in TLS (ALPN).
     pub(crate) fn protocol(self) -> &'static [u8] {
         match self {
             Version::One => b"http/1.1",
@@ -220,7 +220,7 @@ async fn speak(front: HttpFront, stream: impl AsyncRead + AsyncWrite + Unpin + S
         Arc::clone(&peer).serve(answered)
     }));
     let (io, head, mut stop) = (TokioIo::new(stream), front.limits.head(), front.stop);
-    // Of a client that connects and says nothing, or half of a preface.
+    // Regression: a client that connects and sends nothing, or half of a preface.
     let silence = async {
         tokio::time::sleep(head).await;
         if requested.load(Ordering::Acquire) {

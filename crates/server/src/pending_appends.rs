@@ -26,13 +26,13 @@ pub(crate) struct PendingAppends {
 
 #[derive(Debug, Default)]
 struct PendingAppendsState {
-    /// Those under way.
+    /// Appends under way.
     count: usize,
-    /// Those to be handed over again, with their bytes.
+    /// Appends that have to be submitted again, with their bytes.
     again: Vec<(Arc<Append>, usize)>,
     /// Whether the operator knows that there is no room.
     is_told: bool,
-    /// Whether nobody hands anything over any more.
+    /// Whether no append is submitted any more.
     is_closed: bool,
     /// Whether rows that had been taken were lost.
     has_lost: bool,

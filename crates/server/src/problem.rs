@@ -141,7 +141,7 @@ impl Code {
     }
 }
 
-/// What a client is told.
+/// The error that a client gets.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     pub(crate) code: Code,
@@ -229,7 +229,7 @@ impl From<&splay_store::Error> for Problem {
             E::Object { fault: ObjectFault::Passing, .. } => Code::Busy,
             _ => Code::Internal,
         };
-        // Where files lie is nobody's business but the operator's.
+        // Only the operator may learn where files are.
         let message = match error {
             E::Corrupt { .. } | E::FormatVersion { .. } | E::NotADatabase { .. } => {
                 tracing::error!(%error, "the store can't give data");

@@ -65,7 +65,7 @@ struct Usage {
     rows: Mutex<Bucket>,
 }
 
-/// What somebody may take; everything without quotas. Clones share what he takes.
+/// A caller's quotas and what he has used of them; unlimited without quotas. Clones share the usage.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Allowance(Option<Arc<AllowanceState>>);
 
@@ -126,7 +126,7 @@ impl Allowance {
         Some((state, state.get(quota)?))
     }
 
-    /// The bound that somebody has where the server's is `limit`: the lower one.
+    /// The caller's limit where the server's own is `limit`: the lower of the two.
     pub(crate) fn bound(&self, quota: Quota, limit: u64) -> u64 {
         self.get(quota).map_or(limit, |(_, allowed)| allowed.value.min(limit))
     }
@@ -171,7 +171,7 @@ impl Allowance {
         }
     }
 
-    /// Counts a problem that [`Allowance::named`] named: once a statement, whoever tells its client.
+    /// Counts a refusal that [`Allowance::named`] named, once for a statement.
     pub(crate) fn count(&self, problem: &Problem) {
         if let (Some(state), Some(quota)) = (&self.0, quota_of(problem.code))
             && problem.quota.is_some()
@@ -311,7 +311,7 @@ mod tests {
         let refused = of("ANN").statement().unwrap_err();
         assert_eq!(refused.code, Code::Busy);
         assert!(refused.message.contains("quota statements_max of role desk is 2"), "{}", refused.message);
-        // Of another kind, and of another user, there are others.
+        // Other kinds of slots, and other users, have limits of their own.
         let (_subscription, _others) = (of("ann").subscription().unwrap(), of("bob").statement().unwrap());
         assert!(of("ann").subscription().is_err());
         drop(first);

@@ -38,7 +38,7 @@ pub(crate) async fn refresh(
 }
 
 fn refresh_all(session: &Session, is_stopped: &(dyn Fn() -> bool + Sync)) {
-    // Damage is told to those who read a name that no table has.
+    // A damaged list of views is reported by statements that read an unknown name.
     let views = session.database().views().unwrap_or_default();
     for view in views.iter().filter(|view| view.materialized.is_some()) {
         if is_stopped() {

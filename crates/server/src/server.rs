@@ -67,8 +67,7 @@ impl Server {
         Server::bind_any(settings, database, ingest, None).await
     }
 
-    /// As [`Server::bind`], for a server that only reads and whose subscribers get one common replay, which begins with
-    /// the first of them.
+    /// Like [`Server::bind`], for a server that only reads and whose subscribers share one replay, which begins with the first of them.
     ///
     /// # Errors
     /// As [`Server::bind`]; [`Error::Setting`] for what can't be replayed.
@@ -89,11 +88,11 @@ impl Server {
     ) -> Result<Server> {
         settings.validate()?;
         let tokens = Tokens::read(&settings.auth)?;
-        // A list that can't be read lets nobody in.
+        // If the list of users can't be read, nobody is let in.
         let has_users = database.access().map_or(true, |access| access.has_users());
         let is_open = tokens.are_none() && !has_users && settings.auth.oidc.is_none();
         let (http, flight) = (settings.http.address, settings.flight.address);
-        // Line protocol has no token: a server that asks for one elsewhere doesn't take rows without, unless it is told to.
+        // Line protocol has no tokens. A server that asks for tokens elsewhere takes no lines, unless its settings name an address for them.
         let default = if is_open { LINE_ADDRESS.parse().unwrap_or(Address::Off) } else { Address::Off };
         let line = if ingest.is_some() { settings.line.address.unwrap_or(default) } else { Address::Off };
         let postgres = settings.postgres.address;
@@ -196,7 +195,7 @@ impl Server {
             stop: shared.stop.clone(),
         };
         let mut listeners = tokio::task::JoinSet::new();
-        // Who only reads changes nothing, the rows of views neither.
+        // A server that only reads doesn't refresh views.
         if let (Some(every), Some(appends)) = (settings.views.every(), &shared.appends) {
             let (session, ingest) = (shared.statements.session().clone(), Arc::clone(appends.ingest()));
             listeners.spawn(refresh::refresh(session, ingest, every, shared.stop.clone()));
@@ -251,7 +250,7 @@ impl Server {
     }
 }
 
-/// What the audit log says of a start.
+/// The text of the audit record of a start.
 fn started(settings: &Settings, addresses: &Addresses) -> String {
     let Addresses { http, flight, postgres, line, tls } = addresses;
     let listeners = [("http", http), ("flight", flight), ("postgres", postgres), ("line", line)];

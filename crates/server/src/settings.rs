@@ -48,7 +48,7 @@ pub struct Settings {
     pub line: Line,
     /// Bounds on everything that a client can ask for.
     pub limits: Limits,
-    /// Who may connect.
+    /// Authentication.
     pub auth: Auth,
     /// Certificate and key.
     pub tls: Option<Tls>,
@@ -91,7 +91,7 @@ pub struct Log {
     /// Milliseconds from which a statement counts as slow and is logged with what it cost. 0 logs all. Default
     /// [`SLOW_STATEMENT_MILLISECONDS`].
     pub slow_statement_milliseconds: u64,
-    /// Whether a slow statement's text is logged, in which values may stand that nobody else should read. Default true.
+    /// Whether the text of slow statements is logged. It may contain values that not every reader of the log may see. Default true.
     pub slow_statement_text: bool,
 }
 
@@ -209,16 +209,16 @@ pub struct Limits {
     pub rows_bytes_max: usize,
     /// Connections for HTTP and Flight. More are closed at once. Default 1,024.
     pub connections_max: usize,
-    /// Those from one address. Default 256.
+    /// Most connections from one address. Default 256.
     pub client_connections_max: usize,
     /// Connections for line protocol over TCP, which have places of their own. More are closed at once. Default 256.
     pub line_connections_max: usize,
-    /// Those from one address. Default 128.
+    /// Most connections from one address. Default 128.
     pub line_client_connections_max: usize,
     /// Connections for PostgreSQL's wire protocol, which clients keep open between statements and which have places of their own. More are
     /// refused. Default 256.
     pub postgres_connections_max: usize,
-    /// Those from one address. Default 128.
+    /// Most connections from one address. Default 128.
     pub postgres_client_connections_max: usize,
     /// Seconds that a connection of PostgreSQL's wire protocol may wait for its next statement. Default 3,600.
     pub postgres_idle_seconds_max: u64,
@@ -362,7 +362,7 @@ impl Limits {
             let reason = format!("{} is not between 2 and {}", self.columns_max, splay_store::COLUMNS_MAX);
             return Err(Error::Setting { setting: "limits.columns_max".to_owned(), reason });
         }
-        // Sizes beyond this can't be told from a mistake, and Flight counts in 32 bits.
+        // Larger sizes are most likely a mistake, and Flight counts in 32 bits.
         if !(1024..=2 << 30).contains(&self.message_bytes_max) {
             let reason = format!("{} is not between 1 KiB and 2 GiB", self.message_bytes_max);
             return Err(Error::Setting { setting: "limits.message_bytes_max".to_owned(), reason });
@@ -371,7 +371,7 @@ impl Limits {
     }
 }
 
-/// Who may connect, besides the users of the database. Without tokens and users everybody on this machine may do everything.
+/// Authentication besides the users of the database. Without tokens and users everybody on this machine may do everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Auth {
@@ -389,7 +389,7 @@ pub struct Auth {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
-    /// Whose it is; shown in logs.
+    /// The name of the token's owner; shown in logs.
     pub name: String,
     /// BLAKE3 digest of the token, 64 hexadecimal digits. `splay token` makes a token and its digest.
     pub blake3: String,

@@ -40,12 +40,12 @@ pub(crate) struct StatementSlots {
     metrics: Arc<Metrics>,
 }
 
-/// Who wants short places, and who gives one up.
+/// The demand for short slots, and the statements that leave theirs.
 #[derive(Debug, Default)]
 struct SlotDemand {
     /// Statements that wait for a short place.
     queued: usize,
-    /// Statements that were told to leave theirs and haven't yet.
+    /// Statements that have been asked to leave their short slot and haven't yet.
     leaving: usize,
 }
 
@@ -77,7 +77,7 @@ enum SlotState {
 const IN_SHORT: u8 = 0;
 const IN_LONG: u8 = 1;
 const WAITING: u8 = 2;
-/// In a short place that somebody waits for.
+/// The statement is in a short slot that another statement waits for.
 const LEAVING: u8 = 3;
 
 impl SlotState {
@@ -168,7 +168,7 @@ impl StatementSlot {
         *state = next;
     }
 
-    /// The short place is left, if the statement was told to leave it.
+    /// Notes that the short slot is free, if the statement had been asked to leave it.
     fn has_left(&self) {
         if self.kind.load(Ordering::Relaxed) == LEAVING {
             self.places.demand().leaving -= 1;

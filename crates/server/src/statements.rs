@@ -71,7 +71,7 @@ pub(crate) trait Encode: Send + 'static {
 #[derive(Debug, Clone)]
 pub(crate) struct Statements {
     session: Session,
-    /// By whom they are, for the audit log.
+    /// The caller, for the audit log.
     who: Actor,
     /// What he may take.
     allowance: Allowance,
@@ -130,7 +130,7 @@ impl RequestBounds {
     }
 }
 
-/// A place, and one of the statements that somebody may have at a time.
+/// A slot, and one of the statements that the caller may run at a time.
 struct Admission {
     place: Arc<StatementSlot>,
     slot: UsageSlot,
@@ -182,12 +182,12 @@ impl Statements {
         Statements { session, ..self.clone() }
     }
 
-    /// The same for statements by somebody.
+    /// The same for a caller's statements.
     pub(crate) fn by(self, caller: &Caller) -> Statements {
         Statements { who: caller.who(), allowance: caller.allowance(), ..self }
     }
 
-    /// What somebody may take.
+    /// The caller's quotas.
     pub(crate) fn allowance(&self) -> Allowance {
         self.allowance.clone()
     }
@@ -345,7 +345,7 @@ impl Statements {
         self.with_session(move |session, stop| session.check_named(&statement, stop)).await
     }
 
-    /// Waits for a place, if somebody may have one more statement.
+    /// Waits for a slot, if the caller may run one more statement.
     async fn admit(&self, way: &'static str, start: Instant) -> Outcome<Admission> {
         let shared = &self.shared;
         let problem = match self.allowance.statement() {
@@ -546,7 +546,7 @@ impl<P: Send + 'static> StatementRun<'_, P> {
         self.send_all(&mut pieces).map(|()| Attempt::Ended)
     }
 
-    /// Ends the statement if nobody waits for it, or its time is over.
+    /// Ends the statement if its client has gone, or its time is over.
     fn look_around(&self) -> Result<(), Option<Problem>> {
         if self.outlet.is_closed() {
             return Err(None);

@@ -186,7 +186,7 @@ impl SubscriptionRequest {
         }
     }
 
-    /// As a live subscription.
+    /// The request as a live subscription.
     pub(crate) fn live(&self, queue_bytes_max: usize) -> Outcome<SubscribeRequest> {
         let slow = match self.slow {
             SlowReader::Snapshot => SlowPolicy::Snapshot,

@@ -112,7 +112,7 @@ impl Subscriptions {
         Subscriptions { sources, places, places_max, metrics, stop }
     }
 
-    /// A place for a subscription of somebody, taken before he has said what he wants.
+    /// A slot for a caller's subscription, taken before he has sent his request.
     ///
     /// # Errors
     /// [`Code::Busy`].
@@ -130,7 +130,7 @@ impl Subscriptions {
         let _ = self.places.acquire_many(self.places_max).await;
     }
 
-    /// Starts a subscription of somebody, which ends once he may not follow its tables any more.
+    /// Starts a caller's subscription, which ends once he may not read its tables any more.
     ///
     /// # Errors
     /// That he may not, and what capture says.
@@ -230,7 +230,7 @@ impl<E: EncodeUpdate> SubscriptionRun<E> {
         Ok(())
     }
 
-    /// Whether somebody listens who may. A server that stops says so.
+    /// Whether the client still listens and still may. Fails if the server stops.
     fn goes_on(&mut self) -> Outcome<bool> {
         if self.looked.elapsed() >= LOOK_AT_RIGHTS {
             self.looked = Instant::now();
@@ -242,7 +242,7 @@ impl<E: EncodeUpdate> SubscriptionRun<E> {
         Ok(!self.outlet.is_closed())
     }
 
-    /// Waits for credit; false if nobody listens any more.
+    /// Waits for credit; false if the client has gone.
     fn wait_for_credit(&mut self) -> Outcome<bool> {
         while !self.credit.take() {
             if !self.goes_on()? {

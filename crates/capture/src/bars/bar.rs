@@ -26,9 +26,9 @@ pub(super) struct Bar {
     count: u64,
     /// Number of the batch up to which the rows were read from the table: those of later ones are still to be added.
     pub(super) through: u64,
-    /// Whether subscribers haven't been told of it as it is.
+    /// Whether the bar has changed since it was last published.
     pub(super) is_changed: bool,
-    /// Whether they were told that it is final.
+    /// Whether the bar was published as final.
     pub(super) is_final: bool,
 }
 
@@ -87,7 +87,7 @@ impl Bar {
     }
 }
 
-/// A bar that subscribers are told of.
+/// A bar that is due to be published to subscribers.
 #[derive(Debug, Clone)]
 pub(super) struct PublishedBar {
     pub(super) symbol: Option<Arc<str>>,

@@ -24,7 +24,7 @@ pub trait BarRows: std::fmt::Debug + Send {
     fn newest_date(&self) -> Result<i32>;
 }
 
-/// Those of a table that this process captures into.
+/// The stored and live rows of a table that this process captures into.
 #[derive(Debug)]
 pub struct StoredBarRows {
     database: Database,
@@ -32,7 +32,7 @@ pub struct StoredBarRows {
 }
 
 impl StoredBarRows {
-    /// Those of a table.
+    /// The rows of a table.
     #[must_use]
     pub fn new(database: Database, table: impl Into<String>) -> StoredBarRows {
         StoredBarRows { database, table: table.into() }

@@ -77,9 +77,9 @@ pub struct Bars {
     final_up_to: i64,
     /// When the last update came, by the clock.
     heard: Option<i64>,
-    /// Bars to be told.
+    /// Bars that are due to be published.
     pending_bars: Vec<PublishedBar>,
-    /// Whether the snapshot under way is told of, and whether its first part was given.
+    /// Whether the first snapshot is published, and whether its first part was.
     tells_snapshot: bool,
     is_begun: bool,
 }
@@ -121,8 +121,8 @@ impl BarsRequest {
 }
 
 impl Bars {
-    /// Bars of a table whose updates have the columns that [`BarsRequest::columns`] names. Without `rows` every bar is held.
-    /// `tells_snapshot`: whether the bars of the first snapshot are told.
+    /// Bars of a table whose updates have the columns that [`BarsRequest::columns`] names. Without `rows` every bar stays in memory.
+    /// `tells_snapshot`: whether the bars of the first snapshot are published.
     ///
     /// # Errors
     /// [`Error::Rejected`] for columns that there aren't or that hold no numbers, and for widths out of bounds.
@@ -211,7 +211,7 @@ impl Bars {
     fn fold(&mut self, update: &Update) -> Result<()> {
         let in_snapshot = matches!(update.kind, UpdateKind::Snapshot { .. });
         let values = Values::of(&self.columns, &update.rows)?;
-        // Of each text of the dictionary its place, once it was looked up; behind them that of rows without a symbol.
+        // The place of each text of the dictionary, filled at its first row. The last entry is the place of rows without a symbol.
         let mut places: Vec<Option<usize>> = vec![None; values.texts() + 1];
         for row in 0..update.rows.num_rows() {
             let (time, key) = (values.times[row], values.key(row));
@@ -289,7 +289,8 @@ impl Bars {
         Ok(())
     }
 
-    /// In a snapshot, where a symbol's rows come in order of time: what is final by its own rows is told, and no longer held.
+    /// Within a snapshot, where a symbol's rows come in order of time: publishes the bars that are final by these rows, and drops them from
+    /// memory.
     fn close_before(&mut self, place: usize, time: i64, sequence: u64) {
         if self.rows.is_none() {
             return;
@@ -318,13 +319,13 @@ impl Bars {
                 self.open.entry(*bucket).or_default().insert(place);
             }
         }
-        // Bars that were told and let go are no longer among the changed ones.
+        // Bars that were published and dropped are no longer among the changed ones.
         self.changed.retain(|(place, bucket)| self.symbols[*place].bars.contains_key(bucket));
         self.tell(sequence, self.latest);
         Ok(())
     }
 
-    /// Puts the bars that changed and those that are final now among those to be told. Rows came up to an instant.
+    /// Moves the bars that changed, and those that have become final, to the bars that are due. `up_to` is the instant up to which rows came.
     fn tell(&mut self, sequence: u64, up_to: i64) {
         self.final_up_to = self.final_up_to.max(up_to);
         for (place, bucket) in std::mem::take(&mut self.changed) {
@@ -368,22 +369,22 @@ impl Bars {
         }
     }
 
-    /// The bars to be told, as a delta.
+    /// Publishes the due bars as a delta.
     fn give(&mut self, sequence: u64) -> Vec<Update> {
         let pending = self.in_order();
         pending.chunks(UPDATE_BARS).map(|bars| self.update(sequence, UpdateKind::Delta, bars)).collect()
     }
 
-    /// The bars to be told as parts of a snapshot, once there are enough.
+    /// Publishes the due bars as parts of a snapshot, once there are enough.
     fn give_snapshot(&mut self, sequence: u64, more: bool) -> Vec<Update> {
         if more && self.pending_bars.len() < UPDATE_BARS {
             return Vec::new();
         }
         let pending = self.in_order();
-        // Those after the first are told anew whatever was asked for.
+        // Snapshots after the first one are always published, whatever was requested.
         if !self.tells_snapshot {
             self.tells_snapshot = !more;
-            // Bars that were read again may have rows that came since: those are told with the next update.
+            // Bars that were rebuilt from stored rows may have later rows: these are published with the next update.
             self.pending_bars = pending.into_iter().filter(|pending| pending.bar.through > sequence).collect();
             return Vec::new();
         }
@@ -401,7 +402,7 @@ impl Bars {
     fn in_order(&mut self) -> Vec<PublishedBar> {
         let mut pending = std::mem::take(&mut self.pending_bars);
         pending.sort_by(|one, other| (&one.symbol, one.bucket).cmp(&(&other.symbol, other.bucket)));
-        // Of a bar that is there twice the later one counts.
+        // Of two versions of a bar the later one counts.
         pending.reverse();
         pending.dedup_by(|one, other| (&one.symbol, one.bucket) == (&other.symbol, other.bucket));
         pending.reverse();

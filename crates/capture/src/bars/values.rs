@@ -23,7 +23,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Of a request whose columns are there.
+    /// The columns of a request, which has been checked against the table.
     pub(super) fn new(spec: &TableSpec, request: &BarsRequest) -> Columns {
         let named =
             |name: &String| spec.position(name).map_or_else(|| name.clone(), |at| spec.columns[at].name.clone());

@@ -42,7 +42,7 @@ pub(crate) struct CaptureState {
     pub(super) dedupe: Arc<DedupeRules>,
     pub(super) producers: Arc<Mutex<Producers>>,
     pub(super) queue: Arc<Queue>,
-    /// Producers that were told to send again.
+    /// Producers that were asked to send messages again.
     pub(super) retransmit_guard: Arc<Mutex<RetransmitGuard>>,
     pub(crate) journal: Arc<Mutex<JournalWriter>>,
     pub(crate) counters: Arc<Counters>,
@@ -91,7 +91,7 @@ impl CaptureState {
         error
     }
 
-    /// What the store did. If nobody knows whether it is on disk, nothing more is taken: only the next start knows.
+    /// Passes on a result of the store. If it is unknown whether a change reached the disk, nothing more is taken: only the next start can tell.
     pub(crate) fn settled<T>(&self, done: splay_store::Result<T>) -> Result<T> {
         done.map_err(|error| {
             let is_unknown = error.leaves_disk_unknown() || matches!(error, splay_store::Error::Poisoned);

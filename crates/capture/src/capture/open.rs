@@ -45,7 +45,7 @@ impl Capture {
         Capture::open_with(database, settings, Arc::new(SystemClock::default()))
     }
 
-    /// As [`Capture::open`], with a clock of the caller's.
+    /// Like [`Capture::open`], with a clock of the caller's.
     ///
     /// # Errors
     /// As [`Capture::open`].
@@ -231,7 +231,7 @@ fn first_number(first_unused: u64) -> u64 {
 fn captured_tables(database: &Database) -> Result<Vec<(String, u64)>> {
     let mut tables = Vec::new();
     for name in database.tables()? {
-        // What else can't be read is reported by whoever asks for it.
+        // A table that can't be read for another reason is skipped: its reader gets the error.
         let Ok(table) = database.table(&name) else { continue };
         match table.stored() {
             Ok(stored) if stored.captured() != WriteDownPosition::default() => {

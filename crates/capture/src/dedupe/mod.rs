@@ -80,7 +80,7 @@ impl Deduplicator {
             let stored = waiting.live.table().stored()?;
             let is_current = window.as_mut().map_or(Ok(false), |window| window.is_current(&stored))?;
             if !is_current {
-                // Of the old one nothing is of use, and two would take twice the memory.
+                // The old window is dropped first: nothing of it can be used, and two would take twice the memory.
                 *window = None;
                 *window = Some(fill::window(&waiting.live, &digests.rule, waiting.clock)?);
             }

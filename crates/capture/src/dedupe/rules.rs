@@ -59,7 +59,7 @@ impl BatchDigests {
 }
 
 impl DedupeRules {
-    /// Those of the settings.
+    /// The rules of the settings.
     ///
     /// # Errors
     /// That of the setting, for a key that can't be read and for a window or a limit of nothing.
@@ -85,7 +85,7 @@ impl DedupeRules {
         self.all.iter().find(|rule| rule.table.eq_ignore_ascii_case(table))
     }
 
-    /// Looks whether tables that are there have the columns of their keys. What can't be read is refused by whoever needs it.
+    /// Checks that existing tables have the columns of their keys. A table that can't be read is skipped: its reader gets the error.
     ///
     /// # Errors
     /// That of the setting.

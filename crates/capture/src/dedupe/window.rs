@@ -165,7 +165,7 @@ impl DedupeWindow {
         (group.latest, group.duplicates, group.uncompared) = group.before;
     }
 
-    /// Of each row whether it is new, so that it is written.
+    /// For each row, whether it is new and has to be written.
     pub(super) fn new_rows(&mut self, digests: &[Option<RowDigest>], times: &[i64]) -> Vec<bool> {
         digests.iter().zip(times).map(|(digest, time)| self.is_new(digest.as_ref(), *time)).collect()
     }

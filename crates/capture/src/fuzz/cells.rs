@@ -16,7 +16,7 @@ pub(super) enum OracleCell {
     /// Nanoseconds since the epoch.
     Instant(i128),
     List(Vec<OracleCell>),
-    /// Not compared.
+    /// A value of a type that isn't compared.
     Other,
 }
 

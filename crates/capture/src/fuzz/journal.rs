@@ -153,7 +153,7 @@ pub(crate) fn recover(files: &[Vec<u8>]) -> Option<Vec<BatchContent>> {
     Some(replayed)
 }
 
-/// What subscribers read. Where batches are lost they are told so, and go on behind these.
+/// Reads as subscribers do. Where batches are lost they get an error, and go on behind the loss.
 fn read(storage: &FaultStorage, content: &JournalContent, replayed: &[BatchContent]) -> Vec<BatchContent> {
     let mut read: Vec<BatchContent> = Vec::new();
     let mut after = 0;
@@ -255,8 +255,8 @@ pub(crate) static SOUND: LazyLock<SoundJournal> = LazyLock::new(|| {
     SoundJournal { files: vec![file(0), file(1)] }
 });
 
-/// Writes batches of several tables, told apart by their rows, as the tickerplant does. Each has its number, and whether it counts
-/// only with the next.
+/// Writes batches of several tables, with distinct rows, as the tickerplant does. Each batch has a number, and a flag whether it counts only
+/// together with the next.
 fn write(storage: &FaultStorage, content: JournalContent, batches: &[(u64, bool)]) {
     let mut producers = Producers::new();
     producers.insert("feed".to_owned(), (content.next_sequence, 7));

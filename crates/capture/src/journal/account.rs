@@ -10,7 +10,7 @@ use super::reader::{FileContext, FileHead, FileRepair, JournalContent, SavedByte
 use super::scan::{Damage, FilePart, JournalScan};
 use super::{FOLDER, JournalFile, name};
 
-/// Losses of one file that are told apart; what comes behind them is told with the last one.
+/// Losses of one file that are reported separately. Further ones are reported together with the last.
 const LOSSES_OF_FILE_MAX: usize = 64;
 
 impl JournalContent {
@@ -117,7 +117,7 @@ impl JournalContent {
             let mut loss = JournalLoss::new(LossKind::Damaged, (number, number));
             let to = if sure == u64::MAX { bytes.len() as u64 } else { sure.max(synced).max(bytes.len() as u64) };
             loss.bytes = (end as u64, to);
-            // Of the newest file only the least is known.
+            // In the newest file the last lost number isn't known: it may go on behind its damage.
             let last = Some(of_file.sure.sequence).filter(|last| *last >= self.next_sequence && !of_file.is_newest);
             let is_any = last.is_some() || of_file.sure.crc.is_none();
             loss.sequences = is_any.then_some((self.next_sequence, last));

@@ -171,7 +171,7 @@ impl Open {
         let offset = self.walk.offset();
         let damage_error = |what: &str| damaged(storage, &self.path, offset, what);
         if let Some(damage) = self.damage.pop_front_if(|damage| damage.range.start == offset) {
-            // Who has all that is lost in between misses nothing.
+            // A reader that already has all the lost batches misses nothing.
             if after.saturating_add(1) < damage.sequences.end && !damage.sequences.is_empty() {
                 return Err(damage_error("the batches that a start reported as lost"));
             }

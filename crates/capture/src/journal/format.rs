@@ -79,13 +79,13 @@ pub(crate) enum JournalFrame<'a> {
     Producers(Vec<(String, u64, i64)>),
     /// The file before this one.
     Link(PreviousFile),
-    /// So many of the file's first bytes had been synced when this was written.
+    /// The number of bytes at the beginning of the file that were synced when this frame was written.
     Synced(u64),
     /// A batch.
     Rows(RowsFrame<'a>),
 }
 
-/// What a file says of the one before it, which was whole and synced by then. All zeros where there is none.
+/// What a file records about the file before it, which was whole and synced by then. All zeros if there is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PreviousFile {
     pub(crate) number: u64,

@@ -27,7 +27,7 @@ pub(super) enum FrameStep<'a> {
     Layout,
     /// The file before this one.
     Link(PreviousFile),
-    /// So many bytes of the file were synced before this was written.
+    /// The number of bytes of the file that were synced before this frame was written.
     Synced(u64),
     /// All producers that were known when the file was begun.
     Producers(Vec<(String, u64, i64)>),

@@ -131,7 +131,7 @@ pub(super) fn look(database: &Database, storage: &dyn Storage) -> Result<Journal
     let mut content = replay(storage, &|| tables(database), |_, _, _| true, |_| Ok(()))?;
     let mut captured = 0;
     for table in database.tables()? {
-        // What can't be read is reported by whoever asks for it.
+        // A table that can't be read is skipped: its reader gets the error.
         let stored = database.table(&table).and_then(|table| table.stored());
         captured = captured.max(stored.map_or(0, |stored| stored.captured().sequence));
     }

@@ -17,7 +17,7 @@ pub struct JournalLoss {
     pub kind: LossKind,
     /// First and last file that it is about; 0 for the journal as a whole.
     pub files: (u64, u64),
-    /// Of a file the bytes from and up to which nothing counts.
+    /// The byte range of the file within which no frame counts.
     pub bytes: (u64, u64),
     /// Number of the first batch that may be lost, and of the last if it is known. `None` if no batch is.
     pub sequences: Option<(u64, Option<u64>)>,

@@ -56,7 +56,7 @@ use crate::codec;
 /// The last batch of each producer: its number, and when it came in, in nanoseconds since the epoch.
 pub(crate) type Producers = HashMap<String, (u64, i64)>;
 
-/// Producers as a file lists them, without the entry of none, which says when rows last came in.
+/// The producers that a file lists, without the entry with an empty name, which has the time at which rows last came in.
 fn named(listed: Vec<(String, u64, i64)>) -> Producers {
     let named = listed.into_iter().filter(|(name, ..)| !name.is_empty());
     named.map(|(name, number, at)| (name, (number, at))).collect()
@@ -65,7 +65,7 @@ fn named(listed: Vec<(String, u64, i64)>) -> Producers {
 /// Folder of the journal within the database's.
 pub(crate) const FOLDER: &str = ".journal";
 
-/// Held by the process that captures.
+/// The file that the capturing process locks.
 pub(crate) const LOCK: &str = ".journal/lock";
 
 /// No file has this number: others can follow each one.

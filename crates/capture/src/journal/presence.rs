@@ -70,7 +70,7 @@ pub(super) fn check_missing_journal(storage: &dyn Storage, captured: impl FnOnce
     Err(lost(storage, FOLDER, 0, expected.to_owned(), "no file of it".to_owned()))
 }
 
-/// Whether a start has told that something is wrong with a file.
+/// Whether a start has already reported that something is wrong with a file.
 pub(super) fn is_told(storage: &dyn Storage, number: u64) -> Result<bool> {
     Ok(catalog(storage)?.is_some_and(|catalog| catalog.losses.iter().any(|loss| names(loss, number))))
 }

@@ -75,7 +75,7 @@ pub(super) enum FileRepair {
     Rename(u64, String),
 }
 
-/// What else says of a file how long it is.
+/// What other files say about a file's length.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LengthProof {
     /// Bytes that were on disk.
@@ -213,7 +213,7 @@ impl JournalContent {
         };
         let sure = self.sure_of(head.number, next);
         let bytes = &mapped[..mapped.len().min(sure.crc.map_or(usize::MAX, |_| place(sure.bytes)))];
-        // Not for the files before: what is told of these as lost stays so.
+        // Older files stay as they were read: losses that were reported for them stay reported.
         for (id, (_, spec)) in self.needed.iter().filter(|(_, (first, _))| *first <= head.number) {
             layouts.learnt.entry(*id).or_insert_with(|| Arc::clone(spec));
         }
@@ -266,7 +266,7 @@ impl JournalContent {
         Ok(())
     }
 
-    /// What the next file or the catalog says of a file's length.
+    /// The length of a file by the next file or by the catalog.
     fn sure_of(&self, number: u64, next: Option<&FileHead>) -> LengthProof {
         if let Some(next) = next {
             return match next.link.filter(|link| link.number == number) {

@@ -47,7 +47,7 @@ impl JournalReport {
         let tables = || tables(database);
         let mut known_layouts = KnownLayouts::new(&tables);
         known_layouts.learnt.clone_from(content.layouts());
-        // As if it were all of a file. Of which version it is a part nobody knows: the parts of messages tell.
+        // The bytes are read as if they were a whole file. Without a header the format version isn't known: they are read as both, and the reading with more batches counts.
         let header = format::parse_header(&bytes);
         let framed = if header.is_some() { bytes } else { [vec![0; HEADER_BYTES], bytes].concat() };
         let read = |version| batches(&framed, version, &known_layouts, &content);

@@ -90,7 +90,7 @@ pub(super) struct JournalScan<'a> {
     /// Number behind the last message.
     next_sequence: u64,
     layouts: &'a KnownLayouts<'a>,
-    /// Those of them that were needed.
+    /// The layouts that frames of the file have needed.
     needed: Layouts,
     /// Bytes that may still be summed up.
     checksum_budget: usize,
@@ -99,7 +99,7 @@ pub(super) struct JournalScan<'a> {
 }
 
 impl<'a> JournalScan<'a> {
-    /// Of a file whose header says these. `layouts` are those that other files describe.
+    /// A scan of a file with this version and first number in its header. `layouts` are those that other files describe.
     pub(super) fn new(bytes: &'a [u8], version: u32, first: u64, layouts: &'a KnownLayouts<'a>) -> JournalScan<'a> {
         JournalScan {
             bytes,

@@ -48,7 +48,7 @@ impl JournalContent {
 
     /// Writes the catalog if it isn't there, or something is lost that it doesn't list.
     fn list(&mut self, storage: &dyn Storage) -> Result<()> {
-        // Those alone, so that the next start reads neither less nor more.
+        // The catalog keeps the needed layouts alone, so that the next start reads the same ones.
         self.catalog.layouts = self.needed.values().map(|(number, spec)| (*number, spec.as_ref().clone())).collect();
         self.catalog.layouts.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
         if self.has_catalog && self.losses.is_empty() {

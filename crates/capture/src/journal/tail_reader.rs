@@ -219,7 +219,7 @@ impl TailReader {
             };
             // What is read next of it is read from its beginning.
             self.forget(number, take);
-            // Else it was cut back, or written on, below us.
+            // Otherwise the file was cut back, or written on, while it was read.
             if self.storage.identity(&path(number)).is_ok_and(|now| now == identity) {
                 return Err(error);
             }
@@ -356,7 +356,7 @@ impl TailReader {
 }
 
 impl TailReader {
-    /// Whether the file that another one names as the one before it is the one that was read, or a start has told what is wrong with it.
+    /// Whether the file that another one names as its predecessor is the one that was read, or a start has reported what is wrong with it.
     fn is_linked(&self, link: PreviousFile) -> Result<bool> {
         let Some(before) = self.files.get(&link.number) else { return self.may_be_absent(link.number) };
         if !before.is_done {

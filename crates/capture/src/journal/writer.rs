@@ -43,7 +43,7 @@ pub(crate) struct JournalWriter {
     /// Whether all bytes are: the last frame says that those before it are, and isn't synced itself.
     is_whole: bool,
     failed: Option<Error>,
-    /// Told how far it is synced.
+    /// Followers, which learn how far the journal is synced.
     replicas: Option<Arc<Replicas>>,
 }
 
@@ -233,7 +233,7 @@ impl JournalWriter {
         match self.storage.open_append(&path(self.current.number), self.current.bytes) {
             Ok(file) => {
                 self.file = Some(file);
-                // Else the cut isn't on disk when another file names this length.
+                // Until the cut is on disk, no other file may name this length.
                 self.is_whole = false;
                 error
             }
@@ -299,8 +299,7 @@ impl JournalWriter {
         !self.is_synced
     }
 
-    /// Removes the oldest files that nobody needs: those whose rows are all in the tables' files, as far as more than
-    /// `keep_bytes` stay.
+    /// Removes the oldest files that are no longer needed: those whose rows are all in the tables' files, as long as more than `keep_bytes` stay.
     pub(crate) fn release(&mut self, keep_bytes: u64, is_stored: impl Fn(&str, u64, i64) -> bool) -> Result<()> {
         let mut journal_bytes: u64 = self.bytes();
         let is_free = |file: &&JournalFile| {

@@ -32,11 +32,11 @@ pub(super) struct Budget {
 /// Bytes of a batch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Size {
-    /// Of its columns, nulls counted as values.
+    /// Bytes of its columns, with a value for each null.
     pub columns: usize,
-    /// Of its values alone.
+    /// Bytes of its values alone.
     pub values: usize,
-    /// Of its rows in all columns of their tables.
+    /// Bytes of its rows in all columns of their tables.
     pub stored: usize,
 }
 

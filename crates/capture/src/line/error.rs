@@ -13,7 +13,7 @@ pub struct LineError {
     pub offset: u64,
     /// What is wrong.
     pub reason: Reason,
-    /// The line's beginning, at most 120 bytes of what had come of it.
+    /// The beginning of the line, at most 120 bytes of what had arrived.
     pub sample: Vec<u8>,
 }
 

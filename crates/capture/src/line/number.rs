@@ -94,7 +94,7 @@ impl Digits {
         }
     }
 
-    /// As [`Digits::unsigned`], with a sign.
+    /// Like [`Digits::unsigned`], with a sign.
     #[inline(always)]
     pub fn signed(&self, text: &[u8], negative: bool) -> Option<i64> {
         let value = self.unsigned(text)?;

@@ -105,7 +105,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// As [`Text::quoted`], but a quote ends the text only if a separator follows and then something that may follow it.
+    /// Like [`Text::quoted`], but a quote ends the text only if a separator follows, and then something that may follow a separator.
     fn quoted_leniently(&self, at: usize) -> ScanResult<(Name<'a>, usize)> {
         let rest = self.bytes.get(at..).unwrap_or_default();
         for place in memchr::memchr_iter(b'"', rest).map(|n| at + n) {

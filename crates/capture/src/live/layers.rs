@@ -256,7 +256,7 @@ pub(super) fn split(spec: &TableSpec, layers: &Layers, cut: i64) -> Result<(Segm
         if !written.is_empty() {
             earlier.push((*date, written));
         }
-        // They came in the order of the segments, and within one, by symbol, in the order of time.
+        // The rows are in the order of the segments, and within one by symbol and time.
         if let Some(segment) = Segment::in_memory(spec, *date, name(), &later_batches)? {
             later.insert(*date, vec![Arc::new(segment)]);
         }
@@ -264,7 +264,7 @@ pub(super) fn split(spec: &TableSpec, layers: &Layers, cut: i64) -> Result<(Segm
     Ok((earlier, later))
 }
 
-/// Of each run of a segment the rows behind a time.
+/// The rows of each run of a segment that are later than a time.
 fn later_rows(spec: &TableSpec, segment: &Segment, cut: i64) -> Result<Vec<(usize, Range<u64>)>> {
     let index = segment.index()?;
     let times = segment.column(spec, spec.time_position())?;

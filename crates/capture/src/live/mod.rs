@@ -49,7 +49,7 @@ pub(crate) struct LiveTable {
     table: Table,
     spec: RwLock<Arc<TableSpec>>,
     states: Mutex<States>,
-    /// Held by whoever puts tails into layers, or replaces a state.
+    /// Is locked while tails are put into layers, or a state is replaced.
     organising: Mutex<()>,
     /// What was last put over the files.
     composed: Mutex<Option<LiveSegments>>,
@@ -209,7 +209,7 @@ impl LiveTable {
         if tail.is_empty() {
             return Ok(Vec::new());
         }
-        // Not before the batches were taken: it has all their columns.
+        // The table's columns are read after the batches were taken: the table has all columns of these then.
         let rows = layers::of_tail(self.table.stored()?.spec(), tail)?;
         Ok(vec![SortedTail { batches: tail.to_vec(), rows }])
     }
@@ -256,7 +256,7 @@ impl LiveTable {
     pub(crate) fn join_layers(&self) -> Result<bool> {
         let all: Vec<Arc<Layers>> = self.states().each().map(|state| Arc::clone(&state.layers)).collect();
         let Some((date, parts)) = all.iter().find_map(|layers| layers::alike(layers)) else { return Ok(false) };
-        // Not before the layers were taken: it has all their columns.
+        // The table's columns are read after the layers were taken: the table has all columns of these then.
         let joined = layers::joined(self.table.stored()?.spec(), date, &parts)?;
         let _organising = self.organising();
         let mut is_done = false;
@@ -288,8 +288,8 @@ impl LiveTable {
         Ok(snapshot)
     }
 
-    /// Begins to write rows down: those with a time up to what `cut` says of the live rows' latest time. From here on two states
-    /// are kept.
+    /// Begins a write-down of the rows up to the time that `cut` computes from the latest time of the live rows. From here on two states are
+    /// maintained.
     pub(crate) fn begin_write_down(&self, cut: impl FnOnce(i64) -> i64) -> Result<WriteDown> {
         self.organise()?;
         let (layers, captured) = {

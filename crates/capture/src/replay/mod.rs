@@ -83,7 +83,7 @@ impl ReplayRequest {
 /// What a subscriber wants of a replay.
 #[derive(Debug, Clone)]
 pub struct ReplayView {
-    /// Of these tables; `None` for all.
+    /// The tables; `None` for all.
     pub tables: Option<Vec<String>>,
     /// Only rows of these symbols; `None` for all that are replayed.
     pub symbols: Option<Vec<String>>,
@@ -228,7 +228,7 @@ impl Replay {
                 let table = Arc::clone(&view.name);
                 return Ok(Some(Update { table, sequence: next_update.sequence, kind: UpdateKind::Delta, rows }));
             }
-            // Who waits may have something else to look after.
+            // Returns now and then, because the caller may have other work.
             if start.elapsed() > timeout.max(PASSED_OVER_MAX) {
                 return Ok(None);
             }

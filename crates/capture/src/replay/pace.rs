@@ -8,9 +8,9 @@ use crate::clock::Clock;
 /// How fast a replay goes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReplaySpeed {
-    /// So many times as fast as it happened; above zero.
+    /// This many times as fast as the rows came; above zero.
     Times(f64),
-    /// As fast as it is taken.
+    /// As fast as the receiver takes the rows.
     Max,
 }
 

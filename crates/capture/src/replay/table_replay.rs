@@ -121,7 +121,7 @@ impl TableReplay {
         self.begins
     }
 
-    /// The next batch. `wants` says of which tables rows are wanted; the others' come without.
+    /// The next batch. `wants` tells for which tables rows are read; batches of other tables come without rows.
     pub(super) fn next(&mut self, wants: impl Fn(usize) -> bool) -> Result<Option<ReplayBatch>> {
         loop {
             let Some((table, due, places)) = self.merge() else { return Ok(None) };

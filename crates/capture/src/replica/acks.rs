@@ -12,13 +12,13 @@ use super::Position;
 use crate::error::{Error, Result};
 use crate::measure::{Histogram, Latency};
 
-/// Followers that are told apart; of more the one that was silent for longest is forgotten.
+/// Followers that are tracked separately. Beyond this the one that was silent for longest is forgotten.
 const FOLLOWERS_MAX: usize = 64;
 
 /// Syncs whose time is kept until followers have what was synced.
 const SYNCS_MAX: usize = 4_096;
 
-/// Told once followers have a batch, or won't be waited for.
+/// Is called once followers have a batch, or won't be waited for.
 type ReplicaCallback = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// See the module's text.
@@ -222,7 +222,7 @@ impl Replicas {
         late.into_iter().for_each(|waiting| (waiting.done)(Err(Error::Unconfirmed)));
     }
 
-    /// Nobody is waited for any more. Those that wait are told `error`.
+    /// Ends all waits, with this error.
     pub(crate) fn close(&self, error: &Error) {
         let mut state = self.state();
         state.closed.get_or_insert(error.clone());

@@ -248,7 +248,7 @@ impl Replica {
 
     /// Asks for what comes next of the journal, and keeps it.
     pub(super) fn follow_journal(&self) -> Result<CopyStep> {
-        // Not held while the leader is asked.
+        // The lock isn't held while the leader answers.
         let position = self.journal().position().unwrap_or_default();
         let (sent, bytes_max) = (Instant::now(), self.seen().bytes_max);
         let part = self.leader.journal(&self.asker(), position, bytes_max)?;
@@ -293,7 +293,7 @@ impl Replica {
         })
     }
 
-    /// Brings tables to the leader's commits, and lets go of journal files that nobody needs. Gives whether all commits are there.
+    /// Brings tables to the leader's commits, and removes journal files that are no longer needed. Returns whether all commits are there.
     pub(super) fn follow_tables(&self) -> Result<bool> {
         let started = Instant::now();
         let leader = self.ask(|leader| leader.state(&self.asker()))?;
@@ -324,7 +324,7 @@ impl Replica {
                 CopyStep::Idle => break,
             }
             if self.has_seen().has_all() {
-                // Said once more, so that the leader knows.
+                // The position is sent once more, so that the leader knows it.
                 self.say_position()?;
                 break;
             }

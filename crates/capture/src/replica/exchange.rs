@@ -95,7 +95,7 @@ impl Replica {
             self.install(head, commit)?;
         }
         {
-            // Losses that the leader has told are told of the new files before these have their names.
+            // Losses that the leader has reported are recorded before the new files get their names.
             let mut journal = self.journal();
             journal.list(&leader.catalog);
             journal.note()?;

@@ -106,7 +106,8 @@ impl FollowedJournal {
         Ok(true)
     }
 
-    /// How many bytes of a file are whole frames. What a power cut left of a frame ends them: it was never confirmed. Damage before a frame is told.
+    /// How many bytes of a file are whole frames. A frame that a power cut left incomplete ends them: it was never confirmed. Damage before a
+    /// sound frame is an error.
     fn whole_of(&mut self, bytes: &[u8]) -> Result<usize> {
         match self.scan(bytes) {
             Ok(appended) => Ok(appended.bytes),
@@ -142,7 +143,7 @@ impl FollowedJournal {
         (self.catalog.losses, self.catalog.layouts) = (leader.losses.clone(), leader.layouts.clone());
     }
 
-    /// Whether the leader has told damage of a file, which is copied with it.
+    /// Whether the leader has reported damage of a file, which is then copied with it.
     fn is_lossy(&self, number: u64) -> bool {
         self.catalog.losses.iter().any(|loss| (loss.files.0..=loss.files.1).contains(&number))
     }
@@ -177,7 +178,7 @@ impl FollowedJournal {
         let is_new = self.position.offset == 0;
         let Some(file) = &mut self.file else { return Err(Error::Closed) };
         let written = file.write(whole).and_then(|()| file.sync());
-        // Its name as well, before anybody is told that the bytes are here.
+        // The file's name is made durable, too, before the bytes are confirmed.
         let written = written.and_then(|()| if is_new { self.storage.sync_dir(self.folder) } else { Ok(()) });
         if let Err(error) = written {
             // What is on disk is unknown: it is looked at anew.
@@ -295,8 +296,8 @@ impl FollowedJournal {
         self.remove(&removable)
     }
 
-    /// Removes the files before one, which others took the place of. Rows of theirs that no file of a table has are told: the leader had removed
-    /// them, so there are none.
+    /// Removes the files before one, which others have replaced. Warns of rows that are in no table's file: the leader had removed them, so their
+    /// table is gone.
     pub(super) fn forget_before(&mut self, first: u64, is_stored: impl Fn(&str, u64, i64) -> bool) -> Result<()> {
         let removable: Vec<u64> = self.numbers()?.into_iter().take_while(|number| *number < first).collect();
         for number in &removable {

@@ -72,7 +72,7 @@ pub struct JournalEnd {
     pub crc: u32,
 }
 
-/// What a leader says of its database.
+/// The state of a leader's database.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LeaderState {
     /// Identity of the database.
@@ -91,7 +91,7 @@ pub struct LeaderState {
     pub(crate) durable: Position,
     /// Oldest file of its journal.
     pub(crate) oldest: u64,
-    /// What its journal has to have, with losses that a start has told.
+    /// The catalog that the copy's journal has to have, with the losses that a start has reported.
     pub(crate) catalog: Catalog,
     /// Where earlier epochs ended.
     pub(crate) forks: Vec<EpochEnd>,

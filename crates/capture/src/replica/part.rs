@@ -43,7 +43,7 @@ pub struct JournalPart {
 }
 
 impl JournalPart {
-    /// As bytes.
+    /// Encodes the part as bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let (kind, number) = match self.kind {

@@ -50,7 +50,7 @@ pub fn promote(database: &Database) -> Result<u64> {
 }
 
 impl Replica {
-    /// As [`promote`], for the copy that this process follows with. It stops following.
+    /// Like [`promote`], for the copy that this process follows with. The process stops following.
     ///
     /// # Errors
     /// As [`promote`].

@@ -26,7 +26,7 @@ impl Capture {
         ReplicationStatus { epoch, fenced, ..self.shared.replicas.status() }
     }
 
-    /// The epoch that somebody else was promoted to, if that was heard of: nothing is taken any more.
+    /// The epoch of another database that was promoted, if this one has learnt of it: it takes no rows any more then.
     #[must_use]
     pub fn fenced(&self) -> Option<u64> {
         self.replica().as_ref().and_then(|state| state.fenced)
@@ -40,7 +40,7 @@ impl Capture {
         self.fenced().map_or(Ok(()), |epoch| Err(Error::Fenced { epoch }))
     }
 
-    /// As whom the leader before is told that this copy was promoted, until it has heard.
+    /// The identity under which this copy, after its promotion, notifies its former leader; `None` once the leader has answered.
     #[must_use]
     pub fn successor(&self) -> Option<FollowerIdentity> {
         let replica_state = self.replica();
@@ -100,7 +100,7 @@ impl Capture {
             replicas.confirm(&asker.follower, after);
         }
         let (storage, begun) = (self.shared.database.raw_storage(), Instant::now());
-        // Who wants no bytes only says what it has.
+        // A follower that asks for no bytes only reports its position.
         let end = if bytes_max == 0 { replicas.durable() } else { replicas.wait_beyond(after, wait) };
         let waited_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let oldest = journal::numbers(storage.as_ref())?.first().copied().unwrap_or(end.file);

@@ -104,7 +104,7 @@ impl ReplicaState {
         Ok(journal::replace(storage, NAME, &journal::pack(MAGIC, VERSION, &content))?)
     }
 
-    /// The state of a database that nobody has followed yet.
+    /// The state of a database without followers.
     pub(crate) fn new() -> ReplicaState {
         ReplicaState { database: random(), follower: random(), epoch: 1, is_whole: true, ..ReplicaState::default() }
     }

@@ -288,7 +288,7 @@ impl TextDecoder {
         match value {
             Value::Null => Ok(TextCell::Null),
             Value::String(text) => self.of_text(place, Cow::Owned(text)),
-            // As it is written, so that each type reads it by its own rules.
+            // A number is passed on as it is written, so that each type parses it by its own rules.
             Value::Number(number) => self.of_text(place, Cow::Owned(number.to_string())),
             Value::Bool(value) if column.column_type == splay_store::ColumnType::Bool => Ok(TextCell::Bool(value)),
             Value::Bool(_) => Err(isnt("a boolean")),

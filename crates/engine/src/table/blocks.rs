@@ -110,7 +110,7 @@ fn may_hold(summaries: &ColumnSummaries, block: usize, reach: &ValueRanges) -> b
     summary.count > 0 && reach.any.iter().any(|(min, max)| least <= *max && *min <= greatest)
 }
 
-/// Finds what a condition says of single columns; all of it must hold.
+/// Collects the conditions on single columns; all of them must hold.
 fn collect(snapshot: &TableSnapshot, predicate: &Expr, constants: &[ArrayRef], reaches: &mut Vec<ValueRanges>) {
     match predicate {
         Expr::Binary(BinaryOp::And, left, right) => {

@@ -66,8 +66,8 @@ fn stretches(partition: &Partition) -> Vec<&[Arc<Segment>]> {
     partition.segments.chunks(size).collect()
 }
 
-/// Those of the wanted rows, in the order of the table, among which the one is that comes first or last, by time or in that
-/// order. Segments that can't have it aren't looked into.
+/// Covers of the selected rows, in the order of the table, that contain the first or the last one by time or by that order. Segments that can't
+/// contain it aren't opened.
 pub(crate) fn find_end(
     snapshot: &TableSnapshot,
     selection: &RowSelection,

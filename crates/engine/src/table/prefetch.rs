@@ -41,7 +41,7 @@ pub(crate) struct Prefetch<'a> {
 }
 
 impl<'a> Prefetch<'a> {
-    /// `reads` is told how much it is, once for all covers.
+    /// `reads` gets the bytes to read, once for all covers.
     pub fn new(
         snapshot: &'a TableSnapshot,
         covers: &'a [Cover],
@@ -120,7 +120,7 @@ pub(crate) fn open<'a>(segments: impl Iterator<Item = &'a Arc<Segment>>) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..closed.len().min(OPENERS) {
-            // Relaxed: numbers only have to differ. What fails here fails again for whoever reads the segment.
+            // Relaxed: the numbers only have to differ. An error is ignored here: the reader of the segment gets it again.
             scope.spawn(|| {
                 while let Some(segment) = closed.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let _ = segment.index();

@@ -21,7 +21,7 @@ use crate::shift::shifted;
 pub enum FrameBound {
     /// With the partition.
     Unbounded,
-    /// So many rows behind the row, or before it if below zero.
+    /// This many rows behind the row, or before it if below zero.
     Rows(i64),
     /// By groups of peers: this many groups before or behind the row's own. Peers are rows that are equal in the order.
     Peers(i64),
@@ -83,7 +83,7 @@ pub(super) fn peers(order: &[SortColumn], rows: usize) -> Result<Vec<Range<usize
     Ok(partition(&order.iter().map(|key| ArrayRef::clone(&key.values)).collect::<Vec<_>>())?.ranges())
 }
 
-/// As [`peers`], for adjacent partitions from the first row on: no run of peers crosses a partition's end.
+/// Like [`peers`], for adjacent partitions from the first row on: no run of peers crosses a partition's end.
 pub(super) fn peers_within(order: &[SortColumn], partitions: &[Range<usize>]) -> Result<Vec<Range<usize>>> {
     let rows = partitions.last().map_or(0, |last| last.end);
     let mut cut = Vec::new();
@@ -142,7 +142,7 @@ impl FrameRanges {
     }
 }
 
-/// So many rows further, within the partition.
+/// The row at this distance, within the partition.
 #[inline]
 fn moved(row: usize, by: i64, rows: usize) -> usize {
     row.saturating_add_signed(isize::try_from(by).unwrap_or(if by < 0 { isize::MIN } else { isize::MAX })).min(rows)
@@ -210,7 +210,7 @@ fn by_distance(key: &SortColumn, by: &ArrayRef, preceding: bool, side: FrameSide
     Ok(walk(rows, |other, row| compare(other, row) <= limit))
 }
 
-/// As [`by_distance`] for whole numbers, whose bounds may lie outside the range of their type. Nulls are peers of each other.
+/// Like [`by_distance`] for whole numbers, whose bounds may lie outside the range of their type. Nulls are peers of each other.
 fn by_number(
     keys: &ArrayRef,
     by: &ArrayRef,
@@ -286,7 +286,7 @@ fn walk(rows: usize, passes: impl Fn(usize, usize) -> bool) -> Vec<u32> {
         while place < rows && passes(place, row) {
             place += 1;
         }
-        // So many rows fit, as the caller has seen.
+        // The caller has checked that the number of rows fits.
         first_rows.push(u32::try_from(place).unwrap_or(u32::MAX));
     }
     first_rows

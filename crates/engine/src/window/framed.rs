@@ -197,7 +197,7 @@ fn exact_sums<N: Exact>(
     }
 }
 
-/// As [`exact_sums`], for numbers whose sums may need more than 64 bits. Fails if the sum of a frame doesn't fit.
+/// Like [`exact_sums`], for numbers whose sums may need more than 64 bits. Fails if the sum of a frame doesn't fit.
 fn wide_sums<N: Exact>(
     argument: &ArrayRef,
     mean: Option<Mean<N>>,

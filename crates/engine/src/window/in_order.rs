@@ -193,7 +193,7 @@ impl Partitions {
 }
 
 impl FramePartitions {
-    /// `None` if the rows of a partition don't ascend, or that can't be told.
+    /// `None` if the rows of a partition don't ascend, or if that can't be determined.
     fn at(frame: &Frame, call: &WindowCall, constants: &[ArrayRef]) -> Result<Option<FramePartitions>> {
         let rows = frame.len();
         let mut order = Vec::with_capacity(call.order_by.len());

@@ -9,7 +9,7 @@ use super::{AuditedOperation, Peer, statement_kind, unrecorded};
 use crate::problem::{Outcome, Problem};
 use crate::settings::AuditLevel;
 
-/// Something that somebody does.
+/// An action of a caller.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Action<'a> {
     kind: &'static str,
@@ -42,7 +42,7 @@ impl<'a> Action<'a> {
     }
 }
 
-/// Who does something, as what he was let in, and from where.
+/// A caller for the audit log: his name, the role by which he was let in, and his address.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Actor {
     user: Arc<str>,

@@ -115,7 +115,7 @@ impl Auditor {
         self.note(AuditEvent { about, outcome: "ok", ..AuditEvent::new(kind, now()) }, None);
     }
 
-    /// Records that somebody wasn't let in; of very many in a second their number.
+    /// Records that a client wasn't let in. If there are very many in a second, only their number is recorded.
     fn note_refusal(&self, event: AuditEvent) {
         let Some(state) = &self.0 else { return };
         let (more, is_recorded) = state.refusals.count(event.time);

@@ -26,7 +26,7 @@ pub(crate) struct AuditedOperation {
 }
 
 impl AuditedOperation {
-    /// What nobody records.
+    /// An operation that isn't recorded.
     pub(super) fn unrecorded() -> AuditedOperation {
         AuditedOperation::default()
     }
@@ -41,7 +41,7 @@ impl AuditedOperation {
         }
     }
 
-    /// What is to be told of its first record, and passes that on.
+    /// A callback that passes on the outcome of the first record.
     pub(super) fn first(&self, done: impl FnOnce(Result<u64, RecordFailure>) + Send + 'static) -> RecordCallback {
         let first = Arc::clone(&self.first);
         Box::new(move |written| {

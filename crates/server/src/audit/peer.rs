@@ -16,7 +16,7 @@ use crate::ingest::IngestError;
 use crate::problem::Problem;
 use crate::settings::AuditLevel;
 
-/// Those who were let in on one connection, and are known.
+/// Most sign-ins that are remembered for one connection.
 const SIGNED_IN_MAX: usize = 256;
 
 /// Tables and users of one connection whose rows are counted.
@@ -35,7 +35,7 @@ pub(crate) struct Peer {
     pub(super) auditor: Auditor,
     pub(super) wire: &'static str,
     address: Option<SocketAddr>,
-    /// Who was let in, and as what: connections may be shared.
+    /// The users that were let in, with their roles: connections may be shared.
     signed_in: Mutex<HashSet<(Arc<str>, &'static str)>>,
     /// Whether it is recorded that a follower asks over it.
     follows: AtomicBool,
@@ -62,7 +62,7 @@ impl Peer {
         AuditEvent { wire: self.wire, from, ..AuditEvent::new(kind, now()) }
     }
 
-    /// Records that somebody was let in, unless he was before.
+    /// Records that a user was let in, unless he was before on this connection.
     pub(super) fn note_sign_in(&self, user: &Arc<str>, role: &'static str) {
         if !self.auditor.records(AuditLevel::Changes) {
             return;
@@ -79,7 +79,7 @@ impl Peer {
         self.auditor.note(event, None);
     }
 
-    /// Records that somebody has ended his session. Who is let in again over this connection is recorded again.
+    /// Records that a user has ended his session. If he is let in again over this connection, it is recorded again.
     pub(crate) fn note_sign_out(&self, user: &Arc<str>) {
         if !self.auditor.records(AuditLevel::Changes) {
             return;
@@ -94,8 +94,8 @@ impl Peer {
         self.auditor.records(AuditLevel::Changes) && !self.follows.swap(true, Ordering::Relaxed)
     }
 
-    /// Records that somebody wasn't let in. `user` is the name that he gave if there is such a role: what is none may be a secret in the
-    /// wrong place.
+    /// Records that a client wasn't let in. `user` is the name that it gave, if there is such a role: another text may be a secret in the wrong
+    /// place.
     pub(crate) fn note_refusal(&self, problem: &Problem, user: Option<String>) {
         if self.auditor.records(AuditLevel::Changes) {
             let (user, outcome) = (user.unwrap_or_default(), problem.code.as_str());

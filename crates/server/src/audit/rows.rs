@@ -82,7 +82,7 @@ impl Counts {
         })
     }
 
-    /// They were taken; the rows of a repeated message were before.
+    /// Counts a message that was taken. The rows of a repeat were counted before.
     fn accepted(&self, is_repeat: bool) {
         for (tally, rows) in &self.0 {
             tally.messages.fetch_add(1, Ordering::Relaxed);
@@ -90,7 +90,7 @@ impl Counts {
         }
     }
 
-    /// They were refused.
+    /// Counts a message that was refused.
     pub(crate) fn refused(&self) {
         for (tally, _) in &self.0 {
             tally.messages.fetch_add(1, Ordering::Relaxed);

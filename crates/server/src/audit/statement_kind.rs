@@ -33,7 +33,7 @@ pub(super) fn is_about_users(text: &str) -> bool {
         || is(first, &["create", "alter", "drop"]) && is(words.next(), &["user", "role", "group", "token", "policy"])
 }
 
-/// The table, view, role or token that a statement which changes something names first; empty if that can't be told.
+/// The table, view, role or token that a changing statement names first; empty if there is none.
 pub(super) fn object(text: &str) -> &str {
     const BEFORE_NAMES: [&str; 15] = [
         "or",

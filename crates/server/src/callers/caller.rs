@@ -14,7 +14,7 @@ use crate::quotas::Allowance;
 use crate::settings::Role;
 use crate::subscription_requests::SubscriptionRequest;
 
-/// Who a request is by, and the connection on which he was let in.
+/// The caller of a request, and the connection on which he was let in.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(super) identity: Identity,
@@ -43,7 +43,7 @@ pub(super) struct User {
     pub(super) allowance: Allowance,
 }
 
-/// What somebody has shown that he is who he says.
+/// The credential by which a user was identified.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Credential {
     /// A token of the database, by its digest.
@@ -99,7 +99,7 @@ impl Caller {
         }
     }
 
-    /// Who he is for the audit log.
+    /// The caller for the audit log.
     pub(crate) fn who(&self) -> Actor {
         let (user, role) = match &self.identity {
             Identity::Anybody => (Arc::default(), "open"),
@@ -120,7 +120,7 @@ impl Caller {
         }
     }
 
-    /// Records that he was let in. Where everybody may do everything nobody is.
+    /// Records that the caller was let in. Nothing is recorded where the server is open to everybody.
     pub(super) fn note_sign_in(&self) {
         if !matches!(self.identity, Identity::Anybody) {
             self.who().note_sign_in();
@@ -251,7 +251,7 @@ impl TableReader {
         TableReader { callers: callers.clone(), caller, ask: ask.clone() }
     }
 
-    /// Who he is for the audit log.
+    /// The caller for the audit log.
     pub(crate) fn who(&self) -> Actor {
         self.caller.who()
     }

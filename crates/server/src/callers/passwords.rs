@@ -23,14 +23,14 @@ const LOGIN_TIME: Duration = Duration::from_secs(24 * 3600);
 
 /// Digests of passwords that were verified, without any password itself.
 pub(super) struct Passwords {
-    /// Of this process: digests say nothing without it.
+    /// A random key of this process. The digests are useless without it.
     key: [u8; 32],
     right: Mutex<LruCache<[u8; 32], ()>>,
     logins: Mutex<LruCache<[u8; 32], Login>>,
     hashing: Arc<Semaphore>,
 }
 
-/// Who has logged in, and by what his password was known then.
+/// A user who has logged in, and the mark of his password at that time.
 #[derive(Clone)]
 struct Login {
     user: Arc<str>,
@@ -90,7 +90,7 @@ impl Passwords {
         *hasher.finalize().as_bytes()
     }
 
-    /// A token for somebody who has shown his password.
+    /// A token for a user who has shown his password.
     pub(super) fn begin_login(&self, user: &Arc<str>, mark: &Arc<str>) -> Outcome<String> {
         let no_random = |_| Problem::new(Code::Internal, "the system gives no random bytes");
         let token = Secret::generate().map_err(no_random)?.token;
@@ -99,7 +99,7 @@ impl Passwords {
         Ok(token)
     }
 
-    /// Who was given such a token, and by what his password was known then.
+    /// The user that has such a token, and the mark of his password at that time.
     pub(super) fn login(&self, token: &str) -> Option<(Arc<str>, Arc<str>)> {
         let digest = self.digest(&[token]);
         let login = self.logins.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned()?;

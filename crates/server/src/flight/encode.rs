@@ -28,7 +28,7 @@ pub(super) struct Messages {
     schema: Option<SchemaRef>,
     /// Whether symbols are sent as texts.
     as_texts: bool,
-    /// Of the statement whose answer it is.
+    /// The memory of the statement whose answer is encoded.
     memory: Option<AnswerMemory>,
 }
 

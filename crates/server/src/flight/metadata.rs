@@ -167,16 +167,16 @@ pub(super) fn tables(command: CommandGetTables, session: &Session, as_texts: boo
     let mut tables = database.tables()?;
     tables.retain(|name| session.sees(name));
     let is_hidden = |view: &&View| tables.iter().any(|name| name.eq_ignore_ascii_case(&view.name));
-    // Damage of the list doesn't hide the tables; who reads a view is told.
+    // A damaged list of views doesn't hide the tables; statements that read a view get the error.
     for view in session.readable_views().iter().filter(|view| !is_hidden(view)) {
-        // Nor does a view whose tables have gone.
+        // A view whose tables are gone is left out.
         let described = session.describe(&format!("SELECT * FROM \"{}\"", view.name));
         let schema = described.map_or_else(|_| Schema::empty(), |described| shown(&described.schema));
         builder.append(CATALOG, SCHEMA, &view.name, VIEW_TYPE, &schema).map_err(cant_write)?;
     }
     for name in tables {
         let snapshot = match database.table(&name).and_then(|table| table.snapshot()) {
-            // It doesn't hide the others; who asks for its rows is told.
+            // A damaged table doesn't hide the others; statements that read it get the error.
             Err(error) if error.is_damage() => {
                 builder.append(CATALOG, SCHEMA, &name, TABLE_TYPE, &Schema::empty()).map_err(cant_write)?;
                 continue;

@@ -86,7 +86,7 @@ fn router_of(front: FlightFront) -> Router {
 }
 
 impl FlightFront {
-    /// Who calls, if he may; counts those who may not.
+    /// The caller, if he has `role`; counts those who are refused.
     async fn caller(&self, headers: &MetadataMap, role: Role) -> Outcome<Caller> {
         let value = headers.get("authorization").map(|value| value.to_str().unwrap_or_default());
         self.shared.callers.of(value, role).await.inspect_err(|problem| {
@@ -202,7 +202,7 @@ async fn described(statements: &Statements, text: String) -> Outcome<Schema> {
     Ok(Schema::clone(&statements.describe(text).await?.schema))
 }
 
-/// The columns of a table that whoever asks may know.
+/// The columns of a table that the caller may see.
 async fn columns_of(statements: &Statements, table: &str) -> Outcome<SchemaRef> {
     let (session, table) = (statements.session().clone(), table.to_owned());
     let describe = move || -> Outcome<SchemaRef> {
@@ -654,7 +654,7 @@ impl FlightSqlService for FlightFront {
         let caller = self.caller(request.metadata(), Role::Write).await?;
         let appends = self.shared.paced_appends(&caller)?.by("flight");
         let target = put::Target::new(&command.table, request.metadata())?;
-        // Before it is told whether there is such a table.
+        // Rights are checked before the answer shows whether there is such a table.
         caller.check_rows(&command.table, true).map_err(Problem::from)?;
         let database = self.shared.statements.session().database().clone();
         let tables = on_thread(move || database.tables()).await?.map_err(Problem::from)?;

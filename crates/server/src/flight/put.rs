@@ -34,7 +34,7 @@ pub(super) struct Target {
     pub(super) table: String,
     pub(super) ack: Option<AckClass>,
     pub(super) producer: Option<String>,
-    /// Whether a batch that doesn't fit is told of in its place among the acks, and the stream goes on.
+    /// Whether a batch that doesn't fit is reported in its place among the acks while the stream goes on.
     goes_on: bool,
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct HttpState {
 }
 
 impl HttpState {
-    /// Where somebody's rows go, if this server takes any. Those beyond his quota are refused.
+    /// Where a caller's rows go, if this server takes any. Those beyond his quota are refused.
     pub(crate) fn appends(&self, caller: &Caller) -> Outcome<Appends> {
         self.guarded(caller, ExcessRule::Refused)
     }
@@ -86,7 +86,7 @@ impl HttpState {
         Ok(appends.with_ingest(Arc::new(guarded)))
     }
 
-    /// Who sends a request with these headers, if he may do what needs `role`.
+    /// The caller of a request with these headers, if he has `role`.
     ///
     /// # Errors
     /// [`Code::Unauthorized`], [`Code::Forbidden`], [`Code::Corrupt`].
@@ -106,7 +106,7 @@ impl HttpState {
         }
     }
 
-    /// Where somebody's statements run.
+    /// The statements of a caller.
     pub(crate) async fn statements(&self, caller: &Caller) -> Outcome<Statements> {
         let session = self.callers.session(caller, self.statements.session()).await?;
         Ok(self.statements.in_session(session).by(caller))

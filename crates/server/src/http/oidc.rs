@@ -51,7 +51,7 @@ fn set_cookie(response: &mut Response, cookies: &Cookies, (name, value): (&str, 
     }
 }
 
-/// The response as one that nobody keeps or passes on.
+/// Marks a response as one that isn't cached and has no referrer.
 fn private(mut response: Response) -> Response {
     for (name, value) in [(header::CACHE_CONTROL, "no-store"), (header::REFERRER_POLICY, "no-referrer")] {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
@@ -84,7 +84,7 @@ fn console_of(vouching: &IdentityProvider, headers: &HeaderMap) -> Outcome<Strin
     }
 }
 
-/// `GET /auth`: how somebody may sign in here, and who has.
+/// `GET /auth`: how users may sign in here, and who has signed in.
 pub(super) async fn state(State(server): Server, headers: HeaderMap) -> Response {
     let session = session_of(&server.callers, &headers);
     let caller = session.and_then(|token| server.callers.of_session(token, Role::Read).ok());

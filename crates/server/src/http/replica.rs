@@ -74,7 +74,7 @@ async fn leader(server: &HttpState, headers: &HeaderMap) -> Outcome<(Arc<dyn Lea
     let caller = check(server, headers).await?;
     let ingest = server.appends.as_ref().map(|appends| appends.ingest());
     if let Some(ingest) = ingest {
-        // Of a follower nobody gets a copy: it would be told nothing of a promotion.
+        // A follower can't be copied: a copy of it wouldn't learn of a promotion.
         ingest.check_changes().or_else(|error| match error {
             IngestError::Following { .. } => Err(error),
             _ => Ok(()),

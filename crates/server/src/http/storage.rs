@@ -109,7 +109,7 @@ fn columns(snapshot: &TableSnapshot) -> Outcome<Vec<Value>> {
     Ok(columns)
 }
 
-/// The latest loads. A file's name is told, its folder isn't.
+/// The latest loads, with the names of their files but not the folders.
 fn loads(snapshot: &TableSnapshot) -> Vec<Value> {
     let mut sources: Vec<_> = snapshot.sources().collect();
     sources.sort_by(|(one, early), (other, late)| late.cmp(early).then_with(|| one.name.cmp(&other.name)));

@@ -76,7 +76,7 @@ fn describe(session: &Session, caller: &Caller, name: &str) -> Outcome<Value> {
     Ok(described)
 }
 
-/// Whether somebody reads all rows and columns of a table: to others its numbers tell of what they don't see.
+/// Whether a caller reads all rows and columns of a table. To others its sizes would reveal what they don't see.
 pub(super) fn reads_all(rights: &Rights, table: &str) -> bool {
     rights.permission(Privilege::Select, table) == Permission::All && !rights.has_row_condition(table)
 }

@@ -194,7 +194,7 @@ struct LineTarget {
 }
 
 impl LineTarget {
-    /// Who sends and the message's number, from the URL or from headers, which a sender may set whose client makes the URL.
+    /// The producer and the message's number, from the URL or from headers. Headers are for senders whose client makes the URL.
     fn producer(&self, headers: &HeaderMap) -> Outcome<Option<Producer>> {
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default().to_owned());
         let wrong = |_| Problem::new(Code::Request, "splay-sequence is no whole number");
@@ -323,7 +323,7 @@ async fn write_lines(server: &HttpState, query: Option<&str>, headers: &HeaderMa
     }
 }
 
-/// `GET /ping`, by which InfluxDB's clients see that somebody is there.
+/// `GET /ping`, by which InfluxDB's clients check that a server answers.
 pub(super) async fn ping() -> Response {
     let version = concat!("v1.8-splaydb-", env!("CARGO_PKG_VERSION"));
     let headers = [("x-influxdb-version", version), ("x-influxdb-build", "SplayDB")];

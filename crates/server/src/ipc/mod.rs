@@ -338,7 +338,7 @@ pub(super) mod tests {
         assert_eq!(decode(bytes.into(), 4_000_000).unwrap().1.len(), 200);
     }
 
-    /// Of a stream without an end all dictionaries were held, each as long as a message may be.
+    /// Regression: all dictionaries of an endless stream were held, each as long as a message may be.
     #[test]
     fn dictionaries_of_a_stream_are_bounded_together() {
         use arrow::array::{DictionaryArray, Int32Array};

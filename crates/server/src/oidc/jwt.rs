@@ -163,7 +163,7 @@ impl Key {
     }
 }
 
-/// What a token says of its signature.
+/// The header of a token, which describes its signature.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Header {
     algorithm: Algorithm,
@@ -177,7 +177,7 @@ struct HeaderText {
     crit: Option<IgnoredAny>,
 }
 
-/// A token whose signature nobody has looked at.
+/// A token whose signature hasn't been checked.
 #[derive(Debug)]
 pub(super) struct UnverifiedToken<'a> {
     pub(super) header: Header,
@@ -230,7 +230,7 @@ pub(super) struct ExpectedClaims<'a> {
     pub(super) issuer: &'a str,
     /// One of them has to be among the token's.
     pub(super) audiences: &'a [String],
-    /// Of a token that answers a sign-in: the client, and the number that the sign-in was begun with.
+    /// For a token that answers a sign-in: the client, and the nonce with which the sign-in was begun.
     pub(super) sign_in: Option<(&'a str, &'a str)>,
     /// Seconds since the epoch.
     pub(super) now: i64,

@@ -16,7 +16,7 @@ use lru::LruCache;
 use super::ProviderUser;
 use crate::error::{Error, Result};
 
-/// Seconds that somebody has to sign in at the provider.
+/// Seconds within which a sign-in at the provider has to be completed.
 pub(super) const SIGN_IN_SECONDS: i64 = 600;
 
 /// Sessions that are kept; the one not used for longest goes first.
@@ -79,7 +79,7 @@ impl PendingSignIn<'_> {
         BASE64_URL_SAFE_NO_PAD.encode(self.part("verifier").as_bytes())
     }
 
-    /// What the provider is told of the verifier.
+    /// The challenge for the provider, which is a digest of the verifier.
     pub(super) fn challenge(&self) -> String {
         let digest = ring::digest::digest(&ring::digest::SHA256, self.verifier().as_bytes());
         BASE64_URL_SAFE_NO_PAD.encode(digest.as_ref())
@@ -121,7 +121,7 @@ impl Logins {
         *blake3::Hasher::new_keyed(&self.key).update(b"session\0").update(token.as_bytes()).finalize().as_bytes()
     }
 
-    /// Keeps that somebody has signed in; the token that he is known by.
+    /// Stores that a user has signed in. Returns the token of his session.
     pub(super) fn end(&self, signed_in: SignedIn) -> Result<String> {
         let token = BASE64_URL_SAFE_NO_PAD.encode(random()?);
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).put(self.mark(&token), signed_in);
@@ -138,7 +138,7 @@ impl Logins {
     }
 }
 
-/// Names and roles that are shared by all requests of somebody.
+/// Names and roles, shared by all requests of a user.
 pub(super) fn shared(texts: Vec<String>) -> Arc<[String]> {
     Arc::from(texts)
 }

@@ -44,13 +44,13 @@ pub(crate) struct ProviderUser {
     pub(crate) roles: Arc<[String]>,
 }
 
-/// What somebody has shown that the provider vouches for.
+/// The identity of a user that the provider vouches for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VerifiedIdentity {
     pub(crate) person: ProviderUser,
     /// Until when, in seconds since the epoch.
     until: i64,
-    /// Of a sign-in through the console.
+    /// The session, if the user has signed in through the console.
     session: Option<SessionMark>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct SignIn {
 pub(crate) struct SignInReturn<'a> {
     pub(crate) code: &'a str,
     pub(crate) state: &'a str,
-    /// Who says so, if the provider tells.
+    /// The issuer, if the token names one.
     pub(crate) issuer: Option<&'a str>,
     /// The console's address when the sign-in began and now.
     pub(crate) console: &'a str,
@@ -95,7 +95,8 @@ pub(crate) struct Cookies {
 }
 
 impl Cookies {
-    /// Those of a server on a port: browsers have the same cookies for all ports of a host. `__Host-` keeps names of a domain from setting one.
+    /// The cookies of a server on a port: browsers send the same cookies to all ports of a host. `__Host-` keeps other hosts of a domain from
+    /// setting one.
     fn new(port: u16, is_secure: bool) -> Cookies {
         let prefix = if is_secure { "__Host-" } else { "" };
         let name = |what: &str| format!("{prefix}splay-{what}-{port}");
@@ -161,14 +162,14 @@ impl IdentityProvider {
         Ok(VerifiedIdentity { person: self.person(&claims)?, until, session: None })
     }
 
-    /// Who has signed in with this cookie.
+    /// The identity of the user with this session cookie.
     pub(crate) fn of_session(&self, token: &str) -> Option<VerifiedIdentity> {
         let mark = self.0.logins.mark(token);
         let SignedIn { person, until } = self.0.logins.session(&mark)?;
         Some(VerifiedIdentity { person, until, session: Some(mark) })
     }
 
-    /// Whether what somebody has shown counts still, at a time in seconds since the epoch.
+    /// Whether an identity is still valid, at a time in seconds since the epoch.
     pub(crate) fn counts(&self, vouched: &VerifiedIdentity, now: i64) -> bool {
         now < vouched.until && vouched.session.is_none_or(|mark| self.0.logins.session(&mark).is_some())
     }
@@ -241,7 +242,7 @@ impl IdentityProvider {
         self.0.logins.sign_out(token).map(|signed_in| signed_in.person.name)
     }
 
-    /// Who the claims of a token are about.
+    /// The user that the claims of a token describe.
     fn person(&self, claims: &Claims) -> Outcome<ProviderUser> {
         let settings = self.settings();
         let forbidden = |text: String| Err(Problem::new(Code::Forbidden, text));

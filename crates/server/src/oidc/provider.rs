@@ -105,10 +105,10 @@ pub(super) struct Provider {
     secret: Option<String>,
     tls: Option<TlsConnector>,
     data: Mutex<Option<Arc<ProviderData>>>,
-    /// Held by the only one who asks.
+    /// Is locked while the provider is asked, so that there is one request at a time.
     asks: tokio::sync::Mutex<RequestAllowance>,
     redeemed: Semaphore,
-    /// Whether somebody asks beside.
+    /// Whether a refresh is under way in the background.
     refreshes: AtomicBool,
 }
 

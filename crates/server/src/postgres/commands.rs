@@ -8,7 +8,7 @@ use super::cursors::CursorCommand;
 use super::parameters::REPEATABLE_READ;
 use super::refusal::Refusal;
 
-/// Such a statement.
+/// A statement that the server answers itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
     Begin(Modes),
@@ -159,7 +159,7 @@ impl Command {
         Ok(Some(command))
     }
 
-    /// What the client is told when it is done.
+    /// The tag of its completion message.
     pub(super) fn tag(&self) -> &'static str {
         match self {
             Command::Begin(_) => "BEGIN",
@@ -202,7 +202,7 @@ fn no_more<'a>(what: &str, mut rest: impl Iterator<Item = &'a str>) -> Result<()
     }
 }
 
-/// What is said of a transaction. Each statement sees the newest commit, which is `READ COMMITTED`, unless all see what the first one does.
+/// The modes of a transaction. Each statement sees the newest commit, which is `READ COMMITTED`, unless all see what the first one does.
 fn modes(mut words: &[&str]) -> Result<Modes, Refusal> {
     let mut modes = Modes::default();
     loop {
@@ -217,7 +217,7 @@ fn modes(mut words: &[&str]) -> Result<Modes, Refusal> {
                 modes.isolation = Some(REPEATABLE_READ);
                 rest
             }
-            // Of a level below SERIALIZABLE it says nothing, as in PostgreSQL.
+            // Below SERIALIZABLE, DEFERRABLE has no effect, as in PostgreSQL.
             ["deferrable", rest @ ..] | ["not", "deferrable", rest @ ..] => rest,
             ["read", "only", rest @ ..] => {
                 modes.reads.get_or_insert(true);

@@ -32,7 +32,7 @@ const SAVEPOINTS_MAX: usize = 1000;
 pub(super) enum End {
     /// The client has left, or can't be reached.
     Gone,
-    /// It is told why.
+    /// The client gets a final error.
     Refused(Refusal),
 }
 
@@ -42,7 +42,7 @@ impl From<std::io::Error> for End {
     }
 }
 
-/// Where a connection stands, as its client is told.
+/// The state of a connection's transaction, as its client is told after each statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transaction {
     None,
@@ -58,7 +58,7 @@ pub(crate) struct Connection {
     writer: WriteHalf<Box<dyn Wire>>,
     pub(super) replies: Replies,
     pub(super) parameters: Parameters,
-    /// Who it is, as he was when that was looked at last.
+    /// The caller, with his rights at the last check.
     caller: Caller,
     /// By which its statements are cancelled.
     pub(super) key: Bytes,

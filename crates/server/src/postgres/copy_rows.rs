@@ -282,7 +282,7 @@ pub(super) fn with_backslashes(value: &[u8], delimiter: u8) -> Option<Vec<u8>> {
     })
 }
 
-/// A value of CSV in quotes, if it needs some: to be told from null, too.
+/// A value of CSV, in quotes where it needs them, also so that it can't be taken for null.
 pub(super) fn in_quotes(value: &[u8], format: &StreamFormat) -> Option<Vec<u8>> {
     let has_meaning = |byte: &u8| *byte == format.delimiter || *byte == format.quote || matches!(byte, b'\n' | b'\r');
     (value.iter().any(has_meaning) || value == format.null.as_bytes() || value == b"\\.").then(|| {

@@ -50,7 +50,7 @@ impl CursorCommand {
         }
     }
 
-    /// What the client is told when it is done, without the number of rows.
+    /// The tag of its completion message, without the number of rows.
     pub(super) fn tag(&self) -> &'static str {
         match self {
             CursorCommand::Declare { .. } => "DECLARE CURSOR",

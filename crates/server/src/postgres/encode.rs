@@ -40,9 +40,9 @@ pub(super) fn too_many_columns() -> Problem {
 /// Writes the answer of a statement that reads.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    /// As `Bind` gives them.
+    /// The formats of the columns, from the `Bind` message.
     formats: Vec<i16>,
-    /// Types that were told before it ran: by these its values are read.
+    /// The column types that a `Describe` has announced before the statement runs.
     described_types: Option<Vec<u32>>,
     schema: Option<SchemaRef>,
     buffer: CountedBuffer,
@@ -53,7 +53,7 @@ impl Rows {
         Rows { formats, described_types, ..Rows::default() }
     }
 
-    /// Whether the answer has the columns that its client was told of.
+    /// Whether the answer has the columns that were announced to the client.
     fn check(&self, schema: &Schema) -> Outcome<()> {
         let count = schema.fields().len();
         if self.formats.len() > 1 && self.formats.len() != count {

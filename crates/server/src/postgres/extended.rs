@@ -47,9 +47,9 @@ pub(crate) struct PreparedStatement {
     types: Vec<u32>,
     /// How many placeholders it has.
     placeholders: usize,
-    /// What it would give, once somebody has asked.
+    /// The description of its parameters and columns, once it was requested.
     described: OnceLock<StatementDescription>,
-    /// Whether the client was told of its columns.
+    /// Whether the client has received the description of its columns.
     is_told: AtomicBool,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Portal {
     values: Vec<ScalarValue>,
     value_bytes: usize,
     formats: Vec<i16>,
-    /// Those of what it gives, once it runs.
+    /// The columns of its answer, once it runs.
     columns: Vec<Column>,
     /// Whether `DECLARE` made it: formats are those of `FETCH`.
     is_cursor: bool,
@@ -358,7 +358,7 @@ impl Connection {
                 Vec::new()
             }
             PreparedKind::Command(command) => shown(command).unwrap_or_default(),
-            // Of its columns the answer tells.
+            // Its columns are described with the answer.
             PreparedKind::Copy(_) | PreparedKind::Empty => Vec::new(),
         };
         if columns.len() > COLUMNS_MAX {

@@ -137,7 +137,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
         let mut message = self.buffer.split_to(1 + length).freeze();
         if length > BUFFER_BYTES_MAX {
-            // The room of a long message goes with it.
+            // The buffer of a long message is released.
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
         let kind = message.get_u8();

@@ -44,7 +44,7 @@ use crate::listen::{self, ConnectionLimit};
 use crate::statements::Statements;
 use crate::tls::Acceptor;
 
-/// As TLS names the protocol.
+/// The protocol's name in TLS (ALPN).
 pub(crate) const PROTOCOL: &[u8] = b"postgresql";
 
 /// What connections share.

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::refusal::Refusal;
 
-/// PostgreSQL's version that clients are told, so that they ask what it understands.
+/// The version of PostgreSQL that is announced to clients, so that they use features that the server has.
 pub(super) const SERVER_VERSION: &str = "16.0 (SplayDB)";
 
 /// The level of transactions whose statements all see the same.
 pub(super) const REPEATABLE_READ: &str = "repeatable read";
 
-/// Settings that clients are told of when they connect, and when these change.
+/// Settings that are reported to clients when they connect, and when they change.
 const REPORTED: [&str; 11] = [
     "application_name",
     "client_encoding",
@@ -60,7 +60,7 @@ const DEFAULTS: [(&str, &str); 26] = [
 /// The settings of one connection.
 #[derive(Debug, Clone)]
 pub(super) struct Parameters {
-    /// Those at the start of the connection, to which `RESET` leads back.
+    /// The settings at the start of the connection, which `RESET` restores.
     first: Values,
     values: Values,
     /// Within a transaction, to what its end leads.
@@ -73,9 +73,9 @@ type Values = BTreeMap<&'static str, String>;
 /// The values of the settings behind a transaction.
 #[derive(Debug, Clone)]
 struct Ends {
-    /// Those before it.
+    /// The settings before the transaction.
     rolled_back: Values,
-    /// Those with what was set in it, but by `SET LOCAL`.
+    /// The settings after a commit: those set in the transaction, except by `SET LOCAL`.
     committed: Values,
 }
 
@@ -95,13 +95,13 @@ fn supported(name: &str) -> Result<&'static str, Refusal> {
 }
 
 impl Parameters {
-    /// Names and values that the client is told of, as PostgreSQL spells them.
+    /// Names and values that are reported to the client, as PostgreSQL spells them.
     pub(super) fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let name_and_value = |name: &&'static str| self.values.get(name).map(|value| (spelt(name), value.as_str()));
         REPORTED.iter().chain(["timezone"].iter()).filter_map(name_and_value)
     }
 
-    /// Whether a setting is told of when it changes, with its name as it is told.
+    /// The name and value of a setting that is reported when it changes; `None` for others.
     pub(super) fn report(&self, name: &str) -> Option<(&'static str, &str)> {
         self.reported().find(|(reported, _)| reported.eq_ignore_ascii_case(name))
     }
@@ -126,7 +126,7 @@ impl Parameters {
             .any(|name| self.get(name).is_ok_and(|value| value == "on"))
     }
 
-    /// Whether the client wants to be told what isn't a failure.
+    /// Whether the client wants notices, which aren't errors.
     pub(super) fn wants_notices(&self) -> bool {
         !self.get("client_min_messages").is_ok_and(|least| ["warning", "error", "fatal", "panic"].contains(&least))
     }
@@ -178,7 +178,7 @@ impl Parameters {
         before != self.values
     }
 
-    /// What a client asks for when it connects. Its time zone is told of as what it is here, UTC.
+    /// A setting that a client requests when it connects. Its time zone is answered with UTC, which is the zone here.
     pub(super) fn begin_with(&mut self, name: &str, value: &str) -> Result<(), Refusal> {
         if name.eq_ignore_ascii_case("timezone") {
             return Ok(());

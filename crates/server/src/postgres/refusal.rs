@@ -57,7 +57,7 @@ impl From<Problem> for Refusal {
             Code::Full => "53100",
             Code::Closed => "57P01",
             Code::Provider => "57P03",
-            // Of a transaction of which it isn't known whether it lasts.
+            // The code for a transaction whose outcome isn't known.
             Code::Unconfirmed => "08007",
             Code::Unsupported => "0A000",
             Code::Execution => of_execution(&message),

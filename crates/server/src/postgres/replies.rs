@@ -65,13 +65,13 @@ impl Replies {
         self.message(b'Z', |body| body.put_u8(transaction));
     }
 
-    /// Names and types of columns. Formats are told once they are known.
+    /// Names and types of columns. Formats are included once they are known.
     pub(super) fn columns(&mut self, columns: &[Column], formats: &[i16]) {
         self.message(b'T', |body| {
             body.put_u16(u16::try_from(columns.len()).unwrap_or(u16::MAX));
             for (at, column) in columns.iter().enumerate() {
                 text(body, &column.name);
-                // Neither table nor column of one is told.
+                // The table and the column's number in it aren't sent.
                 body.put_u32(0);
                 body.put_u16(0);
                 body.put_u32(column.data_type.oid);
@@ -148,7 +148,7 @@ impl Replies {
     }
 }
 
-/// The format of a column: of none all are text, one is for all.
+/// The format of a column. Without formats all columns are text; a single format is for all.
 pub(super) fn format(formats: &[i16], at: usize) -> i16 {
     match formats {
         [] => 0,

@@ -59,7 +59,7 @@ pub(super) async fn negotiate<S: AsyncRead + AsyncWrite + Unpin>(
         match packet.get(..4).map(|four| u32::from_be_bytes(four.try_into().unwrap_or_default())) {
             Some(TLS) if has_tls => {
                 reader.stream().write_all(b"S").await.ok()?;
-                // What came before the handshake was for nobody: it could be somebody else's.
+                // Bytes that came before the handshake are an error: a third party could have inserted them.
                 return reader.into_inner().map(StartupStream::Tls);
             }
             Some(TLS | GSSAPI) => reader.stream().write_all(b"N").await.ok()?,
@@ -143,7 +143,7 @@ async fn set_up(
     Ok((parameters, caller, replies))
 }
 
-/// Why somebody isn't let in.
+/// The error for a client that isn't let in.
 fn refused(problem: Problem) -> Refusal {
     let state = match problem.code {
         Code::Unauthorized => "28P01",

@@ -141,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// As [`Connection::show`]; the statement of a `PREPARE` is planned before, which tells its faults.
+    /// Like [`Connection::show`]. The statement of a `PREPARE` is planned first, so that its errors are reported.
     pub(super) async fn show_checked(&mut self, command: &Command, with_columns: bool) -> StatementResult<()> {
         if let Command::Prepare(statement) = command {
             let statements = match self.check(Role::Read) {

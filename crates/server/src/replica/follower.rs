@@ -25,7 +25,7 @@ use crate::ingest::{
     Subscription, SystemClock, figure,
 };
 
-/// Wait before a leader that hasn't heard of the promotion is told once more.
+/// Interval at which a leader that hasn't learnt of the promotion is notified again.
 const TELL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// See the module's text.
@@ -35,7 +35,7 @@ pub struct FollowerIngest {
     leader: Arc<HttpLeader>,
     settings: CaptureSettings,
     standing: RwLock<ReplicationRole>,
-    /// Held by whoever promotes.
+    /// Is locked during a promotion.
     promotion: Mutex<()>,
     /// Ends the thread that tells the leader before.
     telling: Mutex<Option<Sender<()>>>,
@@ -148,7 +148,7 @@ impl FollowerIngest {
     }
 }
 
-/// Whether a copy is a leader that was promoted over the one that it is told to follow, which hasn't been promoted again since.
+/// Whether this copy was promoted over the leader that its settings name, and the leader hasn't been promoted again since.
 fn leads(state: &ReplicaState, leader: &HttpLeader) -> bool {
     let was_promoted =
         state.role == Role::Leader && state.fenced.is_none() && state.leader.as_deref() == Some(leader.url());

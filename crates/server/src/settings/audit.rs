@@ -24,7 +24,7 @@ pub struct Audit {
     pub file_bytes_max: u64,
     /// Days after which files are removed; 0: never. Default 365.
     pub keep_days: u32,
-    /// A file with the key that digests are made with, so that nobody makes the chain anew who doesn't have it. Default none.
+    /// A file with the key of the digests. Without it nobody can make a valid chain anew. Default none.
     pub key_file: Option<PathBuf>,
     /// The key itself, which no settings file has: the command takes it from its environment.
     #[serde(skip)]
@@ -52,7 +52,7 @@ pub enum AuditLevel {
     /// Nothing.
     #[default]
     None,
-    /// Who was let in and who wasn't, what changes something, rows that come in, and what was forbidden.
+    /// Sign-ins and refusals, changes, rows that come in, and what was forbidden.
     Changes,
     /// Statements that read, and subscriptions.
     Statements,

@@ -42,7 +42,7 @@ pub struct Oidc {
     /// The claim that is the name of a user of the database. Default `sub`.
     #[serde(default = "subject")]
     pub user_claim: String,
-    /// The claim with the groups of somebody who is no user of the database. Default none: only users are let in.
+    /// The claim with the groups of a person who isn't a user of the database. Default none: only users are let in.
     #[serde(default)]
     pub roles_claim: Option<String>,
     /// Roles of the database by groups of the provider.
