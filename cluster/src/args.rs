@@ -80,8 +80,8 @@ pub struct ServerArguments {
 /// How rows are printed.
 #[derive(Debug, Clone, Copy, ValueEnum, PartialEq, Eq)]
 pub enum Format {
-    /// As a table, once all rows are there.
+    /// A table, printed once all rows are there.
     Table,
-    /// As CSV with a line of names.
+    /// CSV with a header.
     Csv,
 }

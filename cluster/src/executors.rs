@@ -22,7 +22,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(3);
 /// How long an executor may take to say who it is.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// How often a silent executor is asked for a sign of life, and how long it may take to give one. After that its statements fail.
+/// How often a silent executor is checked, and how long its answer may take. After that its statements fail.
 const SIGN_OF_LIFE: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(10));
 
 /// The executors of a scheduler.
@@ -87,7 +87,8 @@ impl Executors {
         Ok(BoxCloneSyncChannel::new(shown))
     }
 
-    /// Those that answer. One that runs another version, or knows another token, is an error: it would be one in the middle of a statement.
+    /// The executors that answer. One that runs another version, or has another token, is an error: otherwise the error would come in the middle
+    /// of a statement.
     ///
     /// # Errors
     /// [`Error::Server`] for such an executor, or if none answers.

@@ -41,7 +41,7 @@ const BATCHES_WAITING: usize = 4;
 pub struct RemoteLeafRunner {
     /// Connections.
     pub executors: Executors,
-    /// Who answered when the statement began.
+    /// The executors that answered when the statement began.
     pub statement_executors: StatementExecutors,
     /// Where the network is.
     pub network: Handle,
@@ -116,7 +116,7 @@ impl ExecutionPlan for RemoteLeafExec {
                 let mut rows = distributed(leaf, tasks, executors, statement_executors).await?;
                 while let Some(batch) = rows.next().await {
                     let has_failed = batch.is_err();
-                    // An error ends the statement; without a reader nobody wants the rest.
+                    // An error ends the statement; without a reader the rest isn't needed.
                     if sender.send(batch).await.is_err() || has_failed {
                         break;
                     }

@@ -37,7 +37,7 @@ const BATCHES_WAITING: usize = 4;
 pub struct Scheduler {
     /// The database.
     pub session: Session,
-    /// Who runs leaves.
+    /// The executors, which run leaves.
     pub executors: Executors,
     /// Slices for each executor. More even out what slices cost; each costs the planning of its part.
     pub slices_per_executor: usize,

@@ -17,7 +17,7 @@ mod ipc;
 #[path = "../../crates/server/src/ipc/fuzz.rs"]
 mod target;
 
-/// What the crate of the server says of problems, as far as the files above need it.
+/// The server's error type, as far as the files above need it.
 mod problem {
     pub(crate) type Outcome<T> = Result<T, Problem>;
 

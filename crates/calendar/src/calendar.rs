@@ -1,4 +1,4 @@
-//! A calendar: trading days and sessions, and the questions that are asked of them.
+//! A calendar: trading days and sessions, and queries over them.
 
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
@@ -52,7 +52,7 @@ pub enum SpecialDayKind {
 }
 
 impl SpecialDayKind {
-    /// As it is written in tables.
+    /// The name that tables have for it.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {

@@ -33,7 +33,7 @@ pub struct Row {
     pub note: Option<String>,
 }
 
-/// What a row says of its date.
+/// The entry of a date.
 enum DateEntry {
     Closed,
     Session(Session, Option<SpecialDayKind>),

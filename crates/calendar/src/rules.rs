@@ -23,11 +23,11 @@ pub(crate) enum Rule {
     MondayToThursday(u32, u32),
     /// The nth weekday of a month.
     Nth(u32, Weekday, u8),
-    /// So many days after the nth weekday of a month.
+    /// A number of days after the nth weekday of a month.
     AfterNth(u32, Weekday, u8, i64),
     /// The last weekday of a month.
     Last(u32, Weekday),
-    /// So many days after Easter Sunday.
+    /// A number of days after Easter Sunday.
     Easter(i64),
 }
 

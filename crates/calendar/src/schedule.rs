@@ -30,7 +30,7 @@ pub(crate) enum Effect {
     Closed,
     ClosesAt(i32),
     OpensAt(i32),
-    /// As on any other day, whatever rules say.
+    /// A regular day, whatever the rules say.
     Regular,
 }
 

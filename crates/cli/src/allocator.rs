@@ -36,8 +36,8 @@ pub fn give_back_now() {
     unsafe { mi_collect(true) };
 }
 
-/// Starts a thread that gives back what is due each second. mimalloc looks at the delay only when somebody allocates or frees, so
-/// a server without work would keep what its last statement freed.
+/// Starts a thread that releases freed memory each second. mimalloc checks the delay only when a thread allocates or frees, so a server without
+/// work would keep what its last statement freed.
 pub fn give_back_when_idle() -> std::io::Result<()> {
     let thread = std::thread::Builder::new().name("splay-memory".to_owned());
     thread.spawn(|| {

@@ -2,7 +2,7 @@
 //!
 //! A library, so that a build with other object stores (`stores/`) is the same command, and so is the one that Python's library has.
 
-// They panic when nobody reads; `print.rs` has what doesn't.
+// The standard macros panic when the reader has gone. Those of `print.rs` don't.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod allocator;

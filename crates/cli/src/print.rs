@@ -19,7 +19,7 @@ pub fn is_closed() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }
 
-/// Standard output, for answers and reports that end when nobody reads on.
+/// Standard output, for answers and reports that end when the reader has gone.
 pub struct StandardOutput(std::io::Stdout);
 
 pub fn stdout() -> StandardOutput {
@@ -42,7 +42,7 @@ fn note_closed(error: &Error) {
     }
 }
 
-/// Prints a line that is dropped if nobody reads: for `say!`.
+/// Prints a line, which is dropped if the reader has gone: for `say!`.
 pub fn line(text: Arguments<'_>) -> anyhow::Result<()> {
     if is_closed() {
         return Ok(());
@@ -54,7 +54,7 @@ pub fn line(text: Arguments<'_>) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a line to standard error, where failures have nowhere to be told: for `note!`.
+/// Prints a line to standard error, where write errors are ignored: for `note!`.
 pub fn note_line(text: Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -257,7 +257,7 @@ fn rounded_to(numbers: &ArrayRef, places: RoundingPlaces) -> ArrayRef {
     }
 }
 
-/// So many places behind the point, or before it if below zero.
+/// The places behind the point to round to, or before it if below zero.
 #[derive(Debug, Clone, Copy)]
 struct RoundingPlaces {
     factor: f64,

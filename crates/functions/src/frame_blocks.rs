@@ -28,7 +28,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Of `rows` rows; `new` makes an accumulator, and `take_in` has one take in some of the rows.
+    /// The blocks of `rows` rows. `new` makes an accumulator, and `take_in` adds some of the rows to one.
     pub fn new(
         rows: usize,
         new: impl Fn() -> Result<Box<dyn Accumulator>>,

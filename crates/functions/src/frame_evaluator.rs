@@ -262,7 +262,7 @@ impl VisibleRows {
         self.passes.as_ref().is_none_or(|passes| passes.is_valid(row) && passes.value(row))
     }
 
-    /// Those of some rows that the aggregate sees, in their order.
+    /// The rows among some that the aggregate takes, in their order.
     fn seen(&self, rows: impl Iterator<Item = usize>, seen: &mut AccumulatedRows) -> Vec<u32> {
         let mut rows: Vec<u32> =
             rows.filter(|row| self.passes(*row)).filter_map(|row| u32::try_from(row).ok()).collect();

@@ -85,7 +85,7 @@ fn bytes_of(values: &ArrayRef, row: usize) -> usize {
     }
 }
 
-/// Texts put together, each of so many of the rows; null of none.
+/// Concatenates texts, each from a number of consecutive rows; null if from none.
 fn texts<I: OffsetSizeTrait, O: OffsetSizeTrait>(
     rows: &[u32],
     lengths: &[usize],

@@ -125,7 +125,7 @@ fn between<T: ArrowPrimitiveType>(
             return Some(low);
         }
         let high = value(frame.rank_at(place + 1));
-        // Of two infinities the line between them is no number.
+        // Between two infinities interpolation would give NaN.
         Some(if low.is_eq(high) { low } else { join(low, high, weight) })
     };
     Arc::new(frames.map(result).collect::<PrimitiveArray<T>>().with_data_type(values.data_type().clone()))

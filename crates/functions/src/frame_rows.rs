@@ -49,7 +49,7 @@ pub(super) enum FrameEdge {
     First,
     Last,
     CurrentRow,
-    /// So far behind the row; before it if negative. One offset a row, or one for all.
+    /// A distance behind the row; before it if negative. One offset a row, or one for all.
     Offset {
         offsets: ArrayRef,
         is_before: bool,

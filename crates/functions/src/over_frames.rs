@@ -147,7 +147,7 @@ impl ExprPlanner for FramePlanner {
                     return plan_err!("{} takes the order of its window, and no ORDER BY of its own", function.name());
                 }
                 match function.name() {
-                    // Those of one row of the frame are aggregates, too.
+                    // Functions that pick one row of the frame are run as aggregates, too.
                     "first_value" => Arc::new(AggregateUDF::from(RowPick::first())),
                     "last_value" => Arc::new(AggregateUDF::from(RowPick::last())),
                     "nth_value" if window.null_treatment == Some(NullTreatment::IgnoreNulls) => {

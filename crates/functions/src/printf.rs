@@ -247,7 +247,7 @@ fn exponent_of(written: &str) -> i32 {
     written.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
 }
 
-/// So many digits, without zeros at the end.
+/// A number with this many digits, without zeros at the end.
 fn general(size: f64, precision: usize) -> String {
     let digits = precision.max(1);
     let rounded = format!("{size:.*e}", digits - 1);

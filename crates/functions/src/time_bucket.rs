@@ -177,8 +177,8 @@ impl Timeline {
         self.bucket(t).is_some_and(|bucket| bucket.start == t)
     }
 
-    /// Whether each bucket from an instant on is made of whole buckets of another timeline, as far as can be told: the bucket of a time is that
-    /// of the start of its bucket there.
+    /// Whether each bucket from an instant on certainly consists of whole buckets of another timeline: the bucket of a time is that of the start
+    /// of its finer bucket.
     pub fn is_made_of(&self, finer: &Timeline, from: i64) -> bool {
         match (self, finer) {
             (Self::Even(coarse), Self::Even(fine)) => coarse.is_made_of(fine),

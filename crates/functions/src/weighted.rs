@@ -108,7 +108,7 @@ impl AggregateUDFImpl for WeightedAggregate {
 
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {
         let name = self.name;
-        // Said here because a rewrite of DISTINCT aggregates would fail on two arguments with an error of its own.
+        // DISTINCT is refused here, because a rewrite of DISTINCT aggregates would fail on two arguments with an error of its own.
         Some(Box::new(move |call, _info| match call.params.distinct {
             true => not_impl_err!("{name}(DISTINCT …)"),
             false => Ok(Expr::AggregateFunction(call)),

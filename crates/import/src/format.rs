@@ -179,7 +179,7 @@ pub(crate) fn guarded_batches(file: &InputFile, batches: Batches) -> Batches {
     Box::new(GuardedBatches { file: file.clone(), batches: Some(batches) })
 }
 
-/// Runs a decoder of somebody else's. A panic on damaged bytes becomes an error.
+/// Runs a decoder of another library. A panic on damaged bytes becomes an error.
 pub(crate) fn guarded<T>(file: &InputFile, decode: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode))
         .unwrap_or_else(|_| Err(Error::damaged(&file.name, "the decoder gave up: the file is damaged")))

@@ -57,7 +57,7 @@ impl InputFile {
         }
     }
 
-    /// The innermost file name, by which formats are told.
+    /// The innermost file name, which formats are detected by.
     pub(crate) fn leaf(&self) -> String {
         match &self.member {
             Some(member) => member.name.rsplit('/').next().unwrap_or_default().to_owned(),
@@ -100,7 +100,7 @@ pub fn expand(patterns: &[String]) -> Result<Vec<InputFile>> {
 
 fn walk(path: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
     if !path.is_dir() {
-        // What can't be examined is told when it is opened.
+        // A path that can't be examined is reported when it is opened.
         if std::fs::metadata(path).map_or(true, |metadata| metadata.is_file()) {
             paths.push(path.to_path_buf());
         }

@@ -200,7 +200,7 @@ impl Import {
             agree = Some(spec.are_dates(times.as_ref(), dates.as_ref())?);
             Err(SampleEnd::Enough)
         });
-        // What is wrong with the files is told when they are read.
+        // Errors of the files are reported when they are read.
         if !agree.unwrap_or(looked.is_ok()) {
             return Ok(self);
         }
@@ -427,7 +427,7 @@ fn time_zone(settings: &ImportSettings, existing: Option<&TableSpec>) -> String 
     setting.or(recipe).unwrap_or_else(|| "UTC".to_owned())
 }
 
-/// Of a new table.
+/// The start of the trading day of a new table.
 fn day_start(settings: &ImportSettings) -> DayStart {
     settings.day_start.or_else(|| settings.recipe.as_ref()?.day_start).unwrap_or_default()
 }
@@ -710,7 +710,7 @@ fn plan_binary(
         .with_day_start(day_start(settings)))
 }
 
-/// Makes symbols of texts of which few differ in a sample of a file's rows. What is wrong with the file is told when it is read.
+/// Makes symbols of text columns with few different values in a sample of a file's rows. Errors of the file are reported when it is read.
 fn find_symbols(columns: &mut [ColumnSpec], file: &InputFile, kind: DetectedFormat, is_typed: &dyn Fn(&str) -> bool) {
     let places = columns.iter().enumerate();
     let texts = places.filter(|(_, column)| column.column_type == ColumnType::Text && !is_typed(&column.name));

@@ -7,7 +7,7 @@ use crate::csv::{DateSource, Rule, Source, same_name};
 use crate::error::{Error, Result};
 use crate::sniff::{self, TIME_NAMES};
 
-/// Names of columns of dates that go with a time of day, the likeliest first, besides those that end so.
+/// Usual names of date columns that belong to a time of day, the likeliest first. Names that end with one of these count, too.
 const DATE_NAMES: [&str; 3] = ["date", "day", "trading_day"];
 
 /// Names of times of day besides those of times.

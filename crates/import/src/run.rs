@@ -81,7 +81,7 @@ impl Import {
         })
     }
 
-    /// As [`Import::run`], with the rows as they come for the table: those of one whose date follows from the time may have one.
+    /// Like [`Import::run`], with the rows as they are read: for a table whose date follows from the time, they may have a column of dates.
     pub(crate) fn run_as_read<E: From<Error>>(
         self,
         sink: &mut dyn FnMut(Block) -> std::result::Result<(), E>,

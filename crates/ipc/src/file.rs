@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// Bytes of the footer's length and of the magic behind it.
 const TAIL_BYTES: usize = 10;
 
-/// What is said of a file whose end is not that of an Arrow file.
+/// The error for a file whose end is not that of an Arrow file.
 const FOOTER: Error = Error::Damaged("its Arrow footer is damaged; the file may be cut short");
 
 /// Where a message is.

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// Stands before the length of a message since Arrow 0.15.
 const MARKER: [u8; 4] = [0xff; 4];
 
-/// What is said of a stream that ends too early.
+/// The error for a stream that ends too early.
 const CUT_SHORT: Error = Error::Damaged("it ends within a message");
 
 /// The batches of a stream, in their order. After an error or the end there are no more.

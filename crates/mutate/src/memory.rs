@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes that this thread holds, and the most that it held since somebody asked.
+    /// Bytes that this thread has allocated, and the peak since the last reset.
     static ALLOCATED: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
 }
 

@@ -55,7 +55,7 @@ impl Threads {
 }
 
 impl Drop for Threads {
-    /// A statement that was stopped may still be in a long step; nobody waits for it.
+    /// A statement that was stopped may still be in a long step. Its end isn't waited for.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -85,7 +85,7 @@ pub enum RunBy {
 }
 
 impl RunBy {
-    /// As one word: `datafusion`, `tick_parts`, `tick_plan`.
+    /// The name in one word: `datafusion`, `tick_parts`, `tick_plan`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -257,7 +257,7 @@ impl Answer {
             }
             Source::Streams { receiver, .. } => receiver,
         };
-        // Not by a timer of the query threads: those may all be at work.
+        // The wait has its own deadline instead of a timer of the query threads, because these may all be busy.
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let deadline = Instant::now() + timeout;
         let received = loop {

@@ -42,7 +42,7 @@ pub(crate) fn channel<E>(batches: usize, bytes_max: usize) -> (BatchSender<E>, m
 }
 
 impl<E> BatchSender<E> {
-    /// Puts a batch there once there is room. False if nobody reads any more.
+    /// Puts a batch into the queue once there is room. Returns false if the reader has gone.
     pub(crate) async fn send(&self, batch: Result<RecordBatch, E>) -> bool {
         let units = batch.as_ref().map_or(0, bytes) / UNIT_BYTES;
         let room = match u32::try_from(units.min(self.units)) {

@@ -344,9 +344,9 @@ fn is_distinct(op: Operator) -> bool {
 
 /// How decimals and floats are compared.
 enum Sides {
-    /// As floats.
+    /// The comparison is by floats.
     Floats,
-    /// As decimals of this type, since each float is a literal that is one.
+    /// The comparison is by decimals of this type, since each float is a literal that is such a decimal.
     Decimals(DataType),
 }
 

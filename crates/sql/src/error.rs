@@ -36,7 +36,7 @@ pub enum Error {
         message: String,
     },
 
-    /// The statement would change something, and whoever sent it may only read, or it isn't one of those that change tables here.
+    /// The statement would change something, but the session may only read, or this way of sending statements takes no changes.
     #[error("{statement} is not allowed: {}", not_here(statement))]
     ReadOnly {
         /// The kind of statement.
@@ -179,7 +179,8 @@ impl Error {
     }
 }
 
-/// That a function doesn't take what it is given, of which DataFusion lists all that it tried and takes it for a fault of its own.
+/// Recognises DataFusion's message for arguments of types that a function doesn't take. The message lists all signatures that were tried, and is
+/// reported as an internal error.
 fn of_no_signature(message: &str) -> Option<String> {
     let (before, tried) = message.split_once("' failed to match any signature")?;
     let function = before.rsplit('\'').next()?;

@@ -35,7 +35,7 @@ pub(crate) struct FileTable {
     schema: SchemaRef,
 }
 
-/// Whether a name that no table has is meant as a path.
+/// Whether a name that no table has is the path of a file.
 pub(crate) fn is_path(name: &str) -> bool {
     name.contains(['.', '/', '*', '?'])
 }
@@ -64,7 +64,7 @@ impl FileTable {
         let Some(filter) = conjunction(filters.iter().cloned()) else { return Ok(all) };
         let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
         let filter = state.create_physical_expr(filter, &schema)?;
-        // What can't be told from statistics rules out nothing.
+        // Without statistics a row group isn't ruled out.
         let row_groups = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema)).try_build(filter);
         let row_groups = row_groups.and_then(|predicate| predicate.prune(self));
         Ok(row_groups.unwrap_or(all))

@@ -33,7 +33,7 @@ pub(crate) const UNNAMED: &str = "__query_";
 /// Spellings by folded name.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Spellings {
-    /// Of words behind `AS` that have capitals.
+    /// Aliases behind `AS` that have capitals.
     aliases: HashMap<String, String>,
     columns: HashMap<String, String>,
     tables: Vec<String>,

@@ -132,8 +132,8 @@ fn number(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let branches = when_then_expr.into_iter().map(|(w, then)| Ok((when(w)?, then))).collect::<Result<_>>()?;
             Expr::Case(Case { expr: Some(when(subject)?), when_then_expr: branches, else_expr })
         }
-        // Of two lists over one value DataFusion makes one, for which a null in them is a value like others: `x NOT IN (1, NULL) AND x IN (1, 2)`,
-        // which is never true, becomes `x IN (2)`.
+        // DataFusion merges two lists over one value, and treats a null in them as a value like others: `x NOT IN (1, NULL) AND x IN (1, 2)`,
+        // which is never true, would become `x IN (2)`.
         Expr::InList(InList { expr, list, negated }) if list.iter().any(is_null) => {
             let list: Vec<Expr> = list.into_iter().filter(|item| !is_null(item)).collect();
             let null = Expr::Literal(ScalarValue::Boolean(None), None);

@@ -44,7 +44,7 @@ pub(crate) struct PivotStatement {
     rest: String,
 }
 
-/// What rows are told apart by.
+/// A column by whose values PIVOT distributes rows.
 #[derive(Debug)]
 struct Key {
     text: String,

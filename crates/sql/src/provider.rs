@@ -180,7 +180,8 @@ impl TableProvider for TickTable {
 }
 
 impl TickTable {
-    /// The scan of all rows that pass filters; `within` a selection if these are conditions of policies, of which nothing is told.
+    /// The scan of all rows that pass filters. `within` is the selection if the filters are conditions of policies, which plans and errors must
+    /// not show.
     fn scan_all(
         &self,
         state: &dyn Session,
@@ -233,7 +234,7 @@ pub(crate) struct TickSchema {
     file_threads: Option<usize>,
     /// What views are planned in, which has this schema in it.
     state: OnceLock<Weak<SessionState>>,
-    /// What holds it to somebody's rights.
+    /// The rights that the table is read by; `None` for all rights.
     guard: Option<Arc<Guard>>,
 }
 
@@ -315,7 +316,7 @@ impl SchemaProvider for TickSchema {
             Err(splay_store::Error::NoSuchTable { .. }) => match self.database.view(name) {
                 Ok(Some(view)) if self.guard.as_ref().is_some_and(|guard| !guard.reads_view(&view)) => return Ok(None),
                 Ok(Some(view)) => return Ok(self.view(&view).await),
-                // Damaged ones are told of with the name that isn't found.
+                // Damaged views are reported by the error for an unknown name.
                 Ok(None) | Err(_) => return self.file(name),
             },
             Err(error) => return Err(external(error)),

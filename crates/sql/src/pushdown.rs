@@ -56,7 +56,7 @@ pub(crate) fn narrow(selection: &mut Selection, spec: &TableSpec, filter: &Expr)
     }
 }
 
-/// A comparison of a column that was made wider for a literal, by what it says of the column itself.
+/// Narrows the selection by a comparison of a column that was widened for a literal, restated for the column's own type.
 fn compare_own(selection: &mut Selection, spec: &TableSpec, column: &Expr, op: Operator, value: &ScalarValue) -> bool {
     let comparison = COMPARISONS.iter().find(|(comparison, _)| *comparison == op);
     let (Expr::Column(column), Some((_, op))) = (column, comparison) else { return false };

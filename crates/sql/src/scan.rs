@@ -65,7 +65,7 @@ pub(crate) struct TickScanSettings {
     pub(crate) limit: Option<usize>,
     pub(crate) streams: usize,
     pub(crate) batch_rows: usize,
-    /// Whether the filters are conditions of policies: neither they, nor numbers of rows, nor what follows from these is told.
+    /// Whether the filters are conditions of policies. Then plans and statistics show neither the filters nor numbers of rows.
     pub(crate) is_private: bool,
 }
 
@@ -270,8 +270,8 @@ impl ScanFilter {
         Ok(if passes.null_count() > 0 { prep_null_mask_filter(passes) } else { passes.clone() })
     }
 
-    /// As [`Self::passes`], for a policy's condition. A row for which it fails, as by a division by zero, doesn't pass: the error would reveal rows
-    /// and columns that aren't shown.
+    /// Like [`Self::passes`], for a policy's condition. A row for which the condition fails, as by a division by zero, doesn't pass: the error
+    /// would reveal rows and columns that aren't shown.
     fn passes_or_hides(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let mut passes = BooleanBuilder::with_capacity(batch.num_rows());
         let mut parts = vec![0..batch.num_rows()];
@@ -776,7 +776,7 @@ impl ReadPlan {
     }
 
     fn row_numbers(&self, piece: &SegmentRows) -> Range<i64> {
-        // Of a piece that reaches over several stretches, as one of few symbols may, numbers rise all the same.
+        // The row numbers of a piece that reaches over several stretches, as one of few symbols may, still rise.
         let stretches = self.row_numbers.get(&piece.segment.entry().path).map(Vec::as_slice).unwrap_or_default();
         let before = stretches.partition_point(|(first, _)| *first <= piece.rows.start);
         let (start, first) = before.checked_sub(1).map_or((0, 0), |place| stretches[place]);

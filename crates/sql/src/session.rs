@@ -246,7 +246,7 @@ impl Session {
         self.has_catalogue
     }
 
-    /// On whose behalf statements run.
+    /// The caller of the session's statements.
     pub(crate) fn caller(&self) -> &Caller {
         &self.caller
     }
@@ -323,7 +323,8 @@ impl Session {
         self.run_expanded(text, parameters, stop)
     }
 
-    /// The views of the database that may be read and whose names no table of PostgreSQL's catalogue has. Damage is told to those who read a name that no table has.
+    /// The views of the database that may be read and whose names no table of PostgreSQL's catalogue has. If their list is damaged, statements
+    /// that read an unknown name report it.
     fn views(&self) -> Arc<[View]> {
         let views = self.database.views().unwrap_or_default();
         let guard = self.caller.veil();

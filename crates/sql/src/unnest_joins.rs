@@ -98,7 +98,8 @@ struct Lists<'a> {
 }
 
 impl Lists<'_> {
-    /// A plan of the left side's columns and more, and which of these are those of the query; `None` for steps that aren't supported.
+    /// A plan with the left side's columns and further ones, and those of its columns that are the query's; `None` for steps that aren't
+    /// supported.
     fn over(&mut self, plan: &LogicalPlan) -> Result<Option<(LogicalPlan, Vec<Column>)>> {
         match plan {
             LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => {

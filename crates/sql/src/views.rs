@@ -156,7 +156,7 @@ fn mentions(tokens: &[Token], numbers: &HashMap<String, usize>) -> BTreeMap<usiz
 fn as_query(view: &View, query: &[Token]) -> String {
     let columns: Vec<String> = view.columns.iter().map(|name| quoted(name)).collect();
     let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
-    // On a line of its own: a query may end with a comment.
+    // The query stands on a line of its own, because it may end with a comment.
     format!("{}{columns} AS ({}\n)", quoted(&view.name), written(query))
 }
 
@@ -329,7 +329,7 @@ mod tests {
             "select * from schema.v",
             "with v as (select 3 as a) select * from v",
             "with x as (select 1), v (a) as materialized (select 3) select * from v",
-            // A column that has the name of somebody's view.
+            // A column with the name of a view.
             "select max(v) from t",
             "select a, v from t where b in (v, 1) group by a, v order by (v), v",
             "select a from t join u using (a, v)",

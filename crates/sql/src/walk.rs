@@ -13,7 +13,7 @@ pub(crate) fn visit<V: Visitor>(of: &impl Visit, visitor: &mut V) -> ControlFlow
     breaks.with.map_or(ControlFlow::Continue(()), ControlFlow::Break)
 }
 
-/// As [`visit`], with a visitor that may change what it visits.
+/// Like [`visit`], with a visitor that may change what it visits.
 pub(crate) fn visit_mut<V: VisitorMut>(of: &mut impl VisitMut, visitor: &mut V) -> ControlFlow<V::Break> {
     let mut breaks = Breaks { visitor, with: None };
     let _ = of.visit(&mut ByAddressMut(&mut breaks));
@@ -102,7 +102,7 @@ impl<V, B> Breaks<'_, V, B> {
 /// A visitor behind a reference, for which the walk isn't compiled again.
 struct ByAddress<'a>(&'a mut dyn Visitor<Break = ()>);
 
-/// As [`ByAddress`], for a visitor that may change what it visits.
+/// Like [`ByAddress`], for a visitor that may change what it visits.
 struct ByAddressMut<'a>(&'a mut dyn VisitorMut<Break = ()>);
 
 /// Hands on the calls that visitors of this crate answer.

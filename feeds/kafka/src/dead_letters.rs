@@ -32,7 +32,7 @@ impl ProducerContext for Deliveries {
 
     fn delivery(&self, result: &DeliveryResult<'_>, waiting: Self::DeliveryOpaque) {
         let outcome = result.as_ref().map(|_| ()).map_err(|(error, _)| error.to_string());
-        // Who waited may have gone.
+        // The waiting thread may have ended.
         waiting.send(outcome).ok();
     }
 }

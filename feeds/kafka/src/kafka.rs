@@ -100,7 +100,7 @@ pub struct Feeds {
 }
 
 impl Feeds {
-    /// What settings ask for. Asks nobody yet.
+    /// The feeds of the settings. Doesn't connect yet.
     ///
     /// # Errors
     /// Secrets that aren't there, properties that librdkafka doesn't take.
@@ -114,7 +114,7 @@ impl Feeds {
         Ok(feeds)
     }
 
-    /// Reads until it is told to stop.
+    /// Reads until the stop signal is set.
     ///
     /// # Errors
     /// What a person has to do something about.
@@ -262,7 +262,7 @@ impl Feeds {
         Ok(assignments)
     }
 
-    /// The topics that are meant, and their partitions that are read.
+    /// The topics that the settings name, by name or prefix, with the partitions that are read.
     pub(crate) fn topics(
         &self,
         asking: &FeedConsumer,
@@ -341,7 +341,7 @@ pub struct PartitionStart {
     pub end: u64,
     /// The last number that the server has.
     pub last: Option<u64>,
-    /// The position that was told to Kafka.
+    /// The position that was committed to Kafka.
     pub group: Option<u64>,
 }
 
@@ -409,7 +409,7 @@ fn ends(consumer: &FeedConsumer, topic: &str, partition: i32) -> Result<(u64, u6
     Ok((whole(low)?, whole(high)?))
 }
 
-/// Positions that were told to Kafka before.
+/// Positions that were committed to Kafka before.
 fn committed(consumer: &FeedConsumer, topic: &str, partitions: &[i32]) -> Result<HashMap<i32, u64>, String> {
     let mut list = TopicPartitionList::new();
     partitions.iter().for_each(|partition| {

@@ -24,7 +24,7 @@ const NONE_CODES: [i64; 3] = [40_401, 40_402, 40_403];
 pub struct ParsedSchema {
     /// The schema.
     pub root: Schema,
-    /// Those that it names.
+    /// The schemas that it refers to.
     pub named: Vec<Schema>,
 }
 
@@ -46,7 +46,7 @@ pub trait Schemas: Send + Sync + std::fmt::Debug {
     fn schema(&self, id: u32) -> Result<Arc<ParsedSchema>, SchemaError>;
 }
 
-/// A registry. A number's schema never changes, so it is asked for once.
+/// A client of a schema registry. The schema of an id never changes, so it is fetched once.
 #[derive(Debug)]
 pub struct Registry {
     http: HttpClient,

@@ -24,7 +24,7 @@ use crate::stop::StopSignal;
 /// How often it is looked whether topics have more partitions, or tables other columns.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// How often positions are told to Kafka.
+/// How often positions are committed to Kafka.
 const COMMIT: Duration = Duration::from_secs(5);
 
 /// How often the polling thread looks after the others.
@@ -87,7 +87,7 @@ impl Sink for PartitionSink<'_> {
 }
 
 impl Session<'_> {
-    /// Works until it is told to stop, or a partition can't go on.
+    /// Works until the stop signal is set, or a partition can't go on.
     pub(crate) fn run(&self) -> Result<(), FeedEnd> {
         let news = Mutex::new(None);
         std::thread::scope(|scope| {

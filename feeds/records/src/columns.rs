@@ -166,7 +166,7 @@ pub enum Cell<'a> {
     Float(f64),
     /// Text.
     Text(Cow<'a, str>),
-    /// So many units of `10^-scale`.
+    /// A whole number of units of `10^-scale`.
     Decimal(i128, i32),
     /// Nanoseconds since 1970 in UTC.
     Instant(i128),
@@ -185,15 +185,15 @@ pub enum Cell<'a> {
 pub enum Value<'a> {
     /// None.
     Null,
-    /// Of `bool`.
+    /// A value of `bool`.
     Bool(bool),
-    /// Of whole numbers, decimals, dates, times: within the range of the type.
+    /// A value of whole numbers, decimals, dates or times, within the range of the type.
     Whole(i128),
-    /// Of floats.
+    /// A value of floats.
     Float(f64),
-    /// Of symbols and texts.
+    /// A value of symbols and texts.
     Text(Cow<'a, str>),
-    /// Of levels, as many as the column has.
+    /// A value of levels, with as many numbers as the column has.
     Levels(Vec<Option<f64>>),
 }
 

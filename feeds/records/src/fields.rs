@@ -21,7 +21,7 @@ struct Entry {
 pub struct Field {
     /// The columns that its value goes to.
     pub columns: Vec<usize>,
-    /// Those of its own fields that columns take.
+    /// The fields within it that columns take.
     pub inner: Fields,
 }
 

@@ -36,7 +36,7 @@ pub struct Counts {
     pub rows: Count,
     /// Messages that the server has taken.
     pub batches: Count,
-    /// Of these, repeats that it had before.
+    /// How many of these were repeats.
     pub repeats: Count,
     /// Records without a value.
     pub tombstones: Count,
@@ -201,7 +201,7 @@ fn quoted(text: &str) -> String {
 pub fn serve(listener: TcpListener, page: impl Fn() -> String + Send + 'static) -> std::io::Result<()> {
     let answer_all = move || {
         for stream in listener.incoming().flatten() {
-            // Who asks and doesn't listen gets nothing.
+            // A client that doesn't read its answer gets nothing.
             answer(stream, &page).ok();
         }
     };

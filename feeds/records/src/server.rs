@@ -15,7 +15,7 @@ use crate::settings::{AckClass, CreateSettings, ServerSettings};
 pub struct RowsMessage<'a> {
     /// The table.
     pub table: &'a str,
-    /// Who sends.
+    /// The producer's name.
     pub producer: &'a str,
     /// The number that the producer's last message had; 0 for none.
     pub previous: u64,
@@ -43,7 +43,7 @@ pub enum Reply {
     Rejected(String),
     /// It is larger than a message may be.
     TooLarge(String),
-    /// It was not stored, or nobody knows: the same has to be sent again.
+    /// The message was not stored, or that isn't known: it has to be sent again.
     Retry {
         /// Why.
         reason: String,
@@ -68,7 +68,7 @@ pub trait Sink {
     /// Sends a message.
     fn write(&self, message: &RowsMessage<'_>) -> Reply;
 
-    /// The last number of a producer; none if the server knows of none.
+    /// The last number of a producer; `None` if the server has none.
     ///
     /// # Errors
     /// As [`QueryFailure`] says.
@@ -177,7 +177,7 @@ fn reason(answer: &HttpResponse) -> &str {
     answer.json["error"].as_str().unwrap_or("no reason given")
 }
 
-/// What an answer says of a message. What isn't known is sent again: nothing is lost by that.
+/// Interprets the server's answer to a message. If the outcome isn't known, the message is sent again: nothing is lost by that.
 fn reply(answer: &HttpResponse) -> Reply {
     let (json, reason) = (&answer.json, reason(answer).to_owned());
     if answer.status == 200 {

@@ -1,4 +1,4 @@
-//! The end of the process, told to all threads.
+//! The signal by which all threads of the process end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};

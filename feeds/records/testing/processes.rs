@@ -14,7 +14,7 @@ use splay_records::settings::Access;
 /// How long anything may take.
 const DEADLINE: Duration = Duration::from_secs(180);
 
-/// A port that nobody listens at.
+/// A port without a listener.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

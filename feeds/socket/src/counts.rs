@@ -82,13 +82,13 @@ impl FeedCounts {
 /// All numbers of the program.
 #[derive(Debug)]
 pub struct AllCounts {
-    /// Those of tables.
+    /// The counts of tables.
     pub tables: Metrics,
     feeds: BTreeMap<String, Arc<FeedCounts>>,
 }
 
 impl AllCounts {
-    /// Those of feeds of these names.
+    /// The counts of feeds of these names.
     pub fn new<'a>(feeds: impl Iterator<Item = &'a str>) -> AllCounts {
         let feeds = feeds.map(|name| (name.to_owned(), Arc::default())).collect();
         AllCounts { tables: Metrics::new("splay_feed", "feed"), feeds }

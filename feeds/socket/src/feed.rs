@@ -26,7 +26,7 @@ use crate::gap_detector::GapDetector;
 use crate::recipe::{Decoder, Recipe, Route, Router};
 use crate::settings::{FeedSettings, Settings, TableSettings};
 
-/// The longest wait before the server is asked again.
+/// The longest wait before the server is tried again.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How long nothing to do is waited for.
@@ -95,7 +95,7 @@ pub struct Worker<'a> {
 pub struct WorkerContext<'a> {
     /// All settings.
     pub all: &'a Settings,
-    /// Those of the feed.
+    /// The settings of the feed.
     pub feed: &'a FeedSettings,
     /// The server.
     pub server: &'a Server,
@@ -107,12 +107,12 @@ pub struct WorkerContext<'a> {
     pub run: &'a str,
     /// The end.
     pub stop: &'a StopSignal,
-    /// Told to who reads when the venue refuses what was asked for.
+    /// Is set for the reading thread when the venue refuses the subscription.
     pub is_refused: &'a AtomicBool,
 }
 
 impl<'a> Worker<'a> {
-    /// The worker of a feed. Asks nobody yet.
+    /// The worker of a feed. Doesn't connect yet.
     ///
     /// # Errors
     /// Paths that are none.
@@ -148,7 +148,7 @@ impl<'a> Worker<'a> {
         if ended.is_ok() {
             return Ok(());
         }
-        // Who reads ends before it is counted what waits.
+        // The reading thread is stopped before the waiting messages are counted.
         self.stop.set();
         while !is_over.load(Ordering::SeqCst) {
             std::thread::sleep(IDLE);

@@ -11,7 +11,7 @@ const FAULT_BYTES_MAX: usize = 4 << 10;
 pub enum StreamPiece {
     /// An object or an array, from its first to its last byte.
     Whole(Vec<u8>),
-    /// The first bytes of something else, and what it is.
+    /// The first bytes of something that isn't an object, and the reason.
     Fault(Vec<u8>, String),
 }
 

@@ -37,7 +37,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// What settings ask for. Asks nobody yet.
+    /// The feeds of the settings. Doesn't connect yet.
     ///
     /// # Errors
     /// Secrets and certificates that aren't there, paths and addresses that are none.
@@ -54,7 +54,7 @@ impl Program {
         Ok(Program { settings, server, counts, stop })
     }
 
-    /// Works until it is told to stop.
+    /// Works until the stop signal is set.
     ///
     /// # Errors
     /// What a person has to do something about: all feeds end then.
@@ -75,7 +75,7 @@ impl Program {
                     let (file, run) = (Arc::clone(&file), &run);
                     scope.spawn(move || {
                         let ended = self.feed(feed, &source, is_refused, file, run);
-                        // One that can't go on ends the others, so that somebody notices.
+                        // A feed that can't go on ends the others, so that the failure is noticed.
                         self.end();
                         ended
                     })

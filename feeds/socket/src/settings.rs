@@ -350,7 +350,7 @@ impl FeedSettings {
     #[must_use]
     pub fn when_full(&self) -> WhenFull {
         self.when_full.unwrap_or(match self.listen {
-            // A sender that isn't read drops by itself, and nobody counts it.
+            // A sender that isn't read drops messages by itself, uncounted.
             Some(ListenAddress::Udp(_) | ListenAddress::Zmq(_)) => WhenFull::Drop,
             _ => WhenFull::Wait,
         })

@@ -86,7 +86,7 @@ impl std::fmt::Debug for VenueConnection<'_> {
 }
 
 impl<'a> VenueConnection<'a> {
-    /// The venue of a feed's settings. Asks nobody yet.
+    /// The venue of a feed's settings. Doesn't connect yet.
     ///
     /// # Errors
     /// An address that is none, certificates that can't be read.
@@ -116,7 +116,7 @@ impl<'a> VenueConnection<'a> {
                     tracing::info!(feed = self.settings.name, "is connected");
                     let reason = self.read(&mut socket, queue).unwrap_or_else(|reason| reason);
                     queue.counts.disconnections.add(1);
-                    // A word of farewell, for which nobody waits.
+                    // The connection is closed without waiting for the answer.
                     socket.close(None).and_then(|()| socket.flush()).ok();
                     reason
                 }

@@ -127,7 +127,7 @@ pub fn show(arguments: &AuditShowArguments) -> Result<()> {
     Ok(())
 }
 
-/// A line of the table. Records are printed as they are read: nobody knows how wide later ones are.
+/// A line of the table. Records are printed as they are read, before the widths of later ones are known.
 fn line(cells: [&str; 11]) -> String {
     let widths = [7, 26, 12, 9, 9, 21, 14, 12, 9, 9, 0];
     let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));

@@ -27,7 +27,7 @@ pub fn run(arguments: &ExportArguments) -> Result<()> {
             let mut written = Vec::new();
             let exported = files(&table, format, &arguments.to, &mut written, &mut |bytes| bar.inc(bytes));
             if exported.is_err() {
-                // A file of half of the rows helps nobody; nor does a second error.
+                // Half a file is useless, and the first error is the one to report: errors of the removal are ignored.
                 written.iter().for_each(|path| drop(std::fs::remove_file(path)));
             }
             exported?

@@ -1,4 +1,4 @@
-//! `splay replay`: a stored or recorded day for subscribers, until it is told to stop.
+//! `splay replay`: a stored or recorded day for subscribers, until a signal ends it.
 
 use anyhow::{Context, Result, bail};
 use splay_capture::FollowSettings;

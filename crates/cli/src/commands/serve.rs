@@ -136,7 +136,7 @@ pub(super) fn announce(what: &str, server: &Server) -> Result<()> {
     for (listener, scheme, address) in listeners {
         match address {
             Some(address) => say!("{listener:6} {scheme}://{address}")?,
-            // Off unless it is asked for.
+            // The listener is off unless the settings name an address.
             None if listener == "postgres" => {}
             None => say!("{listener:6} off")?,
         }

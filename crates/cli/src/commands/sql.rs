@@ -64,7 +64,7 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
             continue;
         }
         let path = arguments.output.as_deref();
-        // What a change did is told in words.
+        // The outcome of a change is printed as a table or text, never as a chart.
         let format = if format == OutputFormat::Chart && is_change(statement) { OutputFormat::Table } else { format };
         let line = StatementLine::of(&source);
         let mut started = source.start(statement, &values, &never, line.progress())?;

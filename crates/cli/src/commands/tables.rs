@@ -18,7 +18,7 @@ const KIND_AT: usize = 1;
 
 pub fn tables(arguments: &TablesArguments) -> Result<()> {
     let database = open_to_read(&arguments.database, &arguments.journal)?;
-    // Damage of their list is told behind the tables.
+    // A damaged list of views is reported after the tables.
     let views = database.views();
     let listed = views.as_deref().unwrap_or_default();
     let (mut rows, mut kinds) = (Vec::new(), Vec::new());
@@ -63,7 +63,7 @@ pub fn describe(arguments: &DescribeArguments) -> Result<()> {
         (Err(Error::NoSuchTable { .. }), Ok(Some(view))) => {
             return views::describe(&database, &view, arguments.storage);
         }
-        // It may be a view, of which damage is told.
+        // The name may be that of a view whose list is damaged: that error is reported.
         (Err(Error::NoSuchTable { .. }), Err(damage)) => return Err(damage.into()),
         (result, _) => result?,
     };

@@ -279,7 +279,7 @@ fn count(value: &Value) -> String {
     value.as_u64().map(|count| Thousands(count).to_string()).unwrap_or_default()
 }
 
-/// A text of somebody else's: without what would move a terminal's cursor.
+/// A text from outside, without characters that would move a terminal's cursor.
 fn text(value: &Value) -> String {
     let shown = value.as_str().unwrap_or_default().chars().take(120);
     shown.map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()

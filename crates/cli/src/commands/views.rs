@@ -52,7 +52,7 @@ pub fn describe(database: &Database, view: &View, storage: bool) -> Result<()> {
                 fields.map(|field| vec![field.name().clone(), ColumnType::name_of(field.data_type())]).collect();
             say!("{}", output::columns(&["column", "type"], &rows))?;
         }
-        // Such as one whose tables have gone.
+        // A view that can't be planned, as one whose tables are gone.
         Err(error) => say!("columns    unknown: {error}")?,
     }
     say!("")?;

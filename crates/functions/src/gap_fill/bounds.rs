@@ -12,7 +12,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use crate::sessions::{CalendarHandle, IN_SESSION, calendar_of};
 use crate::walk::Walk;
 
-/// What a bound says of the times within the range.
+/// How a bound limits the times of the range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum BoundKind {
     /// At or behind it.

@@ -28,7 +28,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
 pub(super) enum FillKind {
     /// The last value before that isn't null.
     Previous,
-    /// On the straight line between the values before and behind.
+    /// Fills by linear interpolation between the values before and behind.
     Linear,
 }
 
@@ -87,7 +87,7 @@ impl<'a> BucketArguments<'a> {
         Some(BucketArguments { zone, origin, start, finish })
     }
 
-    /// Those of a `SAMPLE BY`, which are all there.
+    /// The arguments of a `SAMPLE BY`, which are all present.
     pub(super) fn of_sample(args: &'a [Expr], is_null: impl Fn(&Expr) -> bool) -> Option<BucketArguments<'a>> {
         let [zone, origin, start, finish] = args else { return None };
         let unless_null = |arg: &'a Expr| (!is_null(arg)).then_some(arg);

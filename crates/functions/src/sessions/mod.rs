@@ -39,7 +39,7 @@ pub(super) fn table_functions() -> Vec<Arc<TableFunction>> {
     tables::all()
 }
 
-/// The shipped calendar of a name, as DataFusion is told of it.
+/// The shipped calendar of a name, or an error for DataFusion.
 fn calendar(name: &str) -> Result<Arc<Calendar>> {
     Calendar::named(name).map_err(|error| {
         exec_datafusion_err!(

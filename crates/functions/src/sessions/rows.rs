@@ -156,7 +156,7 @@ fn batch(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(schema, columns)?)
 }
 
-/// What a calendar refuses, as DataFusion is told of it.
+/// An error of a calendar as an error for DataFusion.
 pub(super) fn refused(error: splay_calendar::Error) -> datafusion::error::DataFusionError {
     plan_datafusion_err!("{error}")
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// How numbers are written, told by 1234.5 as an example: `1,234.5`, `1.234,5`, `1234,5`.
+/// How numbers are written, as in `1,234.5`, `1.234,5` and `1234,5` for 1234.5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NumberForm {
     group: Option<u8>,
@@ -10,7 +10,7 @@ pub struct NumberForm {
 }
 
 impl NumberForm {
-    /// Those that a hint names.
+    /// The forms that hints name.
     pub(crate) const USUAL: [NumberForm; 2] =
         [NumberForm { group: Some(b','), point: b'.' }, NumberForm { group: Some(b'.'), point: b',' }];
 

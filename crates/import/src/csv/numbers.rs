@@ -48,7 +48,7 @@ pub(crate) fn float_at(bytes: &[u8], at: usize, shift: usize) -> Option<(f64, us
     let values = word ^ 0x3030_3030_3030_3030;
     let others = (values.wrapping_add(0x7676_7676_7676_7676) | values) & 0x8080_8080_8080_8080;
     let point = others.trailing_zeros() / 8;
-    // What follows a first other byte below 0x80 is told rightly too: only larger bytes carry into the next.
+    // The place of the first other byte is right even if bytes above 0x80 follow: only they carry into the next byte.
     let end = (others & others.wrapping_sub(1)).trailing_zeros() / 8;
     if point < 7 && (word >> (8 * point)) & 0xff == u64::from(b'.') && end < 8 && !(negative && end == 7) && end > 1 {
         // Digits, point and delimiter lie in one word: close the gap and convert all digits at once.

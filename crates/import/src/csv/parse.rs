@@ -95,7 +95,7 @@ pub(crate) struct Builder<'a> {
     pub(crate) rows: usize,
     capacity: usize,
     batches: Vec<RecordBatch>,
-    /// Of a row of JSON: the fields that it has, and its date.
+    /// For rows of JSON: which fields the row has.
     pub(crate) present: Vec<bool>,
     pub(crate) day: Option<i32>,
 }

@@ -48,7 +48,7 @@ impl EpochUnit {
 pub(crate) enum Spelling {
     /// Date and time in one of the usual ISO-like ways.
     Written,
-    /// As [`Spelling::Written`], or a number since the epoch whose unit shows in its size.
+    /// Like [`Spelling::Written`], or a number since the epoch whose unit follows from its size.
     Any,
     /// A number since 1970-01-01T00:00:00Z.
     Epoch(EpochUnit),
@@ -164,7 +164,7 @@ fn date_prefix(text: &[u8]) -> Option<(i64, usize)> {
         separator @ (b'-' | b'/' | b'.') if text.get(7) == Some(separator) && fixed(text, 8, 2).is_some() => {
             Some((days(year, fixed(text, 5, 2)?, fixed(text, 8, 2)?)?, 10))
         }
-        // Not with points between: those may be versions.
+        // Numbers with points between them aren't dates: they may be versions.
         separator @ (b'-' | b'/') => short_date(text, year, *separator),
         _ => Some((days(year, fixed(text, 4, 2)?, fixed(text, 6, 2)?)?, 8)),
     }

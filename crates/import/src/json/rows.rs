@@ -19,7 +19,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A null is as good as no field.
+    /// A null counts as a missing field.
     pub(crate) fn null(&mut self, place: usize) -> Result<(), RowFault> {
         self.gives(place)
     }

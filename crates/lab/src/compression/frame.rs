@@ -58,7 +58,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// What is said of all blocks.
+/// The header that all blocks share.
 #[derive(Debug, Clone, Default)]
 pub struct BlockHead {
     pub form: u8,
@@ -101,7 +101,7 @@ pub struct BlockFile<'a> {
 }
 
 impl<'a> BlockFile<'a> {
-    /// Reads what is said of the blocks.
+    /// Reads the header of the blocks.
     ///
     /// # Errors
     /// [`Error::Damaged`].

@@ -36,7 +36,7 @@ pub enum Kind {
 /// How they follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// As they are drawn.
+    /// In random order.
     Random,
     /// Ascending.
     Sorted,

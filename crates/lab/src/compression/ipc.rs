@@ -35,7 +35,7 @@ impl BufferCodec {
         }
     }
 
-    /// What the writer is told.
+    /// The options of the writer.
     pub(crate) fn options(self) -> Result<IpcWriteOptions> {
         let codec = match self {
             BufferCodec::None => None,

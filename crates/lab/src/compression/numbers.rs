@@ -27,7 +27,7 @@ const DIGITS_MAX: u8 = 9;
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 impl NumericForm {
-    /// As a byte.
+    /// The code of the form in files.
     pub fn byte(self) -> u8 {
         match self {
             NumericForm::Bits => u8::MAX,

@@ -131,7 +131,7 @@ impl PageCodec {
         }
     }
 
-    /// As Parquet's writer wants it.
+    /// The codec as Parquet's writer names it.
     pub(crate) fn compression(self) -> parquet::errors::Result<Compression> {
         Ok(match self {
             PageCodec::None => Compression::UNCOMPRESSED,
@@ -256,7 +256,7 @@ fn unreadable(error: impl ToString) -> Error {
     Error::damaged(0, error)
 }
 
-/// Runs a decoder of somebody else's, whose panic on damaged bytes becomes an error.
+/// Runs a decoder of another library, whose panic on damaged bytes becomes an error.
 pub fn guarded<T>(decode: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|_| Err(Error::damaged(0, "the decoder gave up")))
 }

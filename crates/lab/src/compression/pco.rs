@@ -16,9 +16,9 @@ use crate::{Error, Result};
 /// Whether decimal floats become whole numbers first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Floats {
-    /// They stay floats.
+    /// Floats stay floats.
     Asis,
-    /// They become whole numbers if that is exact.
+    /// Floats become whole numbers if that is exact.
     Decimal,
 }
 

@@ -108,7 +108,7 @@ pub struct Outcome {
 /// Runs the statement that is measured over decoded rows, and says how long it took.
 pub type Runner<'a> = &'a mut dyn FnMut(&RecordBatch) -> std::result::Result<Duration, String>;
 
-/// Is told how far the work is, and may end it.
+/// Is called with the progress of a run, and may end it.
 pub type Observer<'a> = &'a mut dyn FnMut(Progress<'_>) -> ControlFlow<()>;
 
 /// Measures each scheme on each of the data. A scheme that can't hold the data is skipped; one that gives back other values is an error.

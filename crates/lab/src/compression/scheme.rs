@@ -50,7 +50,7 @@ pub trait Scheme: Send + Sync {
     /// [`Error::Damaged`](crate::Error::Damaged).
     fn decode(&self, file: &[u8], data_type: &DataType) -> Result<Vec<ArrayRef>>;
 
-    /// A reader of single blocks, which has read what the file says of itself.
+    /// A reader of single blocks, which has read the file's header.
     ///
     /// # Errors
     /// [`Error::Damaged`](crate::Error::Damaged).

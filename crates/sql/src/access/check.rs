@@ -76,7 +76,7 @@ fn needs(session: &Session, guard: &Guard, table: &str, privilege: Privilege) ->
     }
 }
 
-/// As [`needs`], for a privilege on some columns or on all of them.
+/// Like [`needs`], for a privilege on some columns or on all of them.
 pub(crate) fn needs_columns(
     session: &Session,
     guard: &Guard,

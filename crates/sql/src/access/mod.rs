@@ -29,7 +29,7 @@ pub(crate) use self::statement::AccessStatement;
 use crate::error::{Error, Result};
 use crate::session::Session;
 
-/// On whose behalf the statements of a session run.
+/// The caller of a session's statements.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     /// What holds them to rights; none for who may do everything with tables.
@@ -155,7 +155,7 @@ impl Session {
         }
     }
 
-    /// Gives the user of a session that is held to rights all rights on what he has made: nobody else would have any.
+    /// Grants the user of a session with limited rights all rights on what he has made: nobody else would have any.
     pub(crate) fn grant_own(&self, name: &str) -> Result<()> {
         let Caller { guard: Some(_), user: Some(user), .. } = self.caller() else { return Ok(()) };
         crate::change::patiently(splay_engine::Stop::NEVER, || {

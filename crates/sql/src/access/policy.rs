@@ -28,7 +28,7 @@ pub(super) async fn planned(
     user: Option<&str>,
 ) -> DataFusionResult<Vec<Expr>> {
     let condition = user.map_or_else(|| condition.to_owned(), |user| for_user(condition, user));
-    // On a line of its own: a condition may end with a comment.
+    // The condition stands on a line of its own, because it may end with a comment.
     let text = format!("SELECT true AS passes FROM {} WHERE ({condition}\n)", quoted(table));
     let planned = logical_plan(state, &text, usize::MAX).await;
     let (plan, _, has_joins) = planned.map_err(|error| DataFusionError::External(Box::new(error)))?;

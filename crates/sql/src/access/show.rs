@@ -145,7 +145,7 @@ fn tokens(access: &Access, is_own: &dyn Fn(&str) -> bool) -> Columns {
 }
 
 impl Session {
-    /// Who there is and who may what: all of it to who may change it, and to others what is about themselves.
+    /// The users, roles and rights: all of them for a user who may change them, and for others those that concern themselves.
     pub(crate) fn show_users(&self, shown: &ShowStatement) -> Result<RecordBatch> {
         let access = self.database().access()?;
         let caller = self.caller();

@@ -66,8 +66,8 @@ impl AnalyzerRule for BoundFunctions {
     }
 }
 
-/// The function within an expression whose result may be far larger than what it is given, or which may take long. Tick plans leave it to
-/// DataFusion, which asks the statement's pool for it.
+/// The function within an expression whose result may be far larger than its arguments, or which may take long. Tick plans leave it to
+/// DataFusion, which reserves its memory in the statement's pool.
 pub(crate) fn growing(expr: &Expr) -> Result<Option<String>> {
     let mut function = None;
     expr.exists(|expr| {
@@ -81,7 +81,7 @@ pub(crate) fn growing(expr: &Expr) -> Result<Option<String>> {
     Ok(function)
 }
 
-/// Whether the result of a function may be far larger than what it is given.
+/// Whether the result of a function may be far larger than its arguments.
 pub(crate) fn may_grow(function: &str) -> bool {
     GrowthRule::of(function).is_some()
 }

@@ -72,7 +72,7 @@ impl StatementBounds {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Fails when nobody wants the statement any more.
+    /// Fails when the statement is cancelled.
     fn check(&self) -> DataFusionResult<()> {
         match self.is_over.load(Ordering::Relaxed) {
             true => Err(DataFusionError::External(Box::new(Error::Cancelled))),

@@ -26,7 +26,7 @@ use super::reserve::RESERVED_FROM;
 use super::size::{elements, repeated_bytes, text_length};
 use crate::pass::{PassExec, PassThrough, with_inputs};
 
-/// A batch that is being made, and one that somebody holds.
+/// Copies of a batch in memory: the one that is made, and one that the reader holds.
 const COPIES: u64 = 2;
 
 /// Wraps the inputs of joins and of `unnest` so that repeated rows are counted. `is_join` tells which nodes are joins.
@@ -40,8 +40,8 @@ pub(crate) fn count_repeats(
                 let lists = unnest.list_column_indices().iter();
                 RepeatedParts::Elements(lists.map(|list| (list.index_in_input_schema, list.depth)).collect())
             }
-            // A nested-loop join reads its inputs again when it is told that there is no memory. A repartitioned input can't be read twice:
-            // DataFusion panics with "partition not used yet".
+            // A nested-loop join reads its inputs again when a reservation of memory fails. A repartitioned input can't be read twice: DataFusion
+            // panics with "partition not used yet".
             None if is_join(&node) && !node.is::<NestedLoopJoinExec>() => RepeatedParts::Rows,
             None => return Ok(Transformed::no(node)),
         };

@@ -78,7 +78,7 @@ pub(super) fn span_bytes(array: &dyn Array, rows: Range<usize>) -> u64 {
     }
 }
 
-/// As [`span_bytes`], but counts only the keys of a dictionary and the views of a view array: a join that takes rows copies nothing else.
+/// Like [`span_bytes`], but counts only the keys of a dictionary and the views of a view array: a join that takes rows copies nothing else.
 pub(crate) fn repeated_bytes(array: &dyn Array, rows: Range<usize>) -> u64 {
     match array.data_type() {
         DataType::Dictionary(key, _) => rows.len() as u64 * key.primitive_width().unwrap_or(8) as u64,

@@ -75,7 +75,7 @@ pub(super) fn relations(select: &Select) -> impl Iterator<Item = &TableFactor> {
         .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)))
 }
 
-/// Whether a relation has such a join in it, whose columns can't be told from outside.
+/// Refuses a relation with a JOIN … USING within brackets, whose columns can't be determined from outside.
 ///
 /// # Errors
 /// [`Error::Statement`] for an outer one.
@@ -222,7 +222,7 @@ pub(super) fn put_names(select: &mut Select, names: &[(String, Expr)]) {
     let _ = visit_mut(select, &mut Names { names, queries: 0 });
 }
 
-/// As [`put_names`], within a key of ORDER BY that may name columns of the select list.
+/// Like [`put_names`], within a key of ORDER BY that may name columns of the select list.
 pub(super) fn put_names_in_key(key: &mut Expr, list: &[SelectItem], names: &[(String, Expr)]) {
     let is_column = |name: &Ident| {
         list.iter().any(|item| match item {

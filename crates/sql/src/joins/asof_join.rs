@@ -36,7 +36,7 @@ use super::asof_stream::AsofStream;
 pub(super) struct SideKeys {
     pub(super) keys: Vec<Arc<dyn PhysicalExpr>>,
     pub(super) time: Arc<dyn PhysicalExpr>,
-    /// What rises as the time does, and is null where it is null; the time itself, or what it is computed from.
+    /// An expression that rises with the time, and is null where the time is: the time itself, or an expression that it is computed from.
     pub(super) sorted_by: Arc<dyn PhysicalExpr>,
     /// What orders rows of equal times; of the right side only.
     pub(super) order: Vec<PhysicalSortExpr>,

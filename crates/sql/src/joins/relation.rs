@@ -144,7 +144,7 @@ pub(super) fn filtered(right: LogicalPlan, filters: Vec<Expr>) -> Result<Logical
 const CONDITIONS: &str = "an ASOF JOIN takes equalities between both sides, one comparison of times by >=, >, <= or <, and \
                           conditions on one side alone";
 
-/// A column of the right that says of a row of the join that it has a match.
+/// A column of the right side that marks the rows of the join that have a match.
 const MATCHED: &str = "__matched";
 
 fn plan_asof(parts: Parts, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {

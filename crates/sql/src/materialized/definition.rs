@@ -51,7 +51,8 @@ pub(crate) struct Definition {
     pub(crate) others: Vec<JoinedTable>,
     /// Position of the column that is the time of its rows: the first that is the table's time or a bucket of it.
     pub(crate) time: usize,
-    /// Of each grouping, and of the time of the rows at last: values of which one has to stay as it is where rows are parted.
+    /// For each grouping, and at last for the time of the rows: the expressions of which one must be constant at an instant for rows to be parted
+    /// there.
     groupings: Vec<Vec<Arc<dyn PhysicalExpr>>>,
 }
 
@@ -110,7 +111,7 @@ impl Definition {
         Ok(Definition { table, table_time, others: walk.others, time, groupings: all })
     }
 
-    /// At which instants rows can be parted.
+    /// For each instant, whether rows can be parted there.
     ///
     /// # Errors
     /// Those of the functions.

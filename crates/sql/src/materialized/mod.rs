@@ -54,7 +54,7 @@ struct PlannedView {
     /// The instants at which dates begin and parts may.
     begins: Mutex<HashMap<i32, Option<i64>>>,
     last: Mutex<Option<Arc<ViewState>>>,
-    /// Its rows as groups, once somebody has asked.
+    /// The view as groups, for statements that it may answer; determined at the first use.
     grouped: OnceLock<Option<GroupedView>>,
 }
 
@@ -272,11 +272,11 @@ fn text(planned: &PlannedView, stored: Option<&TableSpec>, parts: &[ViewPart]) -
     }
     let fresh: Vec<String> = stale.iter().map(|times| format!("NOT ({})", within(&stored.time, times))).collect();
     let fresh = match stale.as_slice() {
-        // As it is pruned by.
+        // In this form partitions and blocks can be pruned by it.
         [times] if *times.end() == i64::MAX => format!("{} < {}", quoted(&stored.time), instant(*times.start())),
         _ => fresh.join(" AND "),
     };
-    // On a line of its own: a query may end with a comment.
+    // The query stands on a line of its own, because it may end with a comment.
     let _ = write!(text, " WHERE {fresh} UNION ALL ({}\n)", query.over(&stale));
     text
 }
@@ -335,7 +335,7 @@ impl Query {
         let columns = columns_of(&schema, &[])?;
         let (before, behind) = around_table(&view.query, &definition.table)?;
         let query = Query { definition, schema, before, behind, columns };
-        // As it is read.
+        // Describes the query in the form in which it is read.
         session.describe_until(&query.over(&[0..=0]), stop)?;
         Ok(query)
     }

@@ -78,7 +78,7 @@ pub(crate) fn rewritten<'a>(text: &'a str, user: Option<&str>) -> Cow<'a, str> {
     let Ok(Ok([statement])) = parser.map(|mut parser| parser.parse_statements()).map(|parsed| {
         parsed.map(<[Statement; 1]>::try_from).map(|one| {
             one.unwrap_or_else(|many| {
-                // Several, or none: whoever runs them says so.
+                // No statement, or several: the session that runs them reports that.
                 [many.into_iter().next().unwrap_or(Statement::Commit { chain: false, end: false, modifier: None })]
             })
         })
@@ -111,7 +111,7 @@ fn is_shallow(text: &str) -> bool {
 struct CatalogueRewrite<'a> {
     /// Whether the statement reads no table but those of the catalogue.
     is_of_catalogue: bool,
-    /// Whose statement it is, if there are users.
+    /// The user of the session, if there are users.
     user: Option<&'a str>,
     /// Names of queries in `WITH`, in lower case.
     queries: Vec<String>,
@@ -156,10 +156,10 @@ impl VisitorMut for CatalogueRewrite<'_> {
     }
 }
 
-/// Words for whoever asks.
+/// Words for the session's user.
 const USER_WORDS: [&str; 4] = ["current_user", "session_user", "current_role", "user"];
 
-/// The word for whoever asks that an expression is. The parser takes some of them for a call.
+/// The word for the session's user that an expression is. The parser takes some of them for a call.
 fn user_word(expr: &Expr) -> Option<&'static str> {
     let name = match expr {
         Expr::Function(function) if matches!(function.args, FunctionArguments::None) => function.name.to_string(),
@@ -366,7 +366,7 @@ fn unquote(column: &Expr, value: &mut Expr) {
     }
 }
 
-/// Makes a placeholder whose type nobody says a list of texts, where a name or a kind of the catalogue is compared with its items.
+/// Gives a placeholder without a type the type of a list of texts, where a name or a kind of the catalogue is compared with its items.
 fn type_list(column: &Expr, list: &mut Expr) {
     let Some(name) = column_name(column) else { return };
     let name = name.value.to_ascii_lowercase();
@@ -378,7 +378,7 @@ fn type_list(column: &Expr, list: &mut Expr) {
     }
 }
 
-/// Makes the number that is no function's the name of none, where a function of a type is compared with it.
+/// Replaces the number 0, which stands for no function, by the name of none, where a function of a type is compared with it.
 fn name_no_function(column: &Expr, value: &mut Expr) {
     let Some(name) = column_name(column) else { return };
     let is_function = ["typinput", "typoutput", "typreceive", "typsend"]

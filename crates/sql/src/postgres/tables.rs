@@ -64,7 +64,7 @@ impl From<bool> for Value {
     }
 }
 
-/// What a row says of some columns; the others have the value that means nothing.
+/// Values of some columns of a row; the other columns have their neutral value.
 pub(super) type Row = Vec<(&'static str, Value)>;
 
 /// `pg_catalog`.

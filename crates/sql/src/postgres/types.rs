@@ -117,7 +117,7 @@ pub fn item_of(array: u32) -> Option<u32> {
 pub(crate) struct CatalogueType {
     pub(crate) oid: u32,
     pub(crate) name: &'static str,
-    /// As `format_type` says it.
+    /// The name that `format_type` gives.
     pub(crate) shown: &'static str,
     pub(crate) length: i64,
     pub(crate) category: &'static str,

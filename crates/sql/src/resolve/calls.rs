@@ -162,7 +162,7 @@ fn mark_frame(call: &mut Function) {
     }
     let is_empty = window.window_frame.as_ref().is_some_and(is_empty_frame);
     if is_empty && let Some(frame) = &mut window.window_frame {
-        // Of no rows: that of the row itself without it.
+        // A frame without rows: the frame of the row itself, with the row excluded.
         frame.units = WindowFrameUnits::Rows;
         (frame.start_bound, frame.end_bound) = (WindowFrameBound::CurrentRow, Some(WindowFrameBound::CurrentRow));
         offsets = [null(), null()];

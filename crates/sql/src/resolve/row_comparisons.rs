@@ -35,7 +35,7 @@ pub(super) struct Comparisons<'a> {
 }
 
 impl Comparisons<'_> {
-    /// Writes those of a condition whose null is as good as its false.
+    /// Rewrites the comparisons of a condition in which null has the same effect as false.
     ///
     /// # Errors
     /// [`Error::Internal`] if what they are written as isn't parsed.
@@ -223,7 +223,8 @@ fn filled(text: &str, parts: &[(&str, &Expr)]) -> Result<Expr> {
     Ok(Expr::Nested(Box::new(whole)))
 }
 
-/// `(a, b) IN (SELECT x, y …)`, and `NOT IN`, where null is as good as false: that a row is equal, or that each is certainly another one.
+/// `(a, b) IN (SELECT x, y …)`, and `NOT IN`, where null has the same effect as false: that some row is equal, or that every row certainly
+/// differs.
 fn row_among(values: Vec<Expr>, rows: &Query, negated: bool, number: usize) -> Result<Expr> {
     let name = format!("compared_{number}");
     let columns: Vec<String> = (1..=values.len()).map(|place| format!("value_{place}")).collect();

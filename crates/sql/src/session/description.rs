@@ -31,7 +31,7 @@ impl Session {
         self.describe_until(text, Stop::NEVER)
     }
 
-    /// As [`Session::describe`], but stops when `stop` says so.
+    /// Like [`Session::describe`], but ends early when `stop` is set.
     ///
     /// # Errors
     /// Those of [`Session::describe`], and [`Error::Cancelled`].

@@ -79,7 +79,7 @@ impl Session {
                         .and_then(|batch| Ok(distinct.batch(rename(&batch, &answer_schema)?)?))
                         .map_err(|error| Error::from_datafusion(error, limit));
                     let failed = batch.is_err();
-                    // The reader went away: nobody wants the rest.
+                    // The reader has gone: the rest isn't needed.
                     if !sender.send(batch).await || failed {
                         return;
                     }

@@ -37,7 +37,7 @@ use crate::summary::Summary;
 use crate::tick::{ExplainQuery, TickStatements, with_tick_parts_of};
 use crate::views;
 
-/// How a statement is run. With what is to be told of it: leaves and reasons, a line each.
+/// How a statement runs, with the lines that EXPLAIN shows for it: leaves and reasons.
 enum SlicePlan {
     /// What is above its leaves, planned.
     Sliced(Box<PlannedStatement>, Spellings, String),

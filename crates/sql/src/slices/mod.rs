@@ -67,7 +67,7 @@ pub trait RunLeaves: std::fmt::Debug + Send + Sync {
 /// Into how many slices leaves are cut.
 #[derive(Debug, Clone, Copy)]
 pub struct SliceSettings {
-    /// As many as there shall be, where there are rows enough.
+    /// The number of slices, if there are rows enough.
     pub slices: usize,
     /// Rows of the tables below which another slice costs more than it saves.
     pub slice_rows_min: u64,

@@ -150,7 +150,7 @@ fn column_of(expr: &Expr, input: &LogicalPlan) -> Option<usize> {
     }
 }
 
-/// As [`column_of`], for a join key, which may be cast to another text type than the column's.
+/// Like [`column_of`], for a join key, which may be cast to another text type than the column's.
 fn key_of(expr: &Expr, input: &LogicalPlan) -> Option<usize> {
     match expr {
         Expr::Cast(cast) if is_text(cast.field.data_type()) => {

@@ -142,7 +142,7 @@ fn time_pairs(pairs: &[(Expr, Expr)], left_schema: &DFSchema, table: &LogicalPla
     if !has_symbol || !matches!(left_type, DataType::Timestamp(TimeUnit::Nanosecond, _)) {
         return None;
     }
-    // What can't be a key of the search is asked of the pairs that it finds.
+    // Conditions that can't be keys of the search are checked on the pairs that it finds.
     let is_key = |(_, key): &(Expr, Expr)| {
         name_of(key).is_some() && key.get_type(schema).is_ok_and(|data_type| can_be_key(&data_type))
     };

@@ -307,7 +307,7 @@ mod tests {
         ends.collect()
     }
 
-    /// What DataFusion says of each partition.
+    /// DataFusion's result for each partition by itself.
     fn one_by_one(
         call: &WindowCall,
         values: &[ArrayRef],

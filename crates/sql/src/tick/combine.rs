@@ -317,7 +317,7 @@ impl Recogniser<'_> {
         let LookupSide { of_keys, columns: value_columns, is_inner } = looked_up;
         let width = value_columns.len();
         let table = Arc::new(LookupTable::new(of_keys, value_columns));
-        // Columns that nobody asks for aren't looked up.
+        // Columns that the statement doesn't use aren't looked up.
         self.lookups.push(Arc::clone(&table));
         let looked_up = |key: &TickExpr, column| TickExpr::Lookup(Arc::clone(&table), column, Box::new(key.clone()));
         match stage {
@@ -408,7 +408,7 @@ impl Recogniser<'_> {
         let plan = Plan::Project { input: Box::new(stage.into_plan(right.schema())), outputs };
         self.sides.push(LookupSource { plan, schema: Arc::new(schema) });
         let side = self.sides.len() - 1;
-        // In the place of a column that nobody names stands a key.
+        // A key takes the place of a column that isn't used.
         let place = |column| needed.iter().position(|one| *one == column);
         let key = keys.first().and_then(|key| place(*key)).unwrap_or(0);
         let columns = (0..fields.len()).map(|column| self.constants.side(side, place(column).unwrap_or(key)));
@@ -672,7 +672,7 @@ fn compared(predicate: &TickExpr) -> Option<(usize, BinaryOp, usize)> {
     }
 }
 
-/// The equalities of a join's condition, each as what it says of the left and of the right, and what else there is of it.
+/// The equalities of a join's condition, each as an expression of the left and one of the right, and the rest of the condition.
 pub(super) fn equalities(join: &Join) -> Result<(Vec<(Expr, Expr)>, Vec<Expr>), UnsupportedExpr> {
     let (mut pairs, mut rest) = (join.on.clone(), Vec::new());
     for condition in join.filter.iter().flat_map(split_conjunction) {

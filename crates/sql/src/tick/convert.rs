@@ -68,7 +68,7 @@ impl Converter<'_> {
             },
             Expr::BinaryExpr(binary) => match (operation(binary.op), operator_call::function_of(binary.op)) {
                 (Some(op), _) => self.binary(op, binary, schema)?,
-                // Which is asked how much it may give, as other functions are.
+                // As a function its result is bounded like those of other functions.
                 (None, Some(function)) if binary.op == Operator::StringConcat => {
                     let call = function.call(vec![binary.left.as_ref().clone(), binary.right.as_ref().clone()]);
                     self.convert(&call, schema)?

@@ -195,7 +195,7 @@ fn window_frame(params: &WindowFunctionParams, schema: &DFSchema) -> Result<Wind
         (FrameBound::Rows(start), FrameBound::Rows(end)) | (FrameBound::Peers(start), FrameBound::Peers(end)) => {
             start > end
         }
-        // Said of the partition's end as the start, or its start as the end.
+        // A bound that is written as the partition's end for the start of a frame, or the other way round.
         (FrameBound::Unbounded, _) => matches!(frame.start_bound, WindowFrameBound::Following(_)),
         (_, FrameBound::Unbounded) => matches!(frame.end_bound, WindowFrameBound::Preceding(_)),
         _ => false,

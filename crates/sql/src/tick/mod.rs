@@ -254,7 +254,7 @@ impl ShapedStatement {
         Some(ShapedStatement::of_shape(text, shape::shape(text)?, parameters))
     }
 
-    /// As `new`, without lifting literals. `None` for a text that is too long to be a shape.
+    /// Like `new`, without lifting literals. `None` for a text that is too long to be a shape.
     pub fn as_written(text: &str, parameters: &Parameters) -> Option<ShapedStatement> {
         // No shape begins so.
         let shape = Shape { key: format!("\u{3}{text}"), literals: Vec::new() };
@@ -467,8 +467,8 @@ impl TickStatements {
         RunOutcome::Unknown
     }
 
-    /// Plans a statement and keeps what came of it. What can't be planned isn't kept, since it may be later, when there is such
-    /// a table; that is described.
+    /// Plans a statement and caches the outcome by its shape. An error of planning isn't cached, since a missing table may be created later; it
+    /// is returned as text.
     pub async fn learn(&self, query: &ShapedStatement, state: &SessionState) -> Result<(), String> {
         let entry = match logical_plan(query, state).await {
             Ok((plan, _)) if plan.schema().fields().iter().any(|field| field.name().contains(LIFTED)) => {

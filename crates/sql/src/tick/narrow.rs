@@ -80,7 +80,7 @@ fn below(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> {
     }
 }
 
-/// As [`below`]; right above a join, parts of the condition may go to its sides.
+/// Like [`below`]; right above a join, parts of the condition may go to its sides.
 fn at_join(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> {
     match below(plan, condition)? {
         None if matches!(plan, LogicalPlan::Join(_)) => {

@@ -20,7 +20,7 @@ use super::recognise::{Recogniser, Stage, types};
 use super::subqueries::has_one_row;
 use crate::joins::asof_parts;
 
-/// The column that says of which side a row is, and what it says.
+/// The column that marks the side of a row, and its values.
 const SIDE: &str = "__side";
 const LEFT: i64 = 0;
 const RIGHT: i64 = 1;
@@ -142,7 +142,7 @@ impl Recogniser<'_> {
     }
 }
 
-/// A left join with what its condition says of the right alone asked of the right's rows.
+/// A left join whose condition on the right side alone is applied to the right side's rows before the join.
 pub(super) fn with_narrowed_right(join: &Join) -> Result<Join, UnsupportedExpr> {
     if listed(&join.right)?.is_some() {
         return Ok(join.clone());

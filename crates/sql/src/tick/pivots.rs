@@ -18,7 +18,7 @@ use super::recognise::Recogniser;
 /// Fewest values of a key that are looked up: a few are compared as fast.
 const VALUES_MIN: usize = 8;
 
-/// Most keys that are told apart, and most kinds of aggregates of a key.
+/// Most keys that are compared, and most kinds of aggregates of a key.
 const KINDS_MAX: usize = 64;
 
 /// The condition of an aggregate that a key has a value.

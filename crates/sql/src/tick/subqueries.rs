@@ -288,7 +288,7 @@ fn computed(plan: &LogicalPlan) -> Result<(&Aggregate, Expr), UnsupportedExpr> {
     }
 }
 
-/// As [`computed`]; `None` if nothing is computed above the aggregate.
+/// Like [`computed`]; `None` if nothing is computed above the aggregate.
 fn computed_below(plan: &LogicalPlan) -> Result<(&Aggregate, Option<Expr>), UnsupportedExpr> {
     match plan {
         LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty() => Ok((aggregate, None)),
@@ -330,7 +330,8 @@ fn without_alias(expr: &Expr) -> &Expr {
     }
 }
 
-/// A query without what binds it to the rows around it, and the equalities that do, each as what it says of the query and of those rows.
+/// A correlated query without its correlation, and the equalities that were the correlation, each as an expression of the query and one of the
+/// outer rows.
 struct CorrelatedQuery {
     plan: LogicalPlan,
     pairs: Vec<(Expr, Expr)>,
@@ -372,7 +373,7 @@ fn correlated(plan: &LogicalPlan, around: &DFSchema) -> Result<CorrelatedQuery, 
     Ok(CorrelatedQuery { plan, pairs })
 }
 
-/// An expression of the rows around a query as one of theirs.
+/// An expression over outer references as one over the outer rows' own columns.
 fn unbound(expr: &Expr) -> Result<Expr, UnsupportedExpr> {
     let mut has_own = false;
     let unbound = expr.clone().transform_up(|expr| match expr {

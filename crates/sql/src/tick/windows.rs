@@ -58,7 +58,7 @@ impl Recogniser<'_> {
         for key in keys {
             outputs.push(match self.convert(key, parts.schema)? {
                 TickExpr::Column(column) if column < left_columns => TickExpr::Column(column),
-                // The number of the left row, which nobody looks at.
+                // The number of the left row, which isn't used here.
                 TickExpr::Column(column) if column == left_columns => self.null()?,
                 _ => return unknown("a window join by more than left rows"),
             });

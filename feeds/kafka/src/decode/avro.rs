@@ -392,7 +392,7 @@ impl<'a> DatumReader<'a> {
     fn block(&mut self) -> Result<Option<usize>, String> {
         let mut count = self.long()?;
         if count < 0 {
-            // The block's bytes, which nobody skips here.
+            // The block's length in bytes, which isn't used here.
             self.long()?;
             count = count.checked_neg().ok_or("a block of too many items")?;
         }

@@ -92,7 +92,7 @@ impl Layout {
         &self.columns
     }
 
-    /// What the record itself says of a column.
+    /// The value of a column that comes from the record's metadata.
     fn of_record<'a>(&'a self, source: &Source, record: &Record<'a>) -> Result<Cell<'a>, String> {
         Ok(match source {
             Source::Key => match record.key {
@@ -124,7 +124,7 @@ impl Layout {
 enum PendingRows {
     /// Built here, value by value.
     Built(Rows),
-    /// As they came, in batches of one schema.
+    /// Arrow batches as they came, of one schema.
     Batches(Vec<RecordBatch>),
 }
 

@@ -135,7 +135,7 @@ fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// What the record says of a column, in each of its rows.
+/// The record's metadata for a column, repeated for each of its rows.
 fn repeated(
     layout: &Layout,
     column: usize,

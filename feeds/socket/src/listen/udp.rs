@@ -11,7 +11,7 @@ use crate::websocket::is_idle;
 /// Bytes of the largest datagram.
 const DATAGRAM: usize = 1 << 16;
 
-/// How often the operating system is asked what it dropped.
+/// How often the number of dropped datagrams is read from the operating system.
 const ASK: Duration = Duration::from_secs(1);
 
 pub(super) fn run(socket: &UdpSocket, bytes_max: usize, queue: &ArrivalQueue<'_>) {

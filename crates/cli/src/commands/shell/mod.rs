@@ -248,7 +248,7 @@ fn page(text: &[u8]) -> Result<()> {
         let started = words.next().map(|program| Command::new(program).args(words).stdin(Stdio::piped()).spawn());
         if let Some(Ok(mut pager)) = started {
             if let Some(mut input) = pager.stdin.take() {
-                // Who has seen enough closes it early.
+                // The user may close the pager early: an error of writing is ignored.
                 let _ = input.write_all(text);
             }
             pager.wait().context("wait for the pager")?;

@@ -35,7 +35,7 @@ impl Mode {
         }
     }
 
-    /// How lists of tables and columns are shown, and what a change did: nobody wants charts of these.
+    /// The mode for lists of tables and columns and for outcomes of changes, which aren't shown as charts.
     pub fn of_lists(self) -> Mode {
         if self == Mode::Chart { Mode::Table } else { self }
     }

@@ -32,7 +32,7 @@ pub struct BlockOutcome {
 
 /// Where lines go.
 pub struct Sink {
-    /// Whose lines they are. Without a name given: of this process alone, so that what is sent again is stored once.
+    /// The producer of the lines. If no name is given, one of this process alone, so that lines that are sent again are stored once.
     producer: String,
     is_named: bool,
     target: Target,

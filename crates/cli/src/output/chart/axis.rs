@@ -211,7 +211,7 @@ fn number(x: f64) -> i128 {
     x.floor() as i128
 }
 
-/// The shortest form in which times at such a distance are told apart.
+/// The shortest form that distinguishes times at this distance.
 fn form_of(step: LabelStep, clocks: &[(usize, NaiveDateTime)]) -> TimeForm {
     match step {
         LabelStep::Days(_) => TimeForm::Day,

@@ -4,7 +4,7 @@ use super::canvas::{Canvas, Color};
 use super::points::ChartSeries;
 use super::scale::Scale;
 
-/// Lines that can be told apart.
+/// Most lines in a chart.
 pub const LINES_MAX: usize = 6;
 
 /// Their colors and signs.

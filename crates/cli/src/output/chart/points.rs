@@ -1,4 +1,4 @@
-//! Points of a line or candles, of which so many are kept as can be told apart.
+//! Points of a line or candles, reduced to as many as the width can show.
 
 /// Points that are kept of a line; where more come, neighbours become one.
 const POINTS_MAX: usize = 1 << 17;

@@ -70,7 +70,7 @@ impl Scale {
         if values.len() >= 2 && values.windows(2).all(|pair| pair[0] < pair[1]) {
             return values.into_iter().map(|value| (value, written(value, step))).collect();
         }
-        // As where so few numbers lie between the ends that none is round.
+        // So few numbers lie between the ends that none is round: the ends are labelled.
         [self.min, self.max].into_iter().map(|value| (value, written(value, self.half()))).collect()
     }
 }

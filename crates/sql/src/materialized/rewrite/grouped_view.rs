@@ -144,7 +144,7 @@ fn key_of(key: &Expr, select: &Select, scope: &Scope<'_>) -> Option<Expr> {
         _ => None,
     });
     match (scope.column(key), alias) {
-        // Which one is meant needn't be known if they are the same.
+        // If the name and the alias are the same expression, either may be meant.
         (Some(column), Some(expr)) => (scope.spelling(expr) == column).then(|| key.clone()),
         (Some(_), None) => Some(key.clone()),
         (None, Some(expr)) => Some(expr.clone()),

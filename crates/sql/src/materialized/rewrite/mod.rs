@@ -49,7 +49,7 @@ struct CachedRewrite {
     text: Option<Arc<str>>,
 }
 
-/// From when on a view has the rows that its query gives.
+/// The instant from which on a view has the rows that its query gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ViewCoverage {
     /// From this instant on the view has exactly the rows of its query; `i64::MIN` if it has for all times.
@@ -84,7 +84,7 @@ impl Candidate {
 }
 
 impl ViewState {
-    /// From when on the view has the rows that its query gives. What retention took from the table is before.
+    /// The instant from which on the view has the rows that its query gives. Before it retention has removed rows of the table.
     fn same_rows_since(&self) -> Option<ViewCoverage> {
         let expired = self.parts.iter().take_while(|part| part.is_expired).count();
         let (before, after) = self.parts.split_at(expired);

@@ -128,7 +128,7 @@ impl ExecutionPlan for TickPartExec {
     }
 }
 
-/// Makes the engine stop when nobody waits for it any more.
+/// Stops the engine when the stream is dropped.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {

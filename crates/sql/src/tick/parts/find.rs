@@ -84,7 +84,7 @@ impl Finder<'_> {
         }
     }
 
-    /// As [`Self::replace`], within scalar sub-queries that run once each.
+    /// Like [`Self::replace`], within scalar sub-queries that run once each.
     fn in_expressions(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let is_value = |expr: &Expr| matches!(expr, Expr::ScalarSubquery(query) if query.outer_ref_columns.is_empty());
         if !plan.expressions().iter().any(|expr| expr.exists(|expr| Ok(is_value(expr))).unwrap_or(false)) {
@@ -145,8 +145,8 @@ fn is_fast(plan: &Plan) -> bool {
     })
 }
 
-/// Whether nothing that is computed for the groups may fail. DataFusion leaves out what nobody asks for; the engine computes it, and
-/// an error of something unasked would be the statement's.
+/// Whether no expression over the groups can fail. DataFusion leaves out unused expressions; the engine would compute them, and an error of an
+/// unused one would fail the statement.
 fn cannot_fail(plan: &LogicalPlan) -> Result<bool> {
     let mut is_safe = true;
     plan.apply(|node| {
@@ -213,7 +213,7 @@ fn is_number(data_type: &DataType) -> bool {
 fn narrows(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Filter(filter) => reach_groupings(&filter.predicate, &filter.input),
-        // What is said of both sides stays at the join.
+        // A condition on both sides stays at the join.
         LogicalPlan::Join(join) => join.filter.iter().flat_map(split_conjunction).any(|condition| {
             let is_of =
                 |side: &LogicalPlan| condition.column_refs().iter().all(|column| side.schema().has_column(column));
@@ -257,7 +257,7 @@ fn reaches_grouping_of_join(join: &Join, position: usize) -> bool {
     let (own, other, position) =
         if position < left { (&join.left, &join.right, position) } else { (&join.right, &join.left, position - left) };
     let column = Column::from(own.schema().qualified_field(position));
-    // What is said of a column is said of one that it equals, and not of something that is computed of either.
+    // A condition on a column also holds for a column that equals it, but not for an expression computed from either.
     let equal = |one: &Expr, another: &Expr| match (one, another) {
         (Expr::Column(one), Expr::Column(equal)) => {
             *one == column && other.schema().has_column(equal) && reach_groupings(another, other)
