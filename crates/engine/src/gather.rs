@@ -1,4 +1,9 @@
 //! Gathers rows of several parts into one array, in a given order.
+//!
+//! Idea: an order often consists of few stretches of rows of one part each, as after a merge of runs. These are read one after the other and
+//! concatenated. Otherwise each part is read once, for all its rows, and the values are interleaved by place.
+//!
+//! Cost: one read of a row list per part or stretch, and one copy of each value, or two if values are interleaved.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

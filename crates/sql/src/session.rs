@@ -179,8 +179,8 @@ impl Session {
         Ok(Session { states, statements, has_catalogue: true, ..self.clone() })
     }
 
-    /// This session over tables as they are held, with empty caches. `begins` to hold all of them as they are now; others are held once they are
-    /// read.
+    /// This session over snapshots of tables, with empty caches. With `begins` the snapshots of all tables are taken now; those of other tables
+    /// are taken at their first use.
     ///
     /// # Errors
     /// [`Error::Store`](crate::Error::Store) if the tables can't be listed, [`Error::Internal`] if it can't be set up.

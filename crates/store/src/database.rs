@@ -35,7 +35,7 @@ pub struct Database {
     pub(crate) shared: Arc<DatabaseState>,
     /// The commits at which tables are read, if they aren't read at their last ones.
     pub(crate) pinned: Option<Arc<PinnedCommits>>,
-    /// How tables are read, if not as they are now.
+    /// The snapshots of a transaction that tables are read from; `None` if they are read as they are now.
     pub(crate) snapshots: Option<Arc<TransactionSnapshots>>,
 }
 
@@ -530,7 +530,7 @@ impl Table {
         }
     }
 
-    /// The table as it is now, whatever is held of it.
+    /// The table as it is now, without regard to the snapshots of a transaction.
     pub(crate) fn newest(&self) -> Result<TableSnapshot> {
         if let Some(followed) = self.database.followed() {
             return followed.over(self, &|| self.stored());

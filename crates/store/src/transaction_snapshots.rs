@@ -1,9 +1,9 @@
-//! Snapshots of tables that several statements read alike: what a transaction sees, live rows included.
+//! Snapshots of tables for the statements of a transaction, which all read the same rows, live ones included.
 //!
-//! - Each table is held as it is when it is first looked at. [`TransactionSnapshots::take_all`] looks at all of them at once, so that a transaction sees
-//!   the tables as they are when it begins, and no later commit of any.
-//! - A held snapshot keeps its files from removal and its live rows in memory: who holds one lets go of it soon.
-//! - Definitions aren't held. A table that is dropped meanwhile isn't found, one that is made meanwhile is held from its first look on.
+//! - A table's snapshot is taken at its first use. [`TransactionSnapshots::take_all`] takes those of all tables at once, so that a transaction
+//!   sees the tables as they are when it begins, and no later commit of any.
+//! - A snapshot keeps its files from removal and its live rows in memory, so transactions should be short.
+//! - Definitions aren't part of it. A table that is dropped meanwhile isn't found, and the snapshot of a new one is taken at its first use.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::database::{Database, Table, TableSnapshot};
 use crate::error::Result;
 
-/// Tables as they were when they were first looked at.
+/// The snapshots of tables, each taken at the table's first use.
 #[derive(Debug, Default)]
 pub struct TransactionSnapshots {
     /// By folder, which stays when a table is renamed.
@@ -32,21 +32,21 @@ impl TransactionSnapshots {
         Ok(())
     }
 
-    /// The table as it is held.
+    /// The snapshot of a table, taken now if there is none yet.
     pub(crate) fn snapshot(&self, table: &Table) -> Result<TableSnapshot> {
         let snapshot = |tables: &BTreeMap<String, TableSnapshot>| tables.get(table.folder()).cloned();
         if let Some(snapshot) = snapshot(&self.tables.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(snapshot);
         }
         let newest = table.newest()?;
-        // Another thread may hold it by now: all statements read that.
+        // Another thread may have taken it meanwhile: all statements read that one.
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(tables.entry(table.folder().to_owned()).or_insert(newest).clone())
     }
 }
 
 impl Database {
-    /// This database with tables as they are held.
+    /// This database, with tables read from snapshots.
     #[must_use]
     pub fn with_snapshots(&self, snapshots: Arc<TransactionSnapshots>) -> Database {
         Database { snapshots: Some(snapshots), ..self.clone() }

@@ -1,4 +1,9 @@
 //! Keys of rows ordered by time: finds any key at once, and removes the earliest together.
+//!
+//! Idea: a hash table has the time of each key, and the window is cut into spans, each with a list of its keys. The earliest keys are removed
+//! span by span, without a search through the table. A key that came again stands in several lists; the span of its latest time decides.
+//!
+//! Cost: one lookup per row. The window is exact to one span, which is a 256th of it.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -4,6 +4,9 @@
 //!   the one that is nearest in the order of arrival, seen from the left row.
 //! - Looking for the nearest, a row behind wins over a row ahead at the same distance.
 //!
+//! Idea: both sides ascend in time, so the search for each left row gallops on from the result of the row before
+//! (`search.rs`): dense matches cost a merge of both sides, sparse ones a binary search.
+//!
 //! Source of the definitions: `aj` of kdb+, `merge_asof` of pandas.
 
 use crate::search::partition_from;

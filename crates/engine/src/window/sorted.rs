@@ -1,4 +1,7 @@
 //! Window functions over rows that are first sorted into the order of the windows.
+//!
+//! Idea: rows are distributed to their partitions by hash and sorted within each by the order keys. The functions run over the sorted columns,
+//! and their results are put back to the rows' places. Calls with the same order share one sort.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -2,6 +2,12 @@
 //!
 //! Among rows with equal symbol and time those of an earlier source come first: sources are passed in order of
 //! arrival.
+//!
+//! Idea: the source with the least head gives all its rows up to the least head of the others at once, which a galloping search finds. Only
+//! the places of rows are noted; values are copied when a batch of the result is full.
+//!
+//! Memory: a batch of each source, and the batches that the current result was picked from. Cost: per run of rows, a look at each head and the
+//! logarithm of the run's length.
 
 use std::cmp::Ordering;
 

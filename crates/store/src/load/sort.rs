@@ -2,6 +2,10 @@
 //!
 //! The units of the sort are ranges: adjacent rows of one batch with one symbol and times that don't descend. Batches
 //! that are segments have about one range per symbol; unordered batches mostly one per row.
+//!
+//! Idea: ranges are distributed to their symbols by counting. Within a symbol, ranges that overlap in time are merged with a heap if they are
+//! long, and sorted row by row if they are short. Invariant: the sort is stable, so rows of equal symbol and time stay in order of arrival.
+//! Rows that are in order already cost one pass.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,8 @@
-//! Reads the manifest: HEAD, then the log, continuing from an earlier read if possible.
+//! Reads the manifest without a lock: HEAD, then the log, continuing from an earlier read if possible.
+//!
+//! Idea: a writer appends to the log before it replaces HEAD, so the bytes up to HEAD's length never change. A reader that finds HEAD unchanged
+//! uses its earlier state; if only more of the same log counts, it applies the new records alone. If the log was replaced and removed between
+//! the two reads, it starts again with the new HEAD.
 
 use std::sync::Arc;
 

@@ -1,4 +1,9 @@
 //! A list of row numbers in any order, analysed once for all columns that are gathered by it.
+//!
+//! Idea: compressed pages are decoded by ranges of rows. The list is cut where adjacent entries are far apart, so that each stretch decodes
+//! only the range between its least and greatest row. The rest of the list is one stretch once there are too many.
+//!
+//! Cost: one pass over the numbers, 64 at a time.
 
 use std::cell::OnceCell;
 use std::ops::Range;
