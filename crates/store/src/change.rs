@@ -40,7 +40,7 @@ pub struct CommitReport {
     pub cannot_undo: Option<String>,
 }
 
-/// What a table's retention would remove, or has removed.
+/// The rows and files that a table's retention would remove, or has removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExpireReport {
     /// Dates, in days since 1970-01-01.
@@ -141,7 +141,8 @@ impl Table {
         let (folder, is_published) = (writer.folder().to_owned(), state.spec.publish.is_some());
         let commit = writer.commit(change)?;
         if is_published {
-            // Others read the dropped table's files until they go. What can't be done now is done by hand.
+            // The Delta table is published anew, so that its readers stop using the dropped table's files before these are removed. If that
+            // fails, it can be done by hand.
             let _ = self.publish();
         }
         self.database().forget(&folder);
@@ -288,7 +289,7 @@ impl Table {
 }
 
 impl TableSnapshot {
-    /// Whether a commit behind this one may have given the table other rows than those that were captured: a load, a deletion, an undo.
+    /// Whether a later commit may have changed the table's rows otherwise than by capture: a load, a deletion, an undo.
     #[must_use]
     pub fn rows_changed_since(&self, epoch: u64) -> bool {
         let behind = (std::ops::Bound::Excluded(epoch), std::ops::Bound::Unbounded);

@@ -70,17 +70,17 @@ struct TableCache {
     folder: Arc<str>,
     /// Its path, for messages and watches.
     path: Arc<Path>,
-    /// What the last look has found it to be called; `None` before it, and where the table was dropped.
+    /// The table's name as of the last look; `None` before it, and for a table that was dropped.
     name: RwLock<Option<String>>,
     last: Mutex<Option<LastCommit>>,
     live: RwLock<Option<Arc<dyn LiveRows>>>,
     damage: Mutex<Damage>,
 }
 
-/// What is wrong with a table's manifest.
+/// The damage of a table's manifest.
 #[derive(Debug, Default)]
 struct Damage {
-    /// What the last look at it said.
+    /// The error of the last look at the manifest.
     message: Option<String>,
     /// The error of every look until capture ends; see [`Table::withhold`].
     withheld: Option<Error>,
@@ -321,7 +321,7 @@ impl Database {
     /// [`Error::Io`] if the folder can't be read.
     pub fn look_at_tables(&self) -> Result<()> {
         for name in self.tables()? {
-            // What is wrong with it is noted.
+            // Damage of the table is recorded in its cache.
             let _ = self.table(&name).and_then(|table| table.stored());
         }
         Ok(())
@@ -509,7 +509,7 @@ impl Table {
         &self.name
     }
 
-    /// Its folder within the database's, which is called as the table was when it was made, or nearly so.
+    /// The table's folder within the database's. It has the table's first name, with a number if that was another folder's.
     #[must_use]
     pub fn folder(&self) -> &str {
         &self.cache.folder
@@ -561,7 +561,7 @@ impl Table {
         Err(Error::NoSuchTable { table: self.name.clone(), existing: self.database.tables()? })
     }
 
-    /// What its folder has now, of a table that was dropped or renamed as well.
+    /// The files of the table's folder as they are now, also for a table that was dropped or renamed.
     pub(crate) fn stored_or_dropped(&self) -> Result<TableSnapshot> {
         if let Some(error) = &self.cache.damage().withheld {
             return Err(error.repeated());
@@ -587,7 +587,7 @@ impl Table {
             if commit.unreadable == unreadable {
                 return Ok(TableSnapshot { commit: Arc::clone(commit), live: 0, watch, _lease: lease });
             }
-            // What couldn't be read is opened anew: perhaps it is whole again.
+            // Segments that couldn't be read are opened anew: they may be sound again.
             let (state, partitions) = (Arc::clone(&commit.state), self.partitions(folder, &commit.state, Some(commit)));
             let (folder, head) = (Arc::clone(&commit.folder), commit.head.clone());
             let commit = Arc::new(CommitView { folder, head, state, partitions, unreadable });
@@ -733,7 +733,7 @@ impl TableSnapshot {
         self.live
     }
 
-    /// What the table is.
+    /// The table's definition.
     #[must_use]
     pub fn spec(&self) -> &TableSpec {
         &self.commit.state.spec
@@ -797,7 +797,7 @@ impl TableSnapshot {
         self.commit.state.history.retired().values().map(|retired| &retired.entry)
     }
 
-    /// What was loaded, with the commit that did it.
+    /// The sources that were loaded, each with its commit.
     pub fn sources(&self) -> impl Iterator<Item = &(Source, u64)> {
         self.commit.state.sources.values()
     }

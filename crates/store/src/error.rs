@@ -195,9 +195,9 @@ pub enum Error {
     FellBack {
         /// The table.
         table: String,
-        /// What its manifest says.
+        /// The position that the manifest records.
         recorded: WriteDownPosition,
-        /// What the write-down would say.
+        /// The position at which the write-down ends.
         incoming: WriteDownPosition,
     },
 

@@ -13,7 +13,7 @@ use crate::manifest::{self, Head, HeadFile, WriteDownPosition};
 use crate::schema::validate_name;
 use crate::storage::StorageEntry;
 
-/// What stands between a name and a number, in folders of tables whose name another folder has. No table has it in its name.
+/// Separates a name from a number in folder names, where the name alone was another table's folder. No table's name contains it.
 const NUMBER_MARK: char = '~';
 
 /// A table, by what it is called and its folder.
@@ -30,7 +30,7 @@ struct TableFolder {
 }
 
 impl TableFolder {
-    /// What the table is called, or was when it was dropped. One whose HEAD can't be read is called as its folder.
+    /// The table's name, or its last one if it was dropped. If HEAD can't be read, the folder's name.
     fn name(&self) -> &str {
         self.head.as_ref().ok().and_then(|head| head.name.as_deref()).unwrap_or(&self.folder)
     }
@@ -43,7 +43,7 @@ impl TableFolder {
         self.head.as_ref().is_ok_and(|head| head.dropped)
     }
 
-    /// Whether it had another name, or none has it any more.
+    /// Whether the table had another name before, or was dropped.
     fn has_former_names(&self) -> bool {
         self.head.as_ref().is_ok_and(|head| head.dropped || head.name.is_some())
     }

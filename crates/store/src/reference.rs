@@ -27,7 +27,7 @@ const TIME: &str = "__time";
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// What makes a table a reference table.
+/// The key and effective date of a reference table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
     /// The columns of the unique key; empty if rows may repeat.
@@ -132,7 +132,7 @@ impl TableSpec {
         Some(position) == self.symbol_position() || self.required().contains(&position)
     }
 
-    /// What the name of a column was changed to, where its roles name it.
+    /// Renames a column in the roles that name it.
     pub(crate) fn rename_roles(&mut self, old: &str, to: &str) {
         let reference =
             self.reference.iter_mut().flat_map(|reference| reference.key.iter_mut().chain(&mut reference.effective));

@@ -40,7 +40,7 @@ const LOG_BYTES_MAX: u64 = 1 << 32;
 pub struct TableHead {
     /// The table's folder.
     pub folder: String,
-    /// What the table is called, if HEAD says.
+    /// The table's name, if HEAD has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Number of the log.
@@ -227,7 +227,8 @@ impl Database {
         Database::create_on(Arc::new(LocalStorage::new(path)), &settings)
     }
 
-    /// What the commits of a table behind `epoch` did to rows that aren't captured ones up to `sequence`; `None` if nothing. For people.
+    /// Describes for people how the commits of a table behind `epoch` changed rows, other than by the capture of rows up to `sequence`; `None` if
+    /// they didn't.
     ///
     /// # Errors
     /// Those of reading.
@@ -254,7 +255,7 @@ impl Database {
     }
 }
 
-/// Whether a path is one of those that followers fetch, whatever it says.
+/// Whether a path is one of those that followers fetch, judged by its form.
 fn is_for_followers(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.contains(['\0', '\\']);
@@ -291,7 +292,7 @@ impl NewCommit {
         self.state.captured
     }
 
-    /// Whether what this database had of the table isn't a beginning of it.
+    /// Whether this database's commits of the table aren't a prefix of the leader's, so that the table is replaced.
     #[must_use]
     pub fn replaces(&self) -> bool {
         self.from.is_none()
@@ -407,7 +408,7 @@ impl ReplicaWriter {
         }
         let state = manifest::state_of(&log, &head.head(), &shown)?;
         let own = self.own_head(&head.folder)?;
-        // What is there and was fetched anew isn't known to be its beginning.
+        // A part that was fetched before counts only if the new one certainly continues it.
         let continues =
             own.as_ref().is_none_or(|own| own.log == head.log && own.length <= head.length && from == own.length);
         let from = (from > 0 || own.is_none()).then_some(from).filter(|_| continues);

@@ -21,7 +21,7 @@ use crate::schema::TableSpec;
 /// Rows whose keys are encoded at once.
 const CHUNK_ROWS: usize = 4096;
 
-/// Which rows are duplicates, and what becomes of them.
+/// Defines which rows are duplicates, and whether they are left out or refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dedupe {
     /// The columns that make two rows of a date and symbol equal; `None` for all columns.
@@ -44,17 +44,17 @@ impl std::str::FromStr for Dedupe {
     }
 }
 
-/// What makes rows the same.
+/// The columns by which rows are compared.
 #[derive(Debug)]
 pub(crate) struct RowKey {
     /// Positions in the table of the columns that are read, ascending.
     pub(crate) columns: Vec<usize>,
-    /// Where in `columns` the symbol and the time are.
+    /// The positions of the symbol and the time in `columns`.
     pub(crate) symbol: Option<usize>,
     pub(crate) time: usize,
-    /// Where in `columns` the others are that make a key.
+    /// The positions in `columns` of the key's other columns.
     pub(crate) others: Vec<usize>,
-    /// Whether the time does.
+    /// Whether the time is part of the key.
     pub(crate) has_time: bool,
     /// Whether a null is a value like others.
     pub(crate) nulls_count: bool,
@@ -128,7 +128,7 @@ pub struct RowDigests {
 /// A column of which digests are made.
 #[derive(Debug)]
 struct DigestColumn {
-    /// Where it is among those that are read.
+    /// Its place among the columns that are read.
     place: usize,
     /// Its position in the table.
     label: [u8; 2],
@@ -162,7 +162,7 @@ impl RowDigests {
         &self.key.columns
     }
 
-    /// Where the time is among the columns that are read.
+    /// The place of the time among the columns that are read.
     #[must_use]
     pub fn time(&self) -> usize {
         self.key.time

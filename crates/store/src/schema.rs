@@ -298,7 +298,7 @@ impl ColumnSpec {
     }
 }
 
-/// What a table is.
+/// The definition of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableSpec {
     /// Name of the table.
@@ -311,16 +311,16 @@ pub struct TableSpec {
     pub symbol: Option<String>,
     /// IANA time zone in which a row's date is taken. Default `UTC`.
     pub time_zone: String,
-    /// What a partition spans. Default: a date.
+    /// The period that a partition spans. Default: a date.
     #[serde(default, skip_serializing_if = "Period::is_day")]
     pub partition: Period,
     /// When a date begins, by the clock of that zone. Default: at midnight.
     #[serde(default, skip_serializing_if = "DayStart::is_midnight")]
     pub day_start: DayStart,
-    /// How long rows stay. Default: for ever.
+    /// How long rows are retained. Default: for ever.
     #[serde(default, skip_serializing_if = "Retention::is_unbounded")]
     pub retention: Retention,
-    /// How rows are kept, by the age of their date; ages ascending. Default: as they are loaded.
+    /// The tiers of rows by the age of their date; ages ascending. Default: the tier in which they are loaded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<TierRule>,
     /// The form in which other engines are to read its Parquet segments. Default none, with the smallest segments.
@@ -329,12 +329,12 @@ pub struct TableSpec {
     /// Names of columns that were dropped. Older files have them still, so that no other column may get such a name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<String>,
-    /// What makes it a reference table: its key and effective dates. Default: it is a table of rows over time.
+    /// The key and effective dates of a reference table. Default: none, which makes it a table of rows over time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<Reference>,
 }
 
-/// How rows are kept from an age on.
+/// The tier of rows from an age on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TierRule {
     /// Days that a date is older than the table's newest.
@@ -362,7 +362,7 @@ impl Retention {
     }
 }
 
-/// What becomes of rows as they grow older: how long they stay, how they are kept, and for whom.
+/// The lifecycle of rows: how long they are retained, in which tiers, and for which readers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lifecycle {
     /// How long rows stay.
@@ -589,7 +589,7 @@ pub fn validate_name(what: &'static str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the name of a quarantine has behind its table's. Capture makes these tables, for rows too far ahead of the clock.
+/// The suffix of a quarantine's name behind its table's. Capture makes these tables, for rows too far ahead of the clock.
 pub const QUARANTINE: &str = "_quarantine";
 
 /// Refuses a new table or view with a name that is reserved for a quarantine: it would get rows that other senders

@@ -88,7 +88,7 @@ pub struct SegmentRows {
     pub rows: Range<u64>,
 }
 
-/// How much was kept of how much there is.
+/// How many partitions, symbols, blocks and rows a selection leaves, and of how many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SelectionStats {
     /// Partitions.
@@ -104,9 +104,9 @@ pub struct SelectionStats {
 /// Kept of total.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SelectedCount {
-    /// How many were kept.
+    /// How many were selected.
     pub selected: u64,
-    /// How many there are.
+    /// How many there are in all.
     pub total: u64,
 }
 
@@ -228,7 +228,7 @@ fn outside_symbols(selection: &Selection, segment: &Segment) -> bool {
 struct SegmentNarrowing<'a> {
     index: &'a SegmentIndex,
     selection: &'a Selection,
-    /// Where time bounds leave rows out.
+    /// The summaries of the time column, if bounds of time exclude rows.
     times: Option<&'a ColumnSummaries>,
     filters: Vec<(&'a ColumnBounds, &'a ColumnSummaries)>,
 }

@@ -27,10 +27,10 @@ pub struct Settings {
     /// Seconds for which files stay on disk after a commit removed or replaced them, so that the commit can be undone and the table
     /// read as it was. They take their room that long. Default 86,400, a day; 0 keeps none.
     pub history_s: u64,
-    /// Where tiers are that aren't in the folder.
+    /// The object store of the remote tier.
     #[serde(skip_serializing_if = "TierSettings::is_default")]
     pub tier: TierSettings,
-    /// Where the keys are under which segments of the compressed tiers are encrypted; without it they are in plain.
+    /// The source of the keys that segments of the compressed tiers are encrypted with. Without it they aren't encrypted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encryption: Option<EncryptionSettings>,
 }

@@ -62,7 +62,7 @@ pub struct CommitPin {
 #[derive(Debug, Default)]
 pub struct PinnedCommits {
     commits: Mutex<BTreeMap<String, CommitPin>>,
-    /// Whether tables are read at no other commits.
+    /// Whether the commits are complete, so that no further table is pinned.
     is_complete: bool,
     slice: Slice,
 }
@@ -159,7 +159,7 @@ impl TableSnapshot {
             add(format!("{:?}", column.column_type).as_bytes());
         }
         for entry in self.entries() {
-            // Where its bytes are, and in which tier, is no part of what a segment says: its digest is that of the file of this path.
+            // The tier and the object aren't part of a segment's identity: its digest is that of the file at this path.
             add(entry.path.as_bytes());
             add(&entry.rows.to_le_bytes());
             add(entry.digest.as_bytes());

@@ -50,19 +50,19 @@ pub struct ViewPart {
     pub times: RangeInclusive<i64>,
     /// Rows of the table that it is made of.
     pub rows: u64,
-    /// Whether the kept rows are those that the query would give.
+    /// Whether the stored rows are those that the query would give now.
     pub is_fresh: bool,
-    /// Whether the kept rows stay as they are, because retention has removed what they were made of.
+    /// Whether the stored rows stay as they are, because retention has removed the rows they were computed from.
     pub is_expired: bool,
-    /// Whether some of its rows are in no file yet, so that it can't be kept.
+    /// Whether some of its rows are in no file yet, so that its result can't be stored.
     pub is_live: bool,
-    /// Whether rows were kept of some of its partitions.
+    /// Whether rows of some of its partitions are stored.
     is_recorded: bool,
     digest: String,
 }
 
 impl ViewPart {
-    /// Whether it can be kept, and isn't.
+    /// Whether its result can be stored and isn't.
     #[must_use]
     pub fn is_due(&self) -> bool {
         !self.is_fresh && !self.is_live && (self.rows > 0 || self.is_recorded)
@@ -158,7 +158,7 @@ impl TableSnapshot {
 /// others only to parts that end after they begin.
 struct OtherSources<'a> {
     hasher: blake3::Hasher,
-    /// Whether some of it is live.
+    /// Whether some of the inputs are live rows.
     is_live: bool,
     /// The remaining partitions, the earliest last.
     remaining: Vec<(i64, &'a TableSnapshot, &'a Partition)>,
@@ -217,7 +217,7 @@ fn add_text(hasher: &mut blake3::Hasher, text: &str) {
     hasher.update(text.as_bytes());
 }
 
-/// What a query depends on of a table besides its rows.
+/// Adds the properties of a table on which a query depends besides its rows.
 fn add_table(hasher: &mut blake3::Hasher, view: &View, spec: &TableSpec) {
     let query = view.query.to_lowercase();
     let words: HashSet<&str> = query.split(|c: char| !c.is_alphanumeric() && c != '_').collect();

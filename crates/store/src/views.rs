@@ -36,7 +36,7 @@ pub struct View {
     /// The table that the query reads, for a materialized view: one whose rows are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub materialized: Option<String>,
-    /// Whether statements over the table read the rows of this view where these answer them.
+    /// Whether statements over the table may be answered from this view's rows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub query_rewrite: bool,
 }
@@ -63,10 +63,10 @@ impl View {
     }
 }
 
-/// What the name of the table ends with that keeps the rows of a materialized view.
+/// The suffix of the table that has the rows of a materialized view.
 const ROWS: &str = ".rows";
 
-/// Whether a table of this name may keep the rows of a materialized view.
+/// Whether the name of a table is that of the rows of a materialized view.
 pub(crate) fn may_keep_rows(table: &str) -> bool {
     let end = table.len().checked_sub(ROWS.len()).and_then(|at| table.get(at..));
     end.is_some_and(|end| end.eq_ignore_ascii_case(ROWS))

@@ -25,7 +25,7 @@ use crate::segment::{self, Segment, SegmentTarget};
 use crate::settings::{self, Settings};
 use crate::storage::{self, LockMode, ReadWatch, Storage};
 
-/// What a commit shall say.
+/// The content of a commit.
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) operation: Operation,
@@ -133,7 +133,7 @@ impl Writer {
         self.state().filter(|state| !state.dropped)
     }
 
-    /// What the manifest says, of a dropped table as well.
+    /// The table's state, also if it was dropped.
     pub(crate) fn state(&self) -> Option<&TableState> {
         self.last_commit.as_ref().map(|(_, state)| state.as_ref())
     }
@@ -476,7 +476,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let written = std::mem::take(self.written.get_mut().unwrap_or_else(PoisonError::into_inner));
         for path in written {
-            // What is left is swept by the next writer.
+            // A file that can't be removed is swept by the next writer.
             let _ = self.database.storage().remove(&format!("{}/{path}.tmp", self.folder));
             let _ = self.database.storage().remove(&format!("{}/{path}", self.folder));
         }

@@ -9,7 +9,7 @@ use super::{
 use crate::error::{Error, Result};
 use crate::schema::validate_name;
 
-/// What changes of a role; the rest stays.
+/// Changes of a role; fields that are `None` leave the role as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoleChange {
     /// Whether it may log in.

@@ -29,7 +29,7 @@ fn digest(access: &Access) -> Result<String> {
     Ok(blake3::hash(&text).to_hex().to_string())
 }
 
-/// What is in a file of these bytes.
+/// Parses the bytes of the file.
 ///
 /// # Errors
 /// [`Error::Corrupt`], [`Error::FormatVersion`]. No error shows what is in the file.

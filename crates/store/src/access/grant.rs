@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::is_same;
 
-/// What may be done with a table or a view; `Create` is of the database.
+/// A privilege on a table or a view; `Create` is one on the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Privilege {
@@ -35,7 +35,7 @@ impl Privilege {
         Privilege::Maintain,
     ];
 
-    /// Its word in SQL.
+    /// The privilege's name in SQL.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ pub struct Grant {
     /// The table or view; none for the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
-    /// What may be done.
+    /// The privilege.
     pub privilege: Privilege,
     /// The columns; none for all of them, those that come later among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -74,12 +74,12 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Whether another one is of the same role, table and right, and as well of columns or of the whole table.
+    /// Whether another grant is of the same role, table and privilege, and both are for columns or both for the whole table.
     pub(super) fn is_beside(&self, other: &Grant) -> bool {
         self.is_of_same(other) && self.columns.is_empty() == other.columns.is_empty()
     }
 
-    /// Whether another one is of the same role, table and right.
+    /// Whether another grant is of the same role, table and privilege.
     pub(super) fn is_of_same(&self, other: &Grant) -> bool {
         let same_table = match (&self.table, &other.table) {
             (None, None) => true,

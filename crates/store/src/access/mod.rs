@@ -68,13 +68,13 @@ pub struct Role {
     /// When the role expires, in nanoseconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_until: Option<i64>,
-    /// What its password is known by.
+    /// The hash of the password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Password>,
     /// The roles that it has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub member_of: Vec<String>,
-    /// How much of a server those may take who have it.
+    /// Quotas of the users that have the role.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub quotas: BTreeMap<Quota, u64>,
 }
@@ -102,16 +102,16 @@ pub struct Policy {
     pub name: String,
     /// The table.
     pub table: String,
-    /// Whether rows must pass it besides one that isn't restrictive.
+    /// Whether rows must pass this policy in addition to one that isn't restrictive.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restrictive: bool,
     /// The roles that the policy applies to.
     pub roles: Vec<String>,
-    /// What is true for the rows that they see.
+    /// The condition for the rows that the roles see.
     pub condition: String,
 }
 
-/// All users and roles of a database, and what they may do.
+/// The users, roles, grants and policies of a database.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Access {

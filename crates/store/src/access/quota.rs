@@ -13,7 +13,7 @@ use super::Access;
 use super::rights::closure;
 use crate::byte_size::ByteSize;
 
-/// What is bounded.
+/// A resource that can be bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quota {
@@ -98,7 +98,7 @@ impl Quota {
 /// The value of a quota, and the role that it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleLimit {
-    /// How much.
+    /// The value.
     pub value: u64,
     /// The role.
     pub role: String,

@@ -16,13 +16,13 @@ pub struct Rights {
     roles: BTreeSet<String>,
     /// The grants of all the user's roles, without the names of the roles.
     grants: BTreeSet<(Option<String>, Privilege, Vec<String>)>,
-    /// All policies: a table that has some shows no row to those whom none names.
+    /// All policies. A table with policies shows no rows to users that none of them names.
     policies: Vec<Policy>,
     /// The user's name, if a policy asks for it.
     user: Option<String>,
 }
 
-/// What may be done with a table, of one kind.
+/// The part of a table on which a user has a privilege.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permission {
     /// Nothing.
@@ -80,13 +80,13 @@ impl Rights {
         Some(Rights { is_superuser, bypasses_policies, roles, grants, policies, user })
     }
 
-    /// Whether it may do everything, and change who may do what.
+    /// Whether the user may do everything, and change users and rights.
     #[must_use]
     pub fn is_superuser(&self) -> bool {
         self.is_superuser
     }
 
-    /// Whether it may do something with a table.
+    /// On which part of a table the user has a privilege.
     #[must_use]
     pub fn permission(&self, privilege: Privilege, table: &str) -> Permission {
         if self.is_superuser || self.has_all(privilege) {
@@ -113,13 +113,13 @@ impl Rights {
         }
     }
 
-    /// Whether it may do something with the whole of a table.
+    /// Whether the user has a privilege on the whole of a table.
     #[must_use]
     pub fn may(&self, privilege: Privilege, table: &str) -> bool {
         self.permission(privilege, table) == Permission::All
     }
 
-    /// Whether it may do anything with a table: such a table is in its lists.
+    /// Whether the user has any privilege on a table, so that lists show it.
     #[must_use]
     pub fn sees(&self, table: &str) -> bool {
         Privilege::OF_TABLES.iter().any(|privilege| self.permission(*privilege, table) != Permission::None)
@@ -132,7 +132,7 @@ impl Rights {
         self.is_superuser || self.has_all(Privilege::Select) && has_all_rows
     }
 
-    /// Whether it may do something with some table.
+    /// Whether the user has a privilege on some table.
     #[must_use]
     pub fn may_somewhere(&self, privilege: Privilege) -> bool {
         let is_granted = || self.grants.iter().any(|(of, granted, _)| of.is_some() && *granted == privilege);
@@ -145,7 +145,7 @@ impl Rights {
         self.is_superuser || self.grants.contains(&(None, Privilege::Create, Vec::new()))
     }
 
-    /// Whether it may see how the server stands.
+    /// Whether the user may see the server's status.
     #[must_use]
     pub fn may_monitor(&self) -> bool {
         self.is_superuser || self.roles.contains(MONITOR)

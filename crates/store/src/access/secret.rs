@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// What a new password's hash costs, as OWASP advises for Argon2id: 19 MiB, two passes, one lane.
+/// The cost of a new password's hash, as OWASP advises for Argon2id: 19 MiB, two passes, one lane.
 const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 
-/// What a hash may cost that was read: bytes of a file don't size an allocation unchecked.
+/// The most that a stored hash may cost: bytes of a file don't size an allocation unchecked.
 const MEMORY_KIB_MAX: u32 = 256 * 1024;
 const PASSES_MAX: u32 = 16;
 
@@ -23,7 +23,7 @@ const TOKEN_BYTES: usize = 32;
 /// Bytes of the longest password.
 pub(super) const PASSWORD_BYTES_MAX: usize = 1024;
 
-/// What a password is known by: an Argon2id hash.
+/// An Argon2id hash of a password.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Password {
@@ -75,7 +75,7 @@ impl Password {
         &self.hash
     }
 
-    /// Whether it can be compared with, at a cost that is bounded.
+    /// Whether the hash is well formed and its cost within bounds.
     pub(super) fn is_sound(&self) -> bool {
         (8..=MEMORY_KIB_MAX).contains(&self.memory_kib)
             && (1..=PASSES_MAX).contains(&self.passes)

@@ -51,7 +51,7 @@ pub(super) struct Totals {
     odd: Vec<Option<f64>>,
     /// By column, whether all values of the samples are null.
     all_null: Vec<bool>,
-    /// What is written so that the processor's cache has something else.
+    /// Memory that is overwritten to evict the processor's cache.
     cache: Vec<u8>,
 }
 
@@ -84,7 +84,7 @@ struct ReadCost {
     seconds: f64,
 }
 
-/// What a segment takes in a tier.
+/// The bytes of a segment in a tier.
 #[derive(Clone)]
 struct SegmentSizes {
     columns: Vec<f64>,
@@ -173,7 +173,7 @@ impl Totals {
         if self.weight > 0.0 { total / self.weight } else { 0.0 }
     }
 
-    /// What the files have beside their columns.
+    /// The bytes of the files beside their columns.
     pub(super) fn beside(&self) -> PartAdvice {
         let in_tier = |tier: &TierMeasurement| {
             self.per_row(tier.file - tier.columns.iter().map(|column| column.bytes).sum::<f64>()).max(0.0)

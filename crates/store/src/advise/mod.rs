@@ -28,7 +28,7 @@ use measure::Totals;
 /// Tiers that are measured: those of the database's folder. Figures by tier have their order.
 const TIERS: [Tier; 4] = Tier::LOCAL;
 
-/// What the rows of a table are to be kept for.
+/// What a table's storage is optimised for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
     /// The fewest bytes.
@@ -40,7 +40,7 @@ pub enum Goal {
 }
 
 impl Goal {
-    /// What people call it.
+    /// The goal's name in settings and commands.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -61,10 +61,10 @@ impl FromStr for Goal {
     }
 }
 
-/// How advice is made.
+/// Settings of an analysis.
 #[derive(Debug, Clone)]
 pub struct AdviseSettings {
-    /// What it is for.
+    /// The goal.
     pub goal: Goal,
     /// How long samples are measured. Fewer of them make predictions less certain.
     pub budget: Duration,
@@ -88,12 +88,12 @@ impl Default for AdviseSettings {
     }
 }
 
-/// How a table's rows are kept best, and why.
+/// Advice on the storage of a table, with reasons.
 #[derive(Debug, Clone)]
 pub struct Advice {
     /// The table.
     pub table: String,
-    /// What the advice is for.
+    /// The goal.
     pub goal: Goal,
     /// Rows in the table's files. All that follows is of these.
     pub rows: u64,
@@ -121,7 +121,7 @@ pub struct Advice {
     pub reasons: Vec<String>,
 }
 
-/// What the whole table would take in a tier.
+/// The bytes of the whole table in a tier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TierAdvice {
     /// The tier.
@@ -132,7 +132,7 @@ pub struct TierAdvice {
     pub read_seconds: Option<f64>,
 }
 
-/// What a column takes.
+/// The bytes of a column in each tier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnAdvice {
     /// Its name.
@@ -143,7 +143,7 @@ pub struct ColumnAdvice {
     pub now: f64,
     /// In each of the tiers `mapped`, `fast`, `small`, `dense`.
     pub tiers: [ColumnInTier; 4],
-    /// What makes it small or not, and what that costs.
+    /// Why the column is small or not, and what its compression costs.
     pub reason: String,
 }
 
@@ -185,7 +185,7 @@ impl Table {
             }
             let segment = segments[place.segment];
             let sampled = sample::read(segment, snapshot.spec(), settings.rows_max)?;
-            // What mapped bytes gave that the device can't give.
+            // Fails if some of the mapped bytes couldn't be read.
             snapshot.watch().check()?;
             totals.add(snapshot.spec(), segment, &sampled, place.weight)?;
         }

@@ -47,7 +47,7 @@ impl Policy {
     }
 }
 
-/// What the tiers take of a table.
+/// The figures of a table's tiers.
 struct TierFigures<'a> {
     snapshot: &'a TableSnapshot,
     mapped: &'a TierAdvice,

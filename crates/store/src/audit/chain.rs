@@ -9,7 +9,7 @@ use super::time_text;
 /// Version of files that this release writes and reads.
 pub(super) const VERSION: u32 = 1;
 
-/// What the first record of a chain holds in the place of the digest of the one before.
+/// The first record of a chain has this in place of the digest of its predecessor.
 pub(super) const NONE_BEFORE: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// The kind of the record that each file begins with.
@@ -29,7 +29,7 @@ pub(super) struct FileOpening {
     pub(super) chain: String,
     /// Whether the chain begins with it.
     pub(super) is_first: bool,
-    /// What the key is called that its digests are made with; none without.
+    /// The id of the key that its digests are made with; `None` without a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) key: Option<String>,
 }
@@ -44,7 +44,7 @@ pub(super) struct RemovalRecord {
     pub(super) digest: String,
 }
 
-/// What a crash left behind the last whole record, which was cut off.
+/// Bytes behind the last whole record that a crash left, and that were cut off.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct TornEnd {
     pub(super) bytes: u64,
@@ -52,7 +52,7 @@ pub(super) struct TornEnd {
     pub(super) blake3: String,
 }
 
-/// Where a chain stands.
+/// The position of a chain: its last record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ChainPosition {
     /// Number of the last record; 0 before the first.
@@ -67,7 +67,7 @@ impl ChainPosition {
     }
 }
 
-/// What records about the log itself have.
+/// The common fields of records about the log itself.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct LogRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ pub(super) fn push(
     *position = ChainPosition { n, digest };
 }
 
-/// What of a record holds the chain together.
+/// The fields of a record that link it to its predecessor.
 #[derive(Debug, Deserialize)]
 pub(super) struct ChainLink {
     pub(super) n: u64,

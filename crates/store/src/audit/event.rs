@@ -25,7 +25,7 @@ pub struct AuditEvent {
     /// The role with which the client was let in.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub role: &'static str,
-    /// Which way.
+    /// The protocol or command.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub wire: &'static str,
     /// From which address.
@@ -55,7 +55,7 @@ pub struct AuditEvent {
     /// Number of the record that says how it began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<u64>,
-    /// What else is to be said.
+    /// Further details.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub about: String,
 }

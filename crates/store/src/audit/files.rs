@@ -36,7 +36,7 @@ pub(super) fn numbers(storage: &dyn Storage) -> Result<Vec<u64>> {
 /// A line.
 #[derive(Debug)]
 pub(super) struct LogLine {
-    /// Its bytes without the line feed; of one that is too long the first.
+    /// Its bytes without the line feed; of a line that is too long only the first.
     pub(super) bytes: Vec<u8>,
     /// Where it begins in the file.
     pub(super) offset: u64,

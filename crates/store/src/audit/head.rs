@@ -20,7 +20,7 @@ pub(super) struct LogHead {
     pub(super) time: String,
     /// Digest of the last record.
     pub(super) last: String,
-    /// What the key is called that the head is sealed with.
+    /// The id of the key that the head is sealed with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) key: Option<String>,
 }

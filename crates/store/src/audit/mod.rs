@@ -50,7 +50,7 @@ pub const KEEP_DAYS: u32 = 365;
 /// The time, in nanoseconds since the epoch.
 pub type AuditClock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// How a log is kept.
+/// Settings of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditSettings {
     /// Bytes from which on a file is followed by another one; a file is of one day at most. Default [`FILE_BYTES_MAX`].
@@ -65,7 +65,7 @@ impl Default for AuditSettings {
     }
 }
 
-/// How a log stands.
+/// The status of a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct AuditStatus {
     /// Records written since the start.
@@ -87,7 +87,7 @@ pub struct AuditStatus {
 /// Why a record wasn't written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordFailure {
-    /// More events wait than may.
+    /// The queue is full.
     Busy,
     /// The file can't be written.
     Failed {

@@ -7,7 +7,7 @@ use super::files::{self, LogLines};
 use super::time_of;
 use crate::storage::Storage;
 
-/// Which records are read.
+/// Selects records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditFilter {
     /// Only events from this time on, in nanoseconds since the epoch.

@@ -26,9 +26,9 @@ pub(super) struct RecoveredLog {
     pub(super) position: ChainPosition,
     /// The file that may be gone on with.
     pub(super) file: Option<LastFile>,
-    /// What is cut off of it.
+    /// The bytes that are cut off its end.
     pub(super) torn: Option<TornEnd>,
-    /// What is wrong with the log.
+    /// The findings about damage.
     pub(super) notes: Vec<String>,
 }
 
@@ -43,10 +43,10 @@ pub(super) struct LastFile {
     pub(super) day: i64,
 }
 
-/// What is in a file.
+/// The content of a file.
 struct LogScan {
     length: u64,
-    /// Its first record, its last one and where that ends; of those that are sound and follow each other.
+    /// The first record, the date and position of the last one, and where that ends; for records that are sound and follow each other.
     sound: Option<(FileOpening, i64, ChainPosition, u64)>,
     /// Whole lines behind them.
     other_lines: u64,

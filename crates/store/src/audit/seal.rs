@@ -4,7 +4,7 @@
 
 use crate::error::{Error, Result};
 
-/// What stands between an object's other members and its digest.
+/// Separates an object's other members from its digest.
 const BEFORE_DIGEST: &[u8] = b",\"digest\":\"";
 
 /// The bytes that follow the digest.
@@ -52,13 +52,13 @@ impl AuditKey {
         })
     }
 
-    /// What a key is called in files, which gives nothing of it away.
+    /// The id of a key in files, which reveals nothing of the key.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 }
 
-/// What digests are made with.
+/// How digests are made.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Seal<'a> {
     Plain,
@@ -96,7 +96,7 @@ impl<'a> Seal<'a> {
         (object, digest)
     }
 
-    /// Whether a line is as it was sealed.
+    /// Whether a line is unchanged since it was sealed.
     pub(super) fn is_sound(self, line: &SealedLine) -> bool {
         blake3::Hash::from_hex(&line.digest).is_ok_and(|digest| digest == self.digest(&line.object))
     }

@@ -67,9 +67,9 @@ pub struct Verification {
     pub removed_through: Option<u64>,
     /// Bytes behind the last whole record: of one that is being written, or that a crash has cut.
     pub torn_bytes: u64,
-    /// What is wrong: [`PROBLEMS_MAX`] of it at most.
+    /// The problems, at most [`PROBLEMS_MAX`] of them.
     pub problems: Vec<AuditProblem>,
-    /// How much is wrong.
+    /// How many problems there are.
     pub problem_count: u64,
 }
 
@@ -286,7 +286,7 @@ impl<'a> Check<'a> {
                 self.problem(format!("record {} isn't the one that was asked for", position.n));
             }
         }
-        // What a start has found and gone on from stays wrong.
+        // Damage that a start has found and recorded is reported again.
         if linked.link.kind == chain::RECOVERED && !linked.link.about.is_empty() {
             self.problem(format!("record {} says what a start has found: {}", position.n, linked.link.about));
         }

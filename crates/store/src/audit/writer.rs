@@ -78,7 +78,7 @@ impl AuditLog {
         }
     }
 
-    /// How it stands.
+    /// The log's status.
     #[must_use]
     pub fn status(&self) -> AuditStatus {
         let waiting_bytes = self.shared.queue.bytes() as u64;
@@ -223,7 +223,7 @@ impl LogThread {
     }
 }
 
-/// How many of these are written at once.
+/// How many of these events are written at once.
 fn part(events: &[QueuedEvent]) -> usize {
     let mut bytes = 0;
     let fits = |waiting: &&QueuedEvent| {
