@@ -408,7 +408,7 @@ impl ReplicaWriter {
         }
         let state = manifest::state_of(&log, &head.head(), &shown)?;
         let own = self.own_head(&head.folder)?;
-        // A part that was fetched before counts only if the new one certainly continues it.
+        // If this database's log isn't known to be a prefix of the leader's, it is replaced.
         let continues =
             own.as_ref().is_none_or(|own| own.log == head.log && own.length <= head.length && from == own.length);
         let from = (from > 0 || own.is_none()).then_some(from).filter(|_| continues);
