@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 use serde::{Deserialize, Serialize};
 use splay_store::TableSpec;
 
-/// How safe rows are when they are acknowledged.
+/// How durable rows are when they are acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AckClass {
@@ -81,7 +81,7 @@ pub struct Append {
     pub spec: Option<TableSpec>,
     /// The sender, if it numbers its messages.
     pub producer: Option<Producer>,
-    /// What the acknowledgement shall mean; `None` for the setting.
+    /// The class of acknowledgement that is wanted; `None` for that of the settings.
     pub ack: Option<AckClass>,
 }
 
@@ -97,7 +97,7 @@ impl Append {
 pub struct Ack {
     /// Number of the batch in the journal; that of the last batch for a repeat.
     pub sequence: u64,
-    /// How safe the rows are.
+    /// How durable the rows are.
     pub class: AckClass,
     /// Rows taken, those in quarantine included and duplicates left out; of a repeat, rows that came again.
     pub rows: u64,

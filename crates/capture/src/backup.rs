@@ -17,7 +17,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, Result};
 use crate::journal::{self, CopiedBytes};
 
-/// How often journal and commits are taken while rows are written down all the time.
+/// How often the copy is tried again while rows are written down all the time.
 const TRIES: usize = 1_000;
 
 /// Copies a database into a folder of backups: all rows that were acknowledged before it began, of later ones whole batches. A process may
@@ -63,7 +63,7 @@ fn too_fast(source: &dyn Storage) -> Error {
     as_is(splay_store::Error::Io { act: "back up", path: source.display_path(journal::FOLDER), source: reason })
 }
 
-/// What was copied of a journal.
+/// A copy of a journal.
 #[derive(Debug, Default)]
 struct Journal {
     /// Files, and whether nothing more will come.
@@ -80,7 +80,7 @@ impl Journal {
         for _ in 0..TRIES {
             let others = journal::others(source)?;
             self.copy_files(source, backup)?;
-            // What tells of the files was as it is before and after they were copied.
+            // The list of files is the same before and after the copy, so the copy is consistent.
             if journal::others(source)? == others {
                 return self.put_others(others, backup);
             }

@@ -172,7 +172,7 @@ impl Capture {
         Ok(waiting)
     }
 
-    /// What the table is; `None` if there is none.
+    /// The definition of a table; `None` if there is none.
     ///
     /// # Errors
     /// Those of the store.

@@ -74,7 +74,7 @@ pub(crate) fn new_columns(spec: &TableSpec, rows: &RecordBatch) -> Result<Vec<Co
     fields.into_iter().map(column).collect()
 }
 
-/// What a column is called now that had a name before, if a column had it: nothing, if it was dropped.
+/// The present name of the column that had a name before; `Some(None)` if that column was dropped.
 fn former(spec: &TableSpec, is_it: impl Fn(&String) -> bool) -> Option<Option<&str>> {
     let renamed = spec.columns.iter().find(|column| column.formerly.iter().any(&is_it));
     match renamed {

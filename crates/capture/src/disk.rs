@@ -24,10 +24,10 @@ use crate::settings::CaptureSettings;
 /// The reserve.
 pub(crate) const RESERVE_FILE: &str = "reserve";
 
-/// How old a look may be.
+/// How old the last check of the free space may be.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long the reserve isn't made again after it was given back: where a quota is exhausted, all looks well.
+/// How long the reserve isn't made again after it was released: where a quota is exhausted, the file system itself reports free space.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The part of a file system that the bound and the reserve are at most: one of so many.

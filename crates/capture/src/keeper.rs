@@ -24,13 +24,13 @@ use crate::signal::Signal;
 /// How often the keeper looks.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long it waits after a write-down that failed, and between looks at the calendar.
+/// The pause after a failed write-down, and between checks of the calendar.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How often it looks for dates beyond a retention or due for another tier, and for files that were kept long enough.
+/// Interval of the upkeep: dates beyond a retention or due for another tier, and retired files that are old enough to be removed.
 const MAINTENANCE: Duration = Duration::from_secs(600);
 
-/// How long a look at most moves dates to other tiers, but for the date that it is at: rows aren't written down meanwhile.
+/// The longest time that one round moves dates to other tiers, except for finishing a date: meanwhile no rows are written down.
 const MOVING_MAX: Duration = Duration::from_secs(10);
 
 /// Memory of a compaction.
@@ -47,7 +47,7 @@ enum WriteDownScope {
     Past,
 }
 
-/// What a write-down did.
+/// The outcome of a write-down.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct WriteDownReport {
     /// Rows that went to disk.
@@ -58,7 +58,7 @@ pub struct WriteDownReport {
     pub bytes: u64,
 }
 
-/// What a roll did.
+/// The outcome of a roll.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RollReport {
     /// Rows that went to disk.
@@ -67,7 +67,7 @@ pub struct RollReport {
     pub partitions: usize,
 }
 
-/// What has been rolled of a table.
+/// How far a table has been rolled.
 #[derive(Debug, Clone, Copy)]
 struct RollState {
     /// The newest date.
@@ -87,7 +87,7 @@ impl RollState {
 #[derive(Debug)]
 pub(crate) struct Keeper {
     shared: Weak<CaptureState>,
-    /// What has been rolled, by table.
+    /// How far tables have been rolled, by table.
     rolled: HashMap<String, RollState>,
     paused_until: Option<Instant>,
     calendar_due: Instant,
@@ -321,7 +321,7 @@ impl Capture {
         };
         let (mut report, mut done) = (WriteDownReport::default(), Ok(()));
         for live in tables {
-            // What one table's files refuse doesn't keep the others in memory.
+            // An error of one table's files doesn't stop the write-down of the others.
             done = done.and(write_down(&self.shared, &live, WriteDownScope::All).map(|one| {
                 report.rows += one.rows;
                 report.segments += one.segments;
@@ -509,7 +509,7 @@ mod tests {
         with(CaptureSettings::default())
     }
 
-    /// One whose own keeper does nothing: the tests look in its place.
+    /// A capture whose own keeper does nothing: the tests run the keeper's steps.
     fn with(settings: CaptureSettings) -> (Capture, Arc<ManualClock>) {
         let settings = CaptureSettings { automatic: false, ..settings };
         let database = Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap();

@@ -15,10 +15,10 @@ use serde::Serialize;
 
 use crate::clock::Clock;
 
-/// What two readings may differ by from the time that passed between them, in nanoseconds, before it counts as a step of the clock.
+/// The difference, in nanoseconds, between the change of the clock and the elapsed time from which on it counts as a step of the clock.
 const STEP: i64 = 1_000_000_000;
 
-/// What the clock did since the start.
+/// The steps of the clock since the start.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ClockStatus {
     /// The last receive time, in nanoseconds since the epoch.
@@ -55,7 +55,7 @@ pub(crate) struct Receipt {
 struct ReceiptState {
     /// When the clock was last read, by the monotonic clock.
     read_at: i64,
-    /// What it was ahead of that one.
+    /// The difference between the wall clock and the monotonic clock.
     offset: i64,
     status: ClockStatus,
 }

@@ -55,7 +55,7 @@ impl<'a> Recovery<'a> {
             return Ok(());
         }
         if !self.tables.contains_key(&name) {
-            // One that is damaged isn't taken for dropped: what becomes of its rows is settled below.
+            // A damaged table doesn't count as dropped: its rows are handled below.
             let former = match self.database.former(&name) {
                 Err(error) if error.is_damage() => None,
                 former => former?,

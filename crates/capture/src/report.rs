@@ -27,7 +27,7 @@ pub struct Report {
     pub tables: Vec<TableReport>,
     /// The newest refusals, oldest first.
     pub rejected_latest: Vec<RefusedInput>,
-    /// What is wrong with the journal, as far as a look at it tells. The next start cuts a torn end off.
+    /// Damage of the journal, as far as an inspection shows it. The next start cuts a torn end off.
     pub journal_damage: Option<String>,
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn latest(producers: &journal::Producers) -> (u64, Vec<ProducerStatus
 /// Producers that a status names.
 const PRODUCERS_SHOWN: usize = 100;
 
-/// What the files of each table have, and which captured rows are among them.
+/// The state of each table's files, and which captured rows they contain.
 fn tables(database: &Database) -> Result<Vec<(TableReport, WriteDownPosition)>> {
     let mut all = Vec::new();
     for name in database.tables()? {

@@ -21,7 +21,7 @@ use crate::journal::{JournalReport, RecoveredBatch};
 /// The producer that is recorded for batches without one.
 const NAME: &str = "splay journal recover";
 
-/// What became of the batches of a file.
+/// The outcome of storing the batches of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SetAsideReport {
     /// Rows that were stored.

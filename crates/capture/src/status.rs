@@ -44,7 +44,7 @@ pub struct Status {
     pub write_downs_failed: u64,
     /// Subscribers.
     pub subscribers: u64,
-    /// What waits for each of them.
+    /// The queues of the subscribers.
     pub subscriber_lags: Vec<SubscriberStatus>,
     /// Producers that are remembered.
     pub producers: u64,
@@ -52,11 +52,11 @@ pub struct Status {
     pub producers_latest: Vec<ProducerStatus>,
     /// Whether rows are refused for lack of room, or found none in the journal when they last came.
     pub full: bool,
-    /// What the journal has lost, and the operator hasn't accepted.
+    /// Losses of the journal that the operator hasn't accepted.
     pub journal_losses: Vec<JournalLoss>,
     /// Room on the disk.
     pub disk: DiskStatus,
-    /// What the clock did.
+    /// Steps of the clock.
     pub clock: ClockStatus,
     /// Why capture takes nothing more, if it doesn't.
     pub failed: Option<String>,
@@ -90,9 +90,9 @@ pub struct TableStatus {
     pub written_at: Option<i64>,
     /// When dates were last rolled since the start, in nanoseconds since the epoch.
     pub rolled_at: Option<i64>,
-    /// How long its rows took.
+    /// The latencies of its rows.
     pub latencies: Latencies,
-    /// How good its feed is.
+    /// The quality of its feed.
     pub quality: Quality,
     /// Its duplicates, if they are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,7 +125,7 @@ pub struct ProducerStatus {
     pub at: i64,
 }
 
-/// What waits for a subscriber.
+/// The queue of a subscriber.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct SubscriberStatus {
     /// The table, in lower case.
@@ -138,7 +138,7 @@ pub struct SubscriberStatus {
     pub is_lost: bool,
 }
 
-/// What a start has recovered and lost.
+/// What a start has recovered, and what was lost.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RecoveryStatus {
     /// Files of the journal.
@@ -151,7 +151,7 @@ pub struct RecoveryStatus {
     pub torn: Option<(u64, String)>,
     /// Rows in the journal of tables that are damaged, where they stay until a start finds these whole. Some may be in the files, too.
     pub rows_withheld: u64,
-    /// What the journal has lost since the last start.
+    /// Losses of the journal since the last start.
     pub losses: Vec<JournalLoss>,
 }
 

@@ -33,15 +33,15 @@ pub enum SubscriptionStart {
     After(u64),
 }
 
-/// What becomes of a subscriber whose queue is full.
+/// What happens to a subscriber whose queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SlowPolicy {
-    /// What waits is dropped, and the subscriber gets a new snapshot.
+    /// The queue is dropped, and the subscriber gets a new snapshot.
     #[default]
     Snapshot,
-    /// What waits is given, then the subscription ends with [`Error::Slow`].
+    /// The queue is delivered, and then the subscription ends with [`Error::Slow`].
     Disconnect,
-    /// What doesn't fit is read from the journal later, a batch at a time.
+    /// Updates that don't fit are read from the journal later, one batch at a time.
     CatchUp,
 }
 
@@ -58,7 +58,7 @@ pub struct SubscribeRequest {
     pub from: SubscriptionStart,
     /// Bytes that may wait for the subscriber.
     pub queue_bytes_max: usize,
-    /// What to do if more would.
+    /// What happens when the queue is full.
     pub slow: SlowPolicy,
 }
 
@@ -76,7 +76,7 @@ impl SubscribeRequest {
     }
 }
 
-/// What an update is.
+/// The kind of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdateKind {
     /// Rows of the table as it was after the batch of this number, in the table's order. `more` says that further updates belong
@@ -100,7 +100,7 @@ pub struct Update {
     pub table: Arc<str>,
     /// Number of the batch up to which the subscriber has everything, once it has this; to go on from after a break.
     pub sequence: u64,
-    /// What it is.
+    /// The kind of the update.
     pub kind: UpdateKind,
     /// The rows, of the wanted symbols and columns; there may be none.
     pub rows: RecordBatch,
@@ -140,7 +140,7 @@ impl Subscribers {
         tables.values().flatten().filter(|feed| feed.strong_count() > 0).count() as u64
     }
 
-    /// What waits for each.
+    /// The queues of all subscribers.
     pub(crate) fn status(&self) -> Vec<SubscriberStatus> {
         let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         let feeds = tables.iter().flat_map(|(table, feeds)| feeds.iter().map(move |feed| (table, feed)));
@@ -166,7 +166,7 @@ impl Subscribers {
     }
 }
 
-/// What waits for one subscriber.
+/// The queue of one subscriber.
 #[derive(Debug)]
 struct Feed {
     state: Mutex<FeedState>,
@@ -227,7 +227,7 @@ pub struct Subscriber {
     before: CatchUpSource,
 }
 
-/// What comes before the updates of the feed.
+/// The source of the updates before those of the queue.
 #[derive(Debug)]
 enum CatchUpSource {
     Nothing,

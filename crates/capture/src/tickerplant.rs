@@ -29,7 +29,7 @@ const GROUP_BYTES_MAX: usize = 8 << 20;
 /// Longest time between syncs while a follower asks for what is synced.
 const FOLLOWED_SYNC_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What the journal's thread works with.
+/// The state of the journal's thread.
 pub(crate) struct Tickerplant {
     pub(crate) queue: Arc<Queue>,
     pub(crate) journal: Arc<Mutex<JournalWriter>>,
@@ -88,7 +88,7 @@ impl Tickerplant {
         self.replicas.close(&self.queue.closed().unwrap_or(Error::Closed));
     }
 
-    /// How long the next group is waited for.
+    /// Until when the thread waits for the next group.
     fn until(&self, sync_due: Option<Instant>) -> Option<Instant> {
         sync_due.into_iter().chain(self.replicas.next_expiry()).min()
     }

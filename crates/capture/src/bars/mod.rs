@@ -73,9 +73,9 @@ pub struct Bars {
     ahead: Vec<(usize, i64)>,
     /// Latest time of a row.
     latest: i64,
-    /// Up to where it is final that rows came.
+    /// The instant up to which bars are final.
     final_up_to: i64,
-    /// When the last update came, by the clock.
+    /// When the last update arrived, by the clock.
     heard: Option<i64>,
     /// Bars that are due to be published.
     pending_bars: Vec<PublishedBar>,

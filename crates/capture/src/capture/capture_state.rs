@@ -28,7 +28,7 @@ use crate::subscribe::Subscribers;
 /// Upper bound on the setting for the longest batch: a frame of the journal has to hold the rows and the fields before them.
 const BATCH_BYTES_CEILING: usize = journal::FRAME_BYTES_MAX - (1 << 20);
 
-/// What all clones have.
+/// The state that all clones share.
 #[derive(Debug)]
 pub(crate) struct CaptureState {
     pub(crate) database: Database,
@@ -53,13 +53,13 @@ pub(crate) struct CaptureState {
     pub(crate) changing: Mutex<()>,
     /// Numbers that were not given, at the start.
     pub(super) numbers_left_out: Range<u64>,
-    /// What the journal has lost, and the operator hasn't accepted, at the start.
+    /// Losses of the journal that the operator hadn't accepted at the start.
     pub(super) losses: Vec<JournalLoss>,
     pub(super) failed: Mutex<Option<Error>>,
     pub(crate) keeper: Arc<Signal>,
     pub(crate) organiser: Arc<Signal>,
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
-    /// What gave the rows of the journal to readers before, and does again once capture is closed.
+    /// The source of journal rows that readers had before capture was opened. It is attached again when capture is closed.
     pub(super) followed: Mutex<Option<Arc<dyn FollowedRows>>>,
     /// Followers, and what is known of copies of the database.
     pub(crate) replicas: Arc<Replicas>,

@@ -26,7 +26,7 @@ use crate::status::RecoveryStatus;
 use crate::tickerplant::Tickerplant;
 use crate::{keeper, organiser};
 
-/// How long the lock of a process that ends is waited for.
+/// How long to wait for the lock of a process that is ending.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// Numbers that a start leaves out: more than there are batches between two syncs. So many starts fit in a number that every format
@@ -144,7 +144,7 @@ impl Capture {
             capture.live(&table)?;
         }
         capture.start(next_sequence, received.unwrap_or(i64::MIN))?;
-        // Up to here readers had these rows from the journal.
+        // Until here readers of this process followed the journal for these rows.
         let followed = capture.shared.database.follow(None);
         *capture.shared.followed.lock().unwrap_or_else(PoisonError::into_inner) = followed;
         if let Some(epoch) = capture.fenced() {
@@ -196,7 +196,7 @@ impl Capture {
     }
 }
 
-/// The same of a process that follows, for a database that may have no journal yet.
+/// The same for a process that follows, whose database may have no journal yet.
 pub(crate) fn take_lock(storage: &dyn Storage) -> Result<Box<dyn std::fmt::Debug + Send + Sync>> {
     storage.create_dir(journal::FOLDER)?;
     if !storage.list(journal::FOLDER)?.iter().any(|entry| entry.name == "lock") {

@@ -26,7 +26,7 @@ impl Capture {
         shared.check_new_tables(&appends[0].table, made)?;
         let widened = plans.iter().filter(|(_, plan)| matches!(plan.table, TableTarget::Known(_)));
         shared.check_new_columns(&appends[0].table, widened.map(|(_, plan)| plan.lacked).sum())?;
-        // What is refused leaves neither a table nor a column.
+        // A refused message must make neither a table nor a column.
         if plans.iter().any(|(_, plan)| plan.lacked > 0) {
             plans.iter().try_for_each(|(of_table, plan)| self.refuse_unfit(of_table, plan))?;
         }
@@ -44,7 +44,7 @@ impl Capture {
         Ok((lives, made))
     }
 
-    /// What has to be done so that a table can take these rows.
+    /// Determines the changes that a table needs before it can take these rows.
     fn plan(&self, appends: &[Append]) -> Result<TablePlan> {
         let shared = &self.shared;
         let first = &appends[0];
@@ -161,7 +161,7 @@ fn lacked(spec: &TableSpec, appends: &[Append]) -> Result<Vec<ColumnSpec>> {
     Ok(lacked)
 }
 
-/// What a table needs before it takes rows.
+/// The changes that a table needs before it takes rows.
 struct TablePlan {
     table: TableTarget,
     /// Columns that it lacks.

@@ -36,7 +36,7 @@ pub(super) fn window(live: &LiveTable, rule: &Arc<DedupeRule>, clock: i64) -> Re
         }
     }
     snapshot.watch().check()?;
-    // What was held meanwhile counts from here on.
+    // The next group starts with the bounds that the window has now.
     window.forget_group();
     window.tell();
     Ok(window)

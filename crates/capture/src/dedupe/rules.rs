@@ -18,7 +18,7 @@ pub(crate) struct DedupeRules {
     all: Vec<Arc<DedupeRule>>,
 }
 
-/// How duplicates of a table are found.
+/// The rule by which duplicates of a table are found.
 #[derive(Debug)]
 pub(crate) struct DedupeRule {
     /// Its place among the rules.
@@ -30,7 +30,7 @@ pub(crate) struct DedupeRule {
     pub(crate) keys_max: usize,
     pub(crate) counts: DedupeCounts,
     dedupe: Dedupe,
-    /// What computes digests of rows, for the schema that was last asked for.
+    /// The digest function for the schema that was used last.
     digests: Mutex<Option<(Arc<TableSpec>, Arc<RowDigests>)>>,
 }
 
@@ -150,7 +150,7 @@ impl DedupeRule {
         })
     }
 
-    /// What of a schema keeps duplicates from being found by the key.
+    /// The reason why duplicates can't be found by the key in a schema.
     fn check(&self, spec: &TableSpec) -> Result<(), String> {
         if spec.reference.is_some() {
             return Err("it is a reference table, whose rows have a key of their own and aren't captured".to_owned());
@@ -180,7 +180,7 @@ impl DedupeRule {
         Ok(())
     }
 
-    /// What computes the digests of rows.
+    /// The digest function for a schema.
     ///
     /// # Errors
     /// [`Error::Rejected`] if the table lacks a column of the key.

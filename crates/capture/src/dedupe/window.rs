@@ -37,7 +37,7 @@ pub(super) struct DedupeWindow {
     group: WindowGroup,
 }
 
-/// What a group that is being written adds.
+/// The keys of a group that is being written.
 #[derive(Debug, Default)]
 struct WindowGroup {
     keys: HashMap<RowDigest, i64>,

@@ -28,10 +28,10 @@ use table::PendingRows;
 /// as usual, before it refuses rows.
 pub const FOLLOWED_BYTES: u64 = 2 << 30;
 
-/// How often a journal and a manifest are looked at while rows are written down all the time.
+/// How often journal and manifest are read again while rows are written down all the time.
 const TRIES: usize = 10_000;
 
-/// How a journal is followed.
+/// Settings of a process that follows a journal.
 #[derive(Debug, Clone)]
 pub struct FollowSettings {
     /// Bytes of rows in memory. With more in the journal, statements on the table fail. Default [`FOLLOWED_BYTES`].
@@ -64,7 +64,7 @@ struct FollowState {
     journal: TailReader,
     /// Batches that aren't in their table's files, by the table's lower-case name.
     tables: HashMap<String, PendingRows>,
-    /// How often batches were given once more, others perhaps under a number that was given before.
+    /// How often batches were read anew, possibly with other rows under the same numbers.
     forgotten: u64,
 }
 
@@ -167,7 +167,7 @@ fn note(
     }
 }
 
-/// What the files of a table have, looked at once. Less than they have is no harm: the snapshot's own look comes later.
+/// The position of a table's files, read once. An older position does no harm: the snapshot itself reads the manifest later.
 fn stored(seen: &mut HashMap<String, WriteDownPosition>, database: &Database, name: &str) -> WriteDownPosition {
     if let Some(has) = seen.get(name) {
         return *has;

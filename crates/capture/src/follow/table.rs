@@ -16,19 +16,19 @@ use crate::recovery::{TOGETHER_ROWS, behind};
 /// Bits of a batch's number.
 const NUMBER_BITS: u32 = 53;
 
-/// What waits of a table.
+/// The rows of a table that aren't in its segments yet.
 #[derive(Debug, Default)]
 pub(super) struct PendingRows {
     /// In their order.
     batches: Vec<Stands>,
-    /// What of these batches the files have.
+    /// The position of the files among these batches.
     captured: WriteDownPosition,
     /// Their rows, of the first ones.
     layers: Layers,
     built: usize,
     bytes: u64,
     composed: Option<FollowedSegments>,
-    /// What the segments' rows have.
+    /// The columns of the segments.
     columns: Vec<ColumnSpec>,
 }
 

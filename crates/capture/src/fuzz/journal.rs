@@ -129,7 +129,7 @@ fn join(file: &[u8], frames: &[Vec<u8>], tail: &[u8]) -> Vec<u8> {
     [&file[..format::HEADER_BYTES.min(file.len())], &frames.concat(), tail].concat()
 }
 
-/// What a start gives of files; `None` if it says that they are damaged. What is left is sound, and can be gone on with.
+/// The batches that a start reads from files; `None` if it reports damage. The files can be continued afterwards.
 pub(crate) fn recover(files: &[Vec<u8>]) -> Option<Vec<BatchContent>> {
     let storage = stored(files);
     let (mut content, replayed) = match replay(&storage) {

@@ -118,7 +118,7 @@ pub(crate) fn others(storage: &dyn Storage) -> Result<BTreeMap<String, Vec<u8>>>
     for entry in storage.list(FOLDER)?.into_iter().filter(|entry| !entry.is_dir) {
         let path = format!("{FOLDER}/{}", entry.name);
         let ends = [".jnl", ".torn", ".damaged", ".log", ".tmp"];
-        // What a database is among its copies isn't for a database that is made of the backup, which goes its own way.
+        // The state of a database among its copies isn't part of a backup: a database that is restored from it is independent.
         let is_ours = path == LOCK || entry.name == RESERVE_FILE || entry.name == crate::replica::STATE_FILE;
         if is_ours || ends.iter().any(|end| entry.name.contains(end)) {
             continue;

@@ -30,7 +30,7 @@ pub(crate) struct Cursor {
     after: u64,
 }
 
-/// How much of a file is to be read.
+/// The part of a file that is to be read.
 #[derive(Debug)]
 struct Extent {
     number: u64,
@@ -40,7 +40,7 @@ struct Extent {
     first: Option<u64>,
     /// Whether batches are lost before it.
     is_behind_loss: bool,
-    /// What the start passed over.
+    /// The damaged ranges that the start skipped.
     damage: VecDeque<Damage>,
     is_last: bool,
 }

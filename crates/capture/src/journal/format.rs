@@ -39,7 +39,7 @@ const ROWS_BYTES_MIN: usize = 47;
 /// Length of the content of a frame that says what was synced.
 pub(crate) const MARK_LENGTH: u32 = 9;
 
-/// More numbers than are passed over by damage in one file, also where its header is lost and starts have left numbers out.
+/// An upper bound for the numbers that damage in one file can skip, also if its header is lost and starts have left numbers out.
 const NUMBERS_LOST_MAX: u64 = 1 << 48;
 
 /// The first bytes of a file: its number, and the sequence number of the first batch that it may hold.
@@ -54,7 +54,7 @@ pub(crate) fn header(number: u64, first: u64) -> [u8; HEADER_BYTES] {
     bytes
 }
 
-/// What a header says: version, number, first sequence number. `None` if it is none.
+/// The version, the number and the first sequence number of a header; `None` if the bytes are none.
 pub(crate) fn parse_header(bytes: &[u8]) -> Option<(u32, u64, u64)> {
     let header = bytes.get(..HEADER_BYTES)?;
     let is_ours = header.starts_with(MAGIC) && crc32c::crc32c(&header[..28]) == u32_at(header, 28);
@@ -70,10 +70,10 @@ pub(crate) struct TableLayout {
     pub(crate) spec: TableSpec,
 }
 
-/// One thing that a journal says.
+/// The content of a frame.
 #[derive(Debug)]
 pub(crate) enum JournalFrame<'a> {
-    /// What rows of a number are rows of.
+    /// The number of a layout, and the table and columns that it stands for.
     Layout(TableLayout),
     /// The last number of each producer up to here, and when its batch came in, in nanoseconds since the epoch.
     Producers(Vec<(String, u64, i64)>),

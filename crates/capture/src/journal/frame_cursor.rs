@@ -21,7 +21,7 @@ pub(super) struct FrameCursor {
     next_sequence: u64,
 }
 
-/// What a frame brings.
+/// The outcome of reading a frame.
 pub(super) enum FrameStep<'a> {
     /// Another layout was described.
     Layout,

@@ -23,9 +23,9 @@ pub struct JournalReport {
     pub has_catalog: bool,
     /// Files, oldest first.
     pub files: Vec<JournalFileReport>,
-    /// What the catalog lists as lost, and the operator hasn't accepted.
+    /// Losses in the catalog that the operator hasn't accepted.
     pub losses: Vec<JournalLoss>,
-    /// What is lost and isn't listed yet: the next start lists it.
+    /// Losses that aren't in the catalog yet: the next start lists them.
     pub losses_found: Vec<JournalLoss>,
     /// Bytes behind the last whole frame of the newest file, which the next start cuts off.
     pub torn_bytes: u64,
@@ -126,7 +126,7 @@ impl JournalReport {
     }
 }
 
-/// What a start would find, without what it would do.
+/// The findings of a start, without its changes.
 pub(super) fn look(database: &Database, storage: &dyn Storage) -> Result<JournalContent> {
     let mut content = replay(storage, &|| tables(database), |_, _, _| true, |_| Ok(()))?;
     let mut captured = 0;

@@ -14,7 +14,7 @@ use super::reader::numbers;
 use super::{FOLDER, path};
 use crate::error::{Error, Result};
 
-/// How often it is looked again while files go by right.
+/// How often the files are listed again while some are removed.
 const TRIES: usize = 1_000;
 
 /// The catalog, if there is a sound one.

@@ -44,7 +44,7 @@ pub(crate) struct JournalContent {
     pub(crate) last_number: u64,
     /// Bytes that have to be cut off the end, and where they will be kept.
     pub(crate) torn: Option<(u64, String)>,
-    /// What is lost and isn't listed in the catalog yet.
+    /// Losses that aren't in the catalog yet.
     pub(crate) losses: Vec<JournalLoss>,
     pub(crate) catalog: Catalog,
     /// Whether a sound catalog was there.
@@ -67,7 +67,7 @@ pub(super) struct SavedBytes {
     pub(super) name: String,
 }
 
-/// What has to be done to a file before the journal goes on.
+/// A change of a file that is due before the journal goes on.
 #[derive(Debug)]
 pub(super) enum FileRepair {
     Cut(u64, u64),
@@ -121,7 +121,7 @@ pub(crate) fn replay(
     Ok(content)
 }
 
-/// What the first bytes of a file say.
+/// The header of a file.
 #[derive(Debug)]
 pub(super) struct FileHead {
     pub(super) number: u64,

@@ -54,7 +54,7 @@ fn by_id(tables: Vec<TableSpec>) -> Layouts {
 /// A part of a file.
 #[derive(Debug)]
 pub(super) enum FilePart<'a> {
-    /// What stands between batches.
+    /// Frames between batches.
     Other,
     /// All producers that were known when the file was begun.
     Producers(Vec<(String, u64, i64)>),

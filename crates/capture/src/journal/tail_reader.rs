@@ -40,7 +40,7 @@ const CHECKED_BYTES_MAX: usize = 1 << 30;
 /// Kinds of frames are below this number.
 const KINDS_END: u8 = 0x20;
 
-/// How often a file is read while it is changed below us.
+/// How often a file is read again while it changes.
 const TRIES: usize = 100;
 
 /// The files, as far as they were read.
@@ -102,11 +102,11 @@ pub(crate) struct JournalEntry {
     rows: Range<usize>,
 }
 
-/// What a look found.
+/// A finding of a check.
 pub(crate) enum TailRead {
     /// The next batch.
     Batch(JournalEntry),
-    /// All batches of a file were none, or are given once more.
+    /// The batches of a file are void, or will be read again.
     Forgotten(u64),
 }
 
@@ -217,7 +217,7 @@ impl TailReader {
                 Err(error) => error,
                 Ok(()) => return Ok(()),
             };
-            // What is read next of it is read from its beginning.
+            // The file is read again from its beginning.
             self.forget(number, take);
             // Otherwise the file was cut back, or written on, while it was read.
             if self.storage.identity(&path(number)).is_ok_and(|now| now == identity) {
@@ -245,7 +245,7 @@ impl TailReader {
         let previous = self.files.get(&number);
         let end = previous.map(|file| (file.anchor, file.walk.offset()));
         let length = usize::try_from(identity.length).unwrap_or(usize::MAX);
-        // What was read last, and all behind it; or all.
+        // Reads the last frame again, with all bytes behind it, or the whole file.
         let from = end.filter(|(_, offset)| *offset <= length).map_or(0, |(anchor, _)| anchor);
         let bytes = if is_last {
             FileBytes::Copied(self.storage.read_at(&path(number), from as u64, length - from)?)

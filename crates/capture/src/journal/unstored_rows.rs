@@ -23,9 +23,9 @@ pub(crate) struct UnstoredRows {
     pub(crate) producers: Producers,
     /// By table as it was written: the last number, and the rows that are in the journal alone.
     pub(crate) tables: HashMap<String, (u64, u64)>,
-    /// What doesn't follow from a sound file, if anything.
+    /// Damage that leaves the rows uncertain, if there is any.
     pub(crate) damage: Option<String>,
-    /// What is listed as lost, and the operator hasn't accepted.
+    /// Listed losses that the operator hasn't accepted.
     pub(crate) losses: Vec<JournalLoss>,
 }
 

@@ -26,7 +26,7 @@ use crate::replica::{Position, Replicas};
 pub(crate) struct JournalWriter {
     storage: Arc<dyn Storage>,
     file: Option<Box<dyn StorageFile>>,
-    /// What the file being written holds.
+    /// The contents of the file that is being written.
     current: JournalFile,
     /// Files before it, oldest first.
     older: Vec<JournalFile>,

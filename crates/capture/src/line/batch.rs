@@ -17,7 +17,7 @@ const SPARSE_BYTES: usize = 64 << 10;
 /// square: each row brings a column, and each column a place in every row.
 const SPARSE_FACTOR: usize = 8;
 
-/// What a batch holds and may hold.
+/// The bytes of a batch, and their limits.
 #[derive(Debug)]
 pub(super) struct Budget {
     pub size: Size,

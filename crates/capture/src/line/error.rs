@@ -11,13 +11,13 @@ pub struct LineError {
     pub line: u64,
     /// Bytes of the stream before the fault.
     pub offset: u64,
-    /// What is wrong.
+    /// Why the line is refused.
     pub reason: Reason,
     /// The beginning of the line, at most 120 bytes of what had arrived.
     pub sample: Vec<u8>,
 }
 
-/// What is wrong with a line. The sender has to change what it sends; sending the line again doesn't help.
+/// Why a line is refused. The sender has to change what it sends; sending the line again doesn't help.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
@@ -77,9 +77,9 @@ pub enum Reason {
     Conflict {
         /// The column.
         column: String,
-        /// What it holds.
+        /// The kind of values that the column holds.
         holds: &'static str,
-        /// What the line brings.
+        /// The kind of the line's value.
         value_kind: &'static str,
     },
     /// Text that isn't UTF-8.
@@ -110,7 +110,7 @@ impl ScanStop {
     }
 }
 
-/// What must come before it is worth to look at the line again.
+/// The input that must arrive before it is worth reading the line again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MissingInput {
     /// A line feed.

@@ -11,7 +11,7 @@ use super::settings::Precision;
 use super::table::{TIME_BYTES, Table};
 use super::value::{Value, value};
 
-/// What a line was.
+/// The kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineKind {
     Row,

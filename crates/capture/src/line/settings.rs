@@ -1,6 +1,6 @@
 //! Settings of a decoder: plain data, and the units of timestamps.
 
-/// What a [`LineDecoder`](super::LineDecoder) accepts and how much it holds.
+/// What a [`LineDecoder`](super::LineDecoder) accepts, and how much it buffers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineSettings {
     /// Name of the time column of tables that don't exist yet. Default `time`; QuestDB's is `timestamp`.

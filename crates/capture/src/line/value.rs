@@ -30,14 +30,14 @@ pub(super) enum Value<'a> {
     /// Nanoseconds since 1970.
     Time(i64),
     Text(Name<'a>),
-    /// What was sent as an integer but is none, without the suffix: UUIDs of venues' trades.
+    /// Text with the suffix of an integer that isn't one, without the suffix: trade ids of some venues.
     Id(&'a [u8]),
     /// Little-endian floats.
     Levels(&'a [u8]),
 }
 
 impl Value<'_> {
-    /// What it is, for errors.
+    /// The kind of the value, for errors.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Null => "null",

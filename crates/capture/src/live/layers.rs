@@ -21,7 +21,7 @@ use crate::error::Result;
 /// Segments of each date. Each one's rows of a symbol come, by time, behind those in the ones before.
 pub(crate) type Layers = BTreeMap<i32, Vec<Arc<Segment>>>;
 
-/// The same as a list, for the store.
+/// Layers as a list, for the store.
 pub(crate) type SegmentsByDate = Vec<(i32, Vec<Arc<Segment>>)>;
 
 /// Layers of about one size that become one.

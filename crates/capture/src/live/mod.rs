@@ -30,7 +30,7 @@ use layers::{Layers, SegmentsByDate};
 use state::LiveState;
 pub(crate) use state::Tail;
 
-/// How often a snapshot is tried while rows are moved to disk.
+/// How often a snapshot is tried again while rows are moved to disk.
 const TRIES: usize = 10_000;
 
 /// Rows in the tail from which on they are put into layers without waiting for a reader. With more the reader that comes first
@@ -51,7 +51,7 @@ pub(crate) struct LiveTable {
     states: Mutex<States>,
     /// Is locked while tails are put into layers, or a state is replaced.
     organising: Mutex<()>,
-    /// What was last put over the files.
+    /// The live segments of the last snapshot.
     composed: Mutex<Option<LiveSegments>>,
     meter: Arc<Meter>,
     /// When rows were last written down, and dates last rolled, in nanoseconds since the epoch; 0 for not yet.
@@ -62,9 +62,9 @@ pub(crate) struct LiveTable {
 #[derive(Debug)]
 struct States {
     current: LiveState,
-    /// What stays live once the rows that are being written down are on disk.
+    /// The rows that stay live once the current write-down is on disk.
     next: Option<LiveState>,
-    /// What will be `next` as soon as it is known which rows stay.
+    /// The state that becomes `next` as soon as it is known which rows stay.
     forming: Option<LiveState>,
 }
 
@@ -104,7 +104,7 @@ struct LiveSegments {
     partitions: SegmentsByDate,
 }
 
-/// What a table holds in memory.
+/// The rows and bytes of a table in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LiveSize {
     pub(crate) rows: u64,
@@ -141,7 +141,7 @@ impl LiveTable {
         &self.table
     }
 
-    /// What is measured of its rows.
+    /// The measurements of its rows.
     pub(crate) fn meter(&self) -> &Arc<Meter> {
         &self.meter
     }
@@ -347,7 +347,7 @@ impl LiveTable {
 /// Rows that are to be written down.
 #[derive(Debug)]
 pub(crate) struct WriteDown {
-    /// What the table shall say it has.
+    /// The position that the commit of the write-down records.
     pub(crate) captured: WriteDownPosition,
     /// Segments by date.
     pub(crate) rows: SegmentsByDate,

@@ -23,7 +23,7 @@ pub(crate) struct Tail {
 /// Live rows that fit the files of a commit.
 #[derive(Debug, Clone)]
 pub(super) struct LiveState {
-    /// What the files have.
+    /// The position of the files.
     pub(super) captured: WriteDownPosition,
     /// Rows in order.
     pub(super) layers: Arc<Layers>,
@@ -103,7 +103,7 @@ impl LiveState {
         self.tail_rows -= moved_rows;
     }
 
-    /// How much there is. Asked for with every batch, so it doesn't look at those that came before.
+    /// The rows and bytes in memory. It is called with every batch, so it reads counters only.
     pub(super) fn size(&self) -> LiveSize {
         LiveSize {
             rows: self.rows,

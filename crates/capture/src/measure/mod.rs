@@ -30,7 +30,7 @@ pub use latency::{LATENCY_BOUNDS, Latency, latency_bounds};
 pub use quality::{Defects, Quality, SeriesQuality};
 use quality::{SeriesLimit, Watch};
 
-/// How long rows of a table took.
+/// Latencies of a table's rows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Latencies {
     /// From the venue's clock to ours.

@@ -40,7 +40,7 @@ const SEPARATOR: char = '\u{1f}';
 /// No series.
 const NONE: u32 = u32::MAX;
 
-/// What was wrong.
+/// Counts of defects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Defects {
     /// Places in which numbers were passed over.
@@ -91,19 +91,19 @@ impl Defects {
     }
 }
 
-/// What was wrong with one series.
+/// Defects of one series.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct SeriesQuality {
     /// Symbol; empty for rows without one.
     pub symbol: String,
     /// Venue; empty where the table has none.
     pub venue: String,
-    /// What was wrong.
+    /// Its defects.
     #[serde(flatten)]
     pub defects: Defects,
 }
 
-/// How good the feed of a table is, since capture was opened.
+/// The quality of a table's feed, since capture was opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Quality {
     /// Rows that were looked at.
@@ -116,7 +116,7 @@ pub struct Quality {
     pub late_day_rows: u64,
     /// Series that are watched.
     pub series: u64,
-    /// All that was wrong.
+    /// Defects of all series.
     #[serde(flatten)]
     pub defects: Defects,
     /// The worst of the series that are watched, worst first.
