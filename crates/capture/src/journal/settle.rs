@@ -16,7 +16,7 @@ impl JournalContent {
             tracing::error!(loss = %loss, "the journal has lost something: see splay journal inspect");
         }
         if let Some((bytes, salvage_file)) = &self.torn {
-            tracing::warn!(bytes, %salvage_file, "the journal's end was torn and is cut off");
+            tracing::warn!(bytes, kept = %salvage_file, "the journal's end was torn and is cut off");
         }
         self.keep_aside(storage)?;
         self.list(storage)?;
