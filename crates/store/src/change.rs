@@ -60,6 +60,14 @@ impl Table {
         self.changed(|load| load.remove(removal))
     }
 
+    /// As [`Table::delete`]; `sink` gets the rows, with all columns, before the commit. If it fails, nothing is deleted.
+    ///
+    /// # Errors
+    /// As [`Table::delete`], and those of `sink`.
+    pub fn delete_each(&self, removal: Removal, sink: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<LoadReport> {
+        self.changed(|load| load.remove_each(removal, sink))
+    }
+
     /// Changes rows by one commit: `change` gets the rows to be removed, with all columns, and returns the rows that replace them. Among
     /// rows of equal symbol and time the changed ones are the last.
     ///
