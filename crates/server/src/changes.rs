@@ -69,7 +69,9 @@ impl InsertRows for IntoJournal {
         let count = all.num_rows() as u64;
         self.allowance.take_rows(count).map_err(|problem| self.refuse(problem))?;
         let done = self.allowance.until_done(count, Box::new(move |ack| drop(sender.send(ack))));
-        let submitted = self.ingest.submit(vec![Append::new(spec.name.clone(), all)], done);
+        // A table that is dropped right now isn't made anew.
+        let append = Append { must_exist: true, ..Append::new(spec.name.clone(), all) };
+        let submitted = self.ingest.submit(vec![append], done);
         submitted.inspect_err(|_| self.allowance.give_back(count)).map_err(refused)?;
         match receiver.recv() {
             Ok(ack) => ack.map(|ack| InsertOutcome { commit: None, duplicates: ack.duplicate_rows }).map_err(refused),
