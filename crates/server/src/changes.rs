@@ -3,27 +3,39 @@
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use splay_sql::{Error, InsertOutcome, InsertRows, Result};
 use splay_store::TableSpec;
 
 use crate::ingest::{Append, Ingest, IngestError};
-use crate::problem::Problem;
+use crate::problem::{Outcome, Problem};
 use crate::quotas::Allowance;
+use crate::statements::too_many_rows;
 
 /// Most bytes that one statement inserts: all its rows are taken or none.
 const INSERTED_BYTES_MAX: usize = 64 << 20;
 
+/// Whether an answer of these columns can be encoded.
+type CheckColumns<'a> = &'a (dyn Fn(&SchemaRef) -> Outcome<()> + Sync);
+
 /// Rows go to the journal, as far as somebody may send some now.
-pub(crate) struct IntoJournal {
+pub(crate) struct IntoJournal<'a> {
     ingest: Arc<dyn Ingest>,
     allowance: Allowance,
+    /// What an answer with rows may be; `None` where there is none.
+    answer: Option<(CheckColumns<'a>, u64)>,
     /// Why they were refused, if it was for now.
     refused: Mutex<Option<Problem>>,
 }
 
-impl IntoJournal {
-    pub(crate) fn new(ingest: Arc<dyn Ingest>, allowance: Allowance) -> IntoJournal {
-        IntoJournal { ingest, allowance, refused: Mutex::default() }
+impl<'a> IntoJournal<'a> {
+    pub(crate) fn new(ingest: Arc<dyn Ingest>, allowance: Allowance) -> IntoJournal<'a> {
+        IntoJournal { ingest, allowance, answer: None, refused: Mutex::default() }
+    }
+
+    /// The same for statements that may answer with rows: of columns that are checked, and at most so many.
+    pub(crate) fn answering(self, check: CheckColumns<'a>, rows_max: u64) -> IntoJournal<'a> {
+        IntoJournal { answer: Some((check, rows_max)), ..self }
     }
 
     /// What a client is told of a statement that failed.
@@ -43,7 +55,21 @@ impl IntoJournal {
     }
 }
 
-impl InsertRows for IntoJournal {
+impl InsertRows for IntoJournal<'_> {
+    fn admit_columns(&self, columns: &SchemaRef) -> Result<()> {
+        match &self.answer {
+            Some((check, _)) => check(columns).map_err(|problem| self.refuse(problem)),
+            None => Ok(()),
+        }
+    }
+
+    fn admit_rows(&self, rows: u64) -> Result<()> {
+        match self.answer {
+            Some((_, rows_max)) if rows > rows_max => Err(self.refuse(too_many_rows(rows_max))),
+            _ => Ok(()),
+        }
+    }
+
     fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<InsertOutcome> {
         let (mut batches, mut bytes) = (Vec::new(), 0);
         for batch in rows {
