@@ -138,7 +138,7 @@ class TableMethods:
         ExecutionError
             If views read it.
         BusyError, LockedError
-            If rows are captured into it, or others write.
+            If another process captures rows into it, or others write.
         """
         told = self._told("DROP TABLE", "CASCADE" if cascade else "")
         return told[3].split(", ") if cascade and told[3] else []

@@ -281,7 +281,7 @@ class Table:
         ExecutionError
             If views read it.
         BusyError, LockedError
-            If rows are captured into it, or others write.
+            If another process captures rows into it, or others write.
         """
 
     def drop_column(self, name: str) -> None:

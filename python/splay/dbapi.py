@@ -301,6 +301,7 @@ class Connection:
 
 
 _QUERY = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/|\()*(?:select|with|from|values|table|pivot|unpivot|summarize)\b", re.IGNORECASE | re.DOTALL)
+_WRITING = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*(?:insert|update|delete)\b", re.IGNORECASE | re.DOTALL)
 _CHANGE = ["statement", "rows", "commit"]
 """Columns of the answer to a statement that writes. With CASCADE a fourth one names the views that went."""
 
@@ -316,7 +317,7 @@ class Cursor:
         self.description: list[tuple[str, TypeObject, None, None, None, None, bool | None]] | None = None
         """Name and type of each column of the answer; None where a statement gives no rows."""
         self.rowcount = -1
-        """Rows that a statement has written; -1 for a query."""
+        """Rows that a statement has written; -1 for a query, and for a statement with RETURNING, whose rows say it."""
         self.lastcommit: int | None = None
         """The number of the commit of the last statement that wrote."""
         self._answer: AnyAnswer | None = None
@@ -346,6 +347,9 @@ class Cursor:
             if list(answer.columns) in (_CHANGE, [*_CHANGE, "dropped"]) and not _QUERY.match(operation):
                 self._written(answer.fetchall()[0])
                 return self
+            if _WRITING.match(operation):
+                # With RETURNING.
+                self.connection._has_changes = True
         schema = pyarrow.schema(answer.schema)
         self.description = [(field.name, _type_of(field.type), None, None, None, None, field.nullable) for field in schema]
         self._answer = answer

@@ -83,9 +83,6 @@ class _Compiler(compiler.SQLCompiler):
         words["asfrom"] = True
         return ", ".join(table._compiler_dispatch(self, fromhints=hints, **words) for table in tables)
 
-    def returning_clause(self, *_: Any, **__: Any) -> str:
-        raise exc.CompileError("SplayDB has no RETURNING")
-
 
 class _Definitions(compiler.DDLCompiler):
     """Tables as SplayDB has them: columns, and nothing about them."""

@@ -76,7 +76,7 @@ impl PyCapture {
         let table_options = NewTableOptions { time, symbol, time_zone, day_start, ..NewTableOptions::default() };
         let ack: Result<Ack> = py.detach(|| {
             let (spec, rows) = write::one_batch(self.capture.database(), table, rows, &table_options)?;
-            let append = Append { table: table.to_owned(), rows, spec: Some(spec), producer, ack };
+            let append = Append { spec: Some(spec), producer, ack, ..Append::new(table, rows) };
             Ok(self.capture.append(append)?)
         });
         Ok(into_python(py, ack?)?)

@@ -105,6 +105,17 @@ def test_an_update_leaves_what_duckdb_leaves(market: splay.Database, condition: 
     assert sorted((tuple(row.values()) for row in ours), key=repr) == sorted(theirs, key=repr)
 
 
+def test_changes_give_rows_by_returning(market: splay.Database) -> None:
+    inserted = market.sql("insert into trade (time, sym, size) values ('2024-03-04 10:00', 'RET', 1), ('2024-03-04 11:00', 'RET', 2) returning sym, size * 10 as n")
+    assert inserted.to_arrow().to_pylist() == [{"sym": "RET", "n": 10}, {"sym": "RET", "n": 20}]
+    updated = market.sql("update trade set size = size + $1 where sym = 'RET' and size = 2 returning size", [5])
+    assert updated.fetchall() == [(7,)]
+    with pytest.raises(splay.StatementError, match="an aggregate"):
+        market.sql("delete from trade returning count(*)")
+    assert market.sql("delete from trade where sym = 'RET' returning size").fetchall() == [(1,), (7,)]
+    assert market.sql("delete from trade where sym = 'RET' returning *").fetchall() == []
+
+
 def test_rows_are_inserted_by_values_and_by_queries(market: splay.Database) -> None:
     done = market.sql(
         "insert into trade (sym, time, size) values ('N', '2024-03-04 10:00', 1), ('N', '2024-03-04 09:00:00', null)"

@@ -211,6 +211,40 @@ def test_rows_are_written_with_autocommit_alone(server: Postgres) -> None:
         assert connection.execute("delete from fill where sym = %s", ("KO",)).statusmessage == "DELETE 1"
 
 
+def test_changes_give_rows_by_returning(server: Postgres) -> None:
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        connection.execute("create table given (time timestamp, sym symbol, price float64, size int64)")
+        made = connection.execute("insert into given values (%s, 'IBM', 1.5, 10), (%s, 'KO', 2, null) returning sym, price * 2, size", (DAY, DAY))
+        assert (made.fetchall(), made.rowcount, made.statusmessage) == ([("IBM", 3.0, 10), ("KO", 4.0, None)], 2, "INSERT 0 2")
+        made = connection.execute("update given set size = size + 1 where sym = %s returning sym, size as more", ("IBM",))
+        assert ([column.name for column in made.description], made.fetchall()) == (["sym", "more"], [("IBM", 11)])
+        gone = connection.execute("delete from given returning sym", prepare=True)
+        assert (gone.fetchall(), gone.statusmessage) == ([("IBM",), ("KO",)], "DELETE 2")
+        connection.execute("create table ranking (sym symbol, n bigint, primary key (sym))")
+        upsert = "insert into ranking values ('B', 1), ('A', 2) on conflict (sym) do update set n = ranking.n + excluded.n returning sym, n"
+        assert connection.execute(upsert).fetchall() == [("B", 1), ("A", 2)]
+        assert connection.execute(upsert).fetchall() == [("B", 2), ("A", 4)]
+        with pytest.raises(psycopg.errors.UndefinedColumn):
+            connection.execute("delete from ranking returning nope")
+
+
+def test_a_captured_table_is_dropped_and_renamed(server: Postgres) -> None:
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        made = "create table passing (time timestamp, sym symbol, price float64)"
+        connection.execute(made)
+        connection.execute("insert into passing values (%s, 'IBM', 1), (%s, 'KO', 2)", (DAY, DAY))
+        connection.execute("alter table passing rename to passed")
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            connection.execute("insert into passing values (%s, 'IBM', 3)", (DAY,))
+        connection.execute("insert into passed values (%s, 'IBM', 4)", (DAY,))
+        assert connection.execute("select count(*), sum(price) from passed").fetchone() == (3, 7.0)
+        assert connection.execute("drop table passed").statusmessage == "DROP TABLE"
+        connection.execute(made)
+        connection.execute("insert into passing values (%s, 'IBM', 5)", (DAY,))
+        assert connection.execute("select price from passing").fetchall() == [(5.0,)]
+        connection.execute("drop table passing")
+
+
 def test_rows_go_by_conditions_with_queries(server: Postgres) -> None:
     with psycopg.connect(server.address, autocommit=True) as connection:
         connection.execute("create table bad (time timestamp, sym symbol, price float64)")
@@ -439,6 +473,9 @@ def test_asyncpg_reads_prepares_and_pages(server: Postgres) -> None:
             assert await connection.execute("insert into async_fill values ($1, $2, $3, $4)", *row) == "INSERT 0 1"
         found = await connection.fetch("select * from async_fill where size >= $1 order by size", 0)
         assert [tuple(row)[:4] for row in found] == values
+        returned = await connection.fetch("insert into async_fill values ($1, $2, $3, $4) returning sym, size + $5::bigint as n", *values[0], 5)
+        assert [dict(row) for row in returned] == [{"sym": "IBM", "n": 5}]
+        assert await connection.fetchval("delete from async_fill where size = $1 returning price", 2) == 2.5
         with pytest.raises(asyncpg.exceptions.UndefinedTableError):
             await connection.fetch("select * from nowhere")
         with pytest.raises(asyncpg.exceptions.QueryCanceledError):

@@ -83,12 +83,14 @@ pub struct Append {
     pub producer: Option<Producer>,
     /// The class of acknowledgement that is wanted; `None` for that of the settings.
     pub ack: Option<AckClass>,
+    /// Whether the rows are refused if there is no such table, as those of a statement are, whatever the settings say.
+    pub must_exist: bool,
 }
 
 impl Append {
     /// Rows without a producer.
     pub fn new(table: impl Into<String>, rows: RecordBatch) -> Append {
-        Append { table: table.into(), rows, spec: None, producer: None, ack: None }
+        Append { table: table.into(), rows, spec: None, producer: None, ack: None, must_exist: false }
     }
 }
 

@@ -122,6 +122,8 @@ impl Capture {
         if class == AckClass::Replica {
             shared.replicas.check()?;
         }
+        // Until the rows are in the queue their tables keep their names.
+        let _naming = shared.naming.read().unwrap_or_else(PoisonError::into_inner);
         // Parts of one table follow each other, in their order.
         appends.sort_by_key(|append| append.table.to_lowercase());
         let (lives, mut new_tables) = self.lives_for(&appends)?;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use splay_store::{CapturedRows, CompactOptions, Table, Tier, background};
 
-use crate::capture::{Capture, CaptureState};
+use crate::capture::{Capture, CaptureState, captured_of};
 use crate::clock::seconds;
 use crate::error::{Error, Result};
 use crate::live::LiveTable;
@@ -295,16 +295,31 @@ impl CapturedRows for WriteDownBeforeLoad {
     }
 
     fn settle(&self, table: &str) -> splay_store::Result<()> {
-        let Some(shared) = self.0.upgrade() else { return Ok(()) };
-        let live = shared.all_live().into_iter().find(|live| live.spec().name.eq_ignore_ascii_case(table));
-        let Some(live) = live else { return Ok(()) };
-        let failed = |error: Error| splay_store::Error::Io {
-            act: "write captured rows down before a load of",
-            path: table.into(),
-            source: std::io::Error::other(error.to_string()),
-        };
-        write_down(&shared, &live, WriteDownScope::All).map(drop).map_err(failed)
+        self.0.upgrade().map_or(Ok(()), |shared| write_all_down(&shared, table))
     }
+
+    fn release_name(
+        &self,
+        table: &str,
+        commit: &mut dyn FnMut() -> splay_store::Result<()>,
+    ) -> splay_store::Result<()> {
+        match self.0.upgrade() {
+            Some(shared) => shared.release_name(table, commit),
+            None => commit(),
+        }
+    }
+}
+
+/// Writes all rows of a table down, before the store changes the table.
+pub(crate) fn write_all_down(shared: &CaptureState, table: &str) -> splay_store::Result<()> {
+    let live = shared.all_live().into_iter().find(|live| live.spec().name.eq_ignore_ascii_case(table));
+    let Some(live) = live else { return Ok(()) };
+    let failed = |error: Error| splay_store::Error::Io {
+        act: "write captured rows down before a change of",
+        path: table.into(),
+        source: std::io::Error::other(error.to_string()),
+    };
+    write_down(shared, &live, WriteDownScope::All).map(drop).map_err(failed)
 }
 
 impl Capture {
@@ -380,6 +395,9 @@ fn roll_table(shared: &CaptureState, live: &LiveTable, today: i32) -> Result<Rol
     }
     let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
     shared.check()?;
+    if live.is_retired() {
+        return Ok(report);
+    }
     let options = CompactOptions { before: Some(today), memory_bytes: COMPACT_BYTES, ..CompactOptions::default() };
     let compacted = live.table().compact(&options, &mut |_| std::ops::ControlFlow::Continue(()));
     report.partitions = shared.settled(compacted)?.partitions;
@@ -400,6 +418,9 @@ fn write_down_once(shared: &CaptureState, live: &LiveTable, how: WriteDownScope)
     let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
     // If it is unknown whether a commit reached the disk, both states stay as they are.
     shared.check()?;
+    if live.is_retired() {
+        return Ok(WriteDownReport::default());
+    }
     let now = shared.clock.now();
     let late = seconds(shared.settings.late_s);
     let cut = |latest: i64| match how {
@@ -417,7 +438,9 @@ fn write_down_once(shared: &CaptureState, live: &LiveTable, how: WriteDownScope)
         live.give_up_write_down();
         down = live.begin_write_down(|latest| latest)?;
     }
-    if count(&down) == 0 {
+    // The last batches may have no rows, as all were duplicates: who empties a table's journal records them, too.
+    let is_recorded = how != WriteDownScope::All || down.captured.sequence <= live.captured().sequence;
+    if count(&down) == 0 && is_recorded {
         live.give_up_write_down();
         return Ok(WriteDownReport::default());
     }
@@ -449,10 +472,10 @@ fn release(shared: &CaptureState) -> Result<()> {
     let captured: HashMap<String, splay_store::WriteDownPosition> =
         shared.all_live().iter().map(|live| (live.spec().name.to_lowercase(), live.captured())).collect();
     let is_stored = |table: &str, sequence: u64, latest: i64| {
-        // For a table that was dropped or renamed, the journal may still have rows under the old name.
-        let former = || shared.database.former(table).ok().flatten();
-        let captured = captured.get(&table.to_lowercase()).copied().or_else(former);
-        captured.is_some_and(|captured| sequence <= captured.sequence && latest <= captured.cut)
+        // For a table that was dropped or renamed, the journal may still have rows under the old name, which another table may have now.
+        let of_name = || captured_of(&shared.database, table);
+        let captured = captured.get(&table.to_lowercase()).copied().unwrap_or_else(of_name);
+        sequence <= captured.sequence && latest <= captured.cut
     };
     let mut journal = shared.journal.lock().unwrap_or_else(PoisonError::into_inner);
     let released = journal.release(shared.settings.journal_keep_bytes, is_stored);

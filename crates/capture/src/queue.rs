@@ -104,6 +104,8 @@ pub(crate) struct Queue {
 struct QueueState {
     waiting: VecDeque<Vec<PendingBatch>>,
     bytes: usize,
+    /// Whether the journal's thread is at work on what it took last.
+    is_at_work: bool,
     /// Why nothing more is taken.
     closed: Option<Error>,
 }
@@ -153,6 +155,10 @@ impl Queue {
     /// Takes batches, up to about `bytes_max`, waiting until a time for the first. `None` if the queue is closed and empty.
     pub(crate) fn take(&self, bytes_max: usize, until: Option<Instant>) -> Option<Vec<Vec<PendingBatch>>> {
         let mut state = self.state();
+        state.is_at_work = false;
+        if state.waiting.is_empty() {
+            self.emptied.notify_all();
+        }
         while state.waiting.is_empty() {
             if state.closed.is_some() {
                 return None;
@@ -172,9 +178,22 @@ impl Queue {
             messages.push(together);
         }
         state.bytes -= bytes;
+        state.is_at_work = true;
         drop(state);
         self.emptied.notify_all();
         Some(messages)
+    }
+
+    /// Waits until all batches are in the journal and in memory, or refused. The caller keeps senders from adding others.
+    ///
+    /// # Errors
+    /// Why nothing is taken any more.
+    pub(crate) fn drained(&self) -> Result<()> {
+        let mut state = self.state();
+        while !state.waiting.is_empty() || state.is_at_work {
+            state = self.emptied.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.closed.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
     /// Takes nothing more; what waits is still taken out.

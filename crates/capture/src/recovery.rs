@@ -49,6 +49,10 @@ impl<'a> Recovery<'a> {
 
     /// Takes the rows of a batch that aren't in the table's files. Those of a table that is damaged stay in the journal.
     pub(crate) fn take(&mut self, mut batch: JournalBatch) -> Result<()> {
+        if batch.rows.num_rows() == 0 {
+            // All were duplicates. It doesn't make a table that is gone.
+            return Ok(());
+        }
         let name = batch.spec.name.to_lowercase();
         if self.damaged.contains(&name) {
             self.recovered.rows_withheld += batch.rows.num_rows() as u64;

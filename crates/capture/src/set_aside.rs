@@ -131,11 +131,10 @@ impl Capture {
     fn store_message(&self, message: &[RecoveredBatch], done: &mut SetAsideReport) -> Result<()> {
         let mut producer = Some(producer(message));
         let append = |batch: &RecoveredBatch| Append {
-            table: batch.spec.name.clone(),
-            rows: batch.rows.clone(),
             spec: Some(batch.spec.as_ref().clone()),
             producer: producer.take(),
             ack: Some(AckClass::Disk),
+            ..Append::new(batch.spec.name.clone(), batch.rows.clone())
         };
         let ack = self.append_together(message.iter().map(append).collect())?;
         done.stored += message.len() as u64;

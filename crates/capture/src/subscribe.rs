@@ -156,6 +156,15 @@ impl Subscribers {
         waiting.collect()
     }
 
+    /// Ends those of a table that has lost its name: another table may have it next.
+    pub(crate) fn end(&self, table: &str) {
+        let feeds = self.tables.lock().unwrap_or_else(PoisonError::into_inner).remove(&table.to_lowercase());
+        for feed in feeds.unwrap_or_default().into_iter().filter_map(|feed| feed.upgrade()) {
+            feed.state().ended = true;
+            feed.filled.notify_all();
+        }
+    }
+
     /// Wakes all, so that they see that capture was closed.
     pub(crate) fn close(&self) {
         let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
@@ -181,6 +190,8 @@ struct FeedState {
     /// Number of the first batch that found no room.
     lost: Option<u64>,
     closed: bool,
+    /// The table was dropped or renamed.
+    ended: bool,
 }
 
 impl FeedState {
@@ -246,11 +257,14 @@ struct SnapshotParts {
 
 impl Subscriber {
     pub(crate) fn begin(capture: &Capture, subscribers: &Subscribers, request: SubscribeRequest) -> Result<Subscriber> {
+        // The table keeps its name until it is known who subscribes to it.
+        let naming = capture.shared.naming.read().unwrap_or_else(PoisonError::into_inner);
         let spec = capture.spec(&request.table)?.ok_or_else(|| Error::NoSuchTable { table: request.table.clone() })?;
         let filter = SubscriptionFilter::new(&spec, request.symbols.as_deref(), request.columns.as_deref())?;
         let bytes_max = request.queue_bytes_max.max(1 << 16);
         let feed = Arc::new(Feed { state: Mutex::default(), filled: Condvar::new(), bytes_max });
         subscribers.register(&spec.name, &feed);
+        drop(naming);
         let (capture, table, before) = (capture.clone(), Arc::from(spec.name.as_str()), CatchUpSource::Nothing);
         let mut subscriber = Subscriber { capture, feed, request, table, filter, last: 0, before };
         match subscriber.request.from {
@@ -269,10 +283,14 @@ impl Subscriber {
     ///
     /// # Errors
     /// [`Error::Closed`] once capture is closed and everything was given; [`Error::Slow`] if the subscriber was too slow and
-    /// asked to be disconnected then; [`Error::Gone`] if the journal no longer has what it missed.
+    /// asked to be disconnected then; [`Error::Gone`] if the journal no longer has what it missed; [`Error::Rejected`] once the table is dropped
+    /// or renamed.
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Update>> {
         let until = Instant::now() + timeout;
         loop {
+            if self.feed.state().ended {
+                return Err(self.without_table());
+            }
             if let Some(update) = self.before()? {
                 return Ok(Some(update));
             }
@@ -376,7 +394,11 @@ impl Subscriber {
     }
 
     fn spec(&self) -> Result<Arc<TableSpec>> {
-        self.capture.spec(&self.request.table)?.ok_or(Error::Closed)
+        self.capture.spec(&self.request.table)?.ok_or_else(|| self.without_table())
+    }
+
+    fn without_table(&self) -> Error {
+        Error::rejected(&self.table, "the table was dropped or has another name now, which ends the subscription")
     }
 }
 

@@ -3,27 +3,39 @@
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use splay_sql::{Error, InsertOutcome, InsertRows, Result};
 use splay_store::TableSpec;
 
 use crate::ingest::{Append, Ingest, IngestError};
-use crate::problem::Problem;
+use crate::problem::{Outcome, Problem};
 use crate::quotas::Allowance;
+use crate::statements::too_many_rows;
 
 /// Most bytes that one statement inserts: all its rows are taken or none.
 const INSERTED_BYTES_MAX: usize = 64 << 20;
 
+/// Whether an answer of these columns can be encoded.
+type CheckColumns<'a> = &'a (dyn Fn(&SchemaRef) -> Outcome<()> + Sync);
+
 /// Writes rows into the journal, within the caller's quotas.
-pub(crate) struct IntoJournal {
+pub(crate) struct IntoJournal<'a> {
     ingest: Arc<dyn Ingest>,
     allowance: Allowance,
+    /// The check and the row limit of an answer with rows; `None` where there is none.
+    answer: Option<(CheckColumns<'a>, u64)>,
     /// Why they were refused, if it was for now.
     refused: Mutex<Option<Problem>>,
 }
 
-impl IntoJournal {
-    pub(crate) fn new(ingest: Arc<dyn Ingest>, allowance: Allowance) -> IntoJournal {
-        IntoJournal { ingest, allowance, refused: Mutex::default() }
+impl<'a> IntoJournal<'a> {
+    pub(crate) fn new(ingest: Arc<dyn Ingest>, allowance: Allowance) -> IntoJournal<'a> {
+        IntoJournal { ingest, allowance, answer: None, refused: Mutex::default() }
+    }
+
+    /// For statements that may answer with rows: checks the columns, and allows at most `rows_max` rows.
+    pub(crate) fn answering(self, check: CheckColumns<'a>, rows_max: u64) -> IntoJournal<'a> {
+        IntoJournal { answer: Some((check, rows_max)), ..self }
     }
 
     /// The error for the client of a statement that failed.
@@ -43,7 +55,21 @@ impl IntoJournal {
     }
 }
 
-impl InsertRows for IntoJournal {
+impl InsertRows for IntoJournal<'_> {
+    fn admit_columns(&self, columns: &SchemaRef) -> Result<()> {
+        match &self.answer {
+            Some((check, _)) => check(columns).map_err(|problem| self.refuse(problem)),
+            None => Ok(()),
+        }
+    }
+
+    fn admit_rows(&self, rows: u64) -> Result<()> {
+        match self.answer {
+            Some((_, rows_max)) if rows > rows_max => Err(self.refuse(too_many_rows(rows_max))),
+            _ => Ok(()),
+        }
+    }
+
     fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<InsertOutcome> {
         let (mut batches, mut bytes) = (Vec::new(), 0);
         for batch in rows {
@@ -69,7 +95,9 @@ impl InsertRows for IntoJournal {
         let count = all.num_rows() as u64;
         self.allowance.take_rows(count).map_err(|problem| self.refuse(problem))?;
         let done = self.allowance.until_done(count, Box::new(move |ack| drop(sender.send(ack))));
-        let submitted = self.ingest.submit(vec![Append::new(spec.name.clone(), all)], done);
+        // A table that is dropped right now isn't made anew.
+        let append = Append { must_exist: true, ..Append::new(spec.name.clone(), all) };
+        let submitted = self.ingest.submit(vec![append], done);
         submitted.inspect_err(|_| self.allowance.give_back(count)).map_err(refused)?;
         match receiver.recv() {
             Ok(ack) => ack.map(|ack| InsertOutcome { commit: None, duplicates: ack.duplicate_rows }).map_err(refused),

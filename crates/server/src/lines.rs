@@ -138,6 +138,6 @@ impl LineStream {
     }
 
     fn append(&self, rows: LineRows) -> Append {
-        Append { table: rows.table, rows: rows.rows, spec: Some(rows.spec), producer: None, ack: Some(self.ack) }
+        Append { spec: Some(rows.spec), ack: Some(self.ack), ..Append::new(rows.table, rows.rows) }
     }
 }

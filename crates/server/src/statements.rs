@@ -14,10 +14,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef, UInt64Type};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use futures::Stream;
-use splay_sql::{Answer, AnswerMemory, NamedStatement, Parameters, Session, StatementStats, Stop, WaitOutcome};
+use splay_sql::{
+    Answer, AnswerMemory, ChangeDescription, NamedStatement, Parameters, Session, StatementChange, StatementStats,
+    Stop, WaitOutcome,
+};
 use splay_store::Quota;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -48,7 +51,7 @@ fn piece_rows(batch: &RecordBatch, bytes_max: u64) -> usize {
 }
 
 /// Makes pieces of a format of an answer's batches. Runs on the statement's thread.
-pub(crate) trait Encode: Send + 'static {
+pub(crate) trait Encode: Send + Sync + 'static {
     /// What is sent.
     type Piece: Send + 'static;
 
@@ -57,11 +60,21 @@ pub(crate) trait Encode: Send + 'static {
         1 << 20
     }
 
+    /// Whether an answer of these columns can be encoded. Asked of a statement with `RETURNING` before it changes anything.
+    fn check(&self, _: &SchemaRef) -> Outcome<()> {
+        Ok(())
+    }
+
     /// What comes before the rows. All pieces count against the statement's memory until they are sent.
     fn start(&mut self, schema: &SchemaRef, memory: &AnswerMemory) -> Outcome<Vec<Self::Piece>>;
 
     /// Rows.
     fn rows(&mut self, batch: &RecordBatch) -> Outcome<Vec<Self::Piece>>;
+
+    /// What comes behind the rows of `RETURNING`, before the end.
+    fn changed(&mut self, _: StatementChange) -> Vec<Self::Piece> {
+        Vec::new()
+    }
 
     /// What comes behind the rows.
     fn end(&mut self, stats: &StatementStats) -> Outcome<Vec<Self::Piece>>;
@@ -335,8 +348,8 @@ impl Statements {
         done.map_err(|problem| bounds.named(problem)).inspect_err(|problem| bounds.allowance.count(problem))
     }
 
-    /// Types that the placeholders of a statement that changes something have, as far as they have some.
-    pub(crate) async fn describe_change(&self, text: String) -> Outcome<Vec<(String, DataType)>> {
+    /// What a statement that changes something takes and gives, without running it.
+    pub(crate) async fn describe_change(&self, text: String) -> Outcome<ChangeDescription> {
         self.with_session(move |session, stop| session.describe_change(&text, stop)).await
     }
 
@@ -363,6 +376,10 @@ impl Statements {
 
 fn too_many() -> Problem {
     Problem::new(Code::Busy, "too many statements at once")
+}
+
+pub(crate) fn too_many_rows(rows_max: u64) -> Problem {
+    Problem::new(Code::Rows, format!("the answer has more than {rows_max} rows"))
 }
 
 fn none_ended() -> Problem {
@@ -481,7 +498,9 @@ impl<P: Send + 'static> StatementRun<'_, P> {
             ingest.check_changes().map_err(Problem::from)?;
             // It isn't begun a second time: that might do it twice.
             let over = || self.outlet.is_closed() || Instant::now() >= self.deadline;
+            let check = |columns: &SchemaRef| encode.check(columns);
             let inserted = IntoJournal::new(Arc::clone(ingest), self.bounds.allowance.clone());
+            let inserted = inserted.answering(&check, self.bounds.bound(Quota::StatementRowsMax));
             let mut answer = match session.change(text, parameters.clone(), Stop::when(&over), &inserted) {
                 Err(splay_sql::Error::Cancelled) => {
                     self.look_around()?;
@@ -489,6 +508,7 @@ impl<P: Send + 'static> StatementRun<'_, P> {
                 }
                 answer => answer.map_err(|error| inserted.problem(error))?,
             };
+            self.changed = answer.change().map(|change| change.rows);
             self.send_answer(&mut answer, encode)?;
             return Ok(Attempt::Ended);
         }
@@ -542,6 +562,9 @@ impl<P: Send + 'static> StatementRun<'_, P> {
         if !has_started {
             pieces = encode.start(&answer.schema(), &answer.memory())?;
         }
+        if let Some(change) = answer.change().filter(|change| change.returns_rows) {
+            pieces.extend(encode.changed(change));
+        }
         pieces.extend(encode.end(&answer.stats())?);
         self.send_all(&mut pieces).map(|()| Attempt::Ended)
     }
@@ -556,16 +579,10 @@ impl<P: Send + 'static> StatementRun<'_, P> {
 
     fn count(&mut self, batch: &RecordBatch) -> Result<(), Problem> {
         self.rows += batch.num_rows() as u64;
-        if self.ingest.is_some() {
-            let changed = batch.column_by_name("rows").and_then(|rows| rows.as_primitive_opt::<UInt64Type>());
-            self.changed = changed.filter(|rows| rows.len() == 1).map(|rows| rows.value(0));
-        }
         let rows_max = self.bounds.bound(Quota::StatementRowsMax);
-        if self.rows > rows_max {
-            let text = format!("the answer has more than {rows_max} rows");
-            return Err(Problem::new(Code::Rows, text));
-        }
-        Ok(())
+        // What a change answers with was counted before it was committed.
+        let is_checked = self.ingest.is_some();
+        if self.rows > rows_max && !is_checked { Err(too_many_rows(rows_max)) } else { Ok(()) }
     }
 
     /// Stands still where the statement may not go on in its place.

@@ -19,7 +19,7 @@ use crate::batch_queue::QueuedBatch;
 use crate::bounds::StatementBounds;
 use crate::error::{Error, Result};
 use crate::file_scan::FileScanExec;
-use crate::memory::{AnswerMemory, Grant};
+use crate::memory::AnswerMemory;
 use crate::scan::TickScanExec;
 use crate::tick::{PartRan, TickPartExec};
 
@@ -133,6 +133,22 @@ pub struct Answer {
     /// Why the engine refused the statement's tick plan when it ran.
     pub(crate) refusal: Option<String>,
     pub(crate) memory: AnswerMemory,
+    /// What the statement has changed, if it changes something.
+    pub(crate) change: Option<StatementChange>,
+}
+
+/// Memory that is given back when this is dropped.
+pub(crate) type HeldMemory = Box<dyn std::any::Any + Send + Sync>;
+
+/// What a statement has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatementChange {
+    /// The statement, in capitals: `INSERT`, `DROP TABLE`.
+    pub statement: &'static str,
+    /// Rows that it has inserted, changed or deleted.
+    pub rows: u64,
+    /// Whether the answer is the rows of its `RETURNING`, and not the row that says what was done.
+    pub returns_rows: bool,
 }
 
 /// What tells whether all that a statement read of its tables' files was really read.
@@ -157,7 +173,7 @@ pub(crate) enum Source {
         execution: Duration,
         read: ReadStats,
         /// What the batches take of the memory of all statements, until the answer is dropped.
-        _memory: Option<Grant>,
+        _memory: Option<HeldMemory>,
     },
     /// The streams of a DataFusion plan.
     Streams {
@@ -201,6 +217,12 @@ impl Answer {
     #[must_use]
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
+    }
+
+    /// What the statement has changed; `None` for one that only reads.
+    #[must_use]
+    pub fn change(&self) -> Option<StatementChange> {
+        self.change
     }
 
     /// The statement's memory, for what its reader makes of the batches.

@@ -82,11 +82,11 @@ mod yielding;
 mod zones;
 
 pub use access::without_secrets;
-pub use answer::{Answer, RunBy, StatementStats, WaitOutcome};
+pub use answer::{Answer, RunBy, StatementChange, StatementStats, WaitOutcome};
 pub use bounds::size::widest_row_bytes;
 pub use change::{
-    CopyStream, CopyTo, InsertOutcome, InsertRows, IntoFiles, RefreshOutcome, StreamFormat, StreamKind, copy_stream,
-    copy_to, gives_token, is_change, rename_table,
+    ChangeDescription, CopyStream, CopyTo, InsertOutcome, InsertRows, IntoFiles, RefreshOutcome, StreamFormat,
+    StreamKind, copy_stream, copy_to, gives_token, is_change, rename_table, returns_rows,
 };
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};

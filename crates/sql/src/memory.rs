@@ -136,6 +136,11 @@ pub struct AnswerMemoryPart {
 }
 
 impl AnswerMemoryPart {
+    /// A part of a statement's pool, of no bytes yet.
+    pub(crate) fn of_statement(pool: &Arc<dyn MemoryPool>, limit_bytes: usize, what: &str) -> AnswerMemoryPart {
+        AnswerMemoryPart { reservation: MemoryConsumer::new(what).register(pool), limit_bytes }
+    }
+
     /// Makes it so many bytes.
     ///
     /// # Errors

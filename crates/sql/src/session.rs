@@ -26,11 +26,11 @@ pub(crate) use self::planning::{learn_columns, logical_plan};
 pub use self::sliced::LeafRows;
 use self::state::{StatementStates, states};
 use crate::access::{Caller, Guard, ShowStatement};
-use crate::answer::{Answer, Source, Threads, Watches};
+use crate::answer::{Answer, HeldMemory, Source, Threads, Watches};
 use crate::error::Result;
 use crate::limits;
 use crate::materialized::{self, MaterializedViews, ViewReads};
-use crate::memory::{AnswerMemory, StatementPool, TotalMemory};
+use crate::memory::{AnswerMemory, AnswerMemoryPart, StatementPool, TotalMemory};
 use crate::pivot_statement::{self, PivotStatement};
 use crate::placeholders;
 use crate::postgres;
@@ -456,7 +456,7 @@ impl Session {
                 let watches = Watches { tables, reader_asks: false };
                 let execution = start.elapsed().saturating_sub(planning);
                 grant.shrink_to(batches.iter().map(RecordBatch::get_array_memory_size).sum());
-                let source = Source::Ready { batches: batches.into(), execution, read, _memory: Some(grant) };
+                let source = Source::Ready { batches: batches.into(), execution, read, _memory: Some(Box::new(grant)) };
                 let memory = AnswerMemory::new(self.settings.memory_bytes, &self.memory);
                 TickOutcome::Answer(Answer {
                     schema,
@@ -468,6 +468,7 @@ impl Session {
                     watches,
                     refusal: None,
                     memory,
+                    change: None,
                 })
             }
             RunOutcome::Refused(reason) => TickOutcome::No(Some(reason)),
@@ -481,13 +482,30 @@ impl Session {
         (Arc::new(pool), peak)
     }
 
+    /// A part of the memory of a statement, of no bytes yet.
+    pub(crate) fn memory_part(&self, what: &str) -> AnswerMemoryPart {
+        AnswerMemoryPart::of_statement(&self.pool().0, self.settings.memory_bytes, what)
+    }
+
     /// Rows that are there as an answer.
     pub(crate) fn answer_of(&self, batches: Vec<RecordBatch>, start: Instant) -> Answer {
         let schema = batches.first().map_or_else(|| Arc::new(arrow::datatypes::Schema::empty()), RecordBatch::schema);
+        self.answer_of_rows(schema, batches, None, start)
+    }
+
+    /// The same, with their columns and the memory that they take.
+    pub(crate) fn answer_of_rows(
+        &self,
+        schema: SchemaRef,
+        batches: Vec<RecordBatch>,
+        held: Option<HeldMemory>,
+        start: Instant,
+    ) -> Answer {
         let (execution, read) = (start.elapsed(), ReadStats::default());
-        let source = Source::Ready { batches: batches.into(), execution, read, _memory: None };
+        let source = Source::Ready { batches: batches.into(), execution, read, _memory: held };
         let memory = AnswerMemory::new(self.settings.memory_bytes, &self.memory);
         let (planning, watches) = (Duration::ZERO, Watches::default());
-        Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal: None, memory }
+        let (refusal, change) = (None, None);
+        Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal, memory, change }
     }
 }

@@ -110,6 +110,14 @@ impl TokenReader<'_> {
         Some(())
     }
 
+    /// Takes the clause that a word outside of brackets begins from the end. Returns what stands behind the word.
+    pub(crate) fn take_last_clause(&mut self, word: &str) -> Option<String> {
+        let (begin, behind) = self.find(&[word])?;
+        let clause = text(&self.tokens[behind..]);
+        self.tokens = &self.tokens[..begin];
+        Some(clause)
+    }
+
     /// Steps over some words, if they stand there.
     pub(crate) fn take(&mut self, words: &[&str]) -> bool {
         let mut at = self.at;
@@ -263,12 +271,12 @@ impl TokenReader<'_> {
         self.peek().is_some_and(|token| is_word(token, word))
     }
 
-    /// What stands behind `WHERE`, if that is next, up to `RETURNING`.
+    /// What stands behind `WHERE`, if that is next: all the rest.
     pub(crate) fn condition(&mut self) -> Result<Option<String>> {
         if !self.take(&["where"]) {
             return Ok(None);
         }
-        let condition = self.up_to(&["returning"]);
+        let condition = self.take_rest();
         if condition.is_empty() { fault("WHERE needs a condition") } else { Ok(Some(condition)) }
     }
 

@@ -60,6 +60,14 @@ impl Table {
         self.changed(|load| load.remove(removal))
     }
 
+    /// As [`Table::delete`]; `sink` gets the rows, with all columns, before the commit. If it fails, nothing is deleted.
+    ///
+    /// # Errors
+    /// As [`Table::delete`], and those of `sink`.
+    pub fn delete_each(&self, removal: Removal, sink: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<LoadReport> {
+        self.changed(|load| load.remove_each(removal, sink))
+    }
+
     /// Changes rows by one commit: `change` gets the rows to be removed, with all columns, and returns the rows that replace them. Among
     /// rows of equal symbol and time the changed ones are the last.
     ///
@@ -96,20 +104,20 @@ impl Table {
     /// Drops the table. Until the files are forgotten that are kept, [`Table::undo`] of this commit brings it back.
     ///
     /// # Errors
-    /// [`Error::RowsElsewhere`] where another process captures, [`Error::Captured`] if this one captures into the table; others as
-    /// [`Table::delete`].
+    /// [`Error::RowsElsewhere`] where another process captures; others as [`Table::delete`]. Captured rows that this process has in
+    /// memory belong to the table: they are written to its files first.
     pub fn drop_table(&self) -> Result<u64> {
         self.database().refuse_of_view(self.name())?;
-        self.drop_rows()
+        self.drop_if(|_| Ok(())).map(|report| report.epoch)
     }
 
     /// Like [`Table::drop_table`], but refuses if a view reads the table. `reads` decides that for a view's query, which the store can't parse.
     ///
     /// # Errors
     /// [`Error::Refused`] with the names of such views; others as [`Table::drop_table`].
-    pub fn drop_unread(&self, reads: impl Fn(&View) -> bool) -> Result<u64> {
+    pub fn drop_unread(&self, reads: impl Fn(&View) -> bool) -> Result<LoadReport> {
         self.database().refuse_of_view(self.name())?;
-        self.drop_if(|name| refuse_drop_of_read("table", &self.database().views()?, name, reads))
+        self.drop_if(|name| refuse_drop_of_read("table", &self.database().views()?, name, &reads))
     }
 
     /// Refuses what keeps the table from being dropped, but for views that read it.
@@ -118,17 +126,30 @@ impl Table {
     /// As [`Table::drop_table`].
     pub fn refuse_drop(&self) -> Result<()> {
         self.database().refuse_of_view(self.name())?;
-        self.refuse_captured()
+        self.refuse_elsewhere()
     }
 
     /// Drops the table, even if it stores the rows of a materialized view.
     pub(crate) fn drop_rows(&self) -> Result<u64> {
-        self.drop_if(|_| Ok(()))
+        self.refuse_captured()?;
+        self.drop_now(|_| Ok(())).map(|report| report.epoch)
+    }
+
+    /// Drops the table with the rows that this process has captured for it.
+    fn drop_if(&self, check: impl Fn(&str) -> Result<()>) -> Result<LoadReport> {
+        self.refuse_elsewhere()?;
+        // Not while the journal has rows of it that are withheld.
+        self.stored()?;
+        let mut report = LoadReport::default();
+        self.database().release_name(self.name(), &mut || {
+            report = self.drop_now(&check)?;
+            Ok(())
+        })?;
+        Ok(report)
     }
 
     /// Drops the table of a name, unless that is refused while no other writer is at work.
-    fn drop_if(&self, check: impl FnOnce(&str) -> Result<()>) -> Result<u64> {
-        self.refuse_captured()?;
+    fn drop_now(&self, check: impl FnOnce(&str) -> Result<()>) -> Result<LoadReport> {
         let writer = Writer::begin(self.database(), self.name())?;
         let Some(state) = writer.table() else {
             return Err(Error::NoSuchTable { table: self.name().to_owned(), existing: self.database().tables()? });
@@ -139,14 +160,15 @@ impl Table {
         change.remove = state.files.keys().cloned().collect();
         change.dropped = true;
         let (folder, is_published) = (writer.folder().to_owned(), state.spec.publish.is_some());
-        let commit = writer.commit(change)?;
+        let removed = change.rows.1;
+        let epoch = writer.commit(change)?;
         if is_published {
             // The Delta table is published anew, so that its readers stop using the dropped table's files before these are removed. If that
             // fails, it can be done by hand.
             let _ = self.publish();
         }
-        self.database().forget(&folder);
-        Ok(commit)
+        self.database().forget_name(&folder);
+        Ok(LoadReport { epoch, removed, ..LoadReport::default() })
     }
 
     /// Sets how long rows stay. Nothing goes before [`Table::expire`], which a server calls by itself.
@@ -223,6 +245,11 @@ impl Table {
         if self.database().is_captured(self.name()) {
             return Err(Error::Captured { table: self.name().to_owned() });
         }
+        self.refuse_elsewhere()
+    }
+
+    /// Refuses changes that only the process that captures can make, in others.
+    pub(crate) fn refuse_elsewhere(&self) -> Result<()> {
         if self.database().is_captured_elsewhere() {
             return Err(Error::RowsElsewhere { table: self.name().to_owned() });
         }

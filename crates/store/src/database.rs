@@ -406,6 +406,25 @@ impl Database {
         self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner).remove(folder);
     }
 
+    /// Makes look-ups by name read the HEAD of the table in a folder again, which has lost its name. Handles of the table go on.
+    pub(crate) fn forget_name(&self, folder: &str) {
+        let cache = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner).get(folder).cloned();
+        if let Some(cache) = cache {
+            // A look at the manifest that is under way notes the old name before this.
+            let _last = cache.last.lock().unwrap_or_else(PoisonError::into_inner);
+            *cache.name.write().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+
+    /// Runs a commit that takes its name from a table, as [`CapturedRows::release_name`] where this process captures.
+    pub(crate) fn release_name(&self, table: &str, commit: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let captured = self.shared.captured.read().unwrap_or_else(PoisonError::into_inner).clone();
+        match captured {
+            Some(captured) => captured.release_name(table, commit),
+            None => commit(),
+        }
+    }
+
     /// Says whether another process captures into the database: tables can't be dropped then.
     pub fn capture_elsewhere(&self, captures: bool) {
         self.shared.captured_elsewhere.store(captures, Ordering::Release);
@@ -535,11 +554,30 @@ impl Table {
         if let Some(followed) = self.database.followed() {
             return followed.over(self, &|| self.stored());
         }
-        let live = self.cache.live.read().unwrap_or_else(PoisonError::into_inner).clone();
-        match live {
-            Some(live) => live.over(&|| self.stored()),
-            None => self.stored(),
+        loop {
+            let live = self.live_rows();
+            let newest = match &live {
+                Some(live) => live.over(&|| self.stored_here()),
+                None => self.stored_here(),
+            };
+            let is_same = match (&live, &self.live_rows()) {
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                (one, other) => one.is_none() && other.is_none(),
+            };
+            match newest {
+                // The table lost its name meanwhile: its live rows are in files.
+                Err(_) if !is_same => {}
+                Err(Error::NoSuchTable { .. }) => match self.successor()? {
+                    Some(other) => return other.newest(),
+                    None => return newest,
+                },
+                newest => return newest,
+            }
         }
+    }
+
+    fn live_rows(&self) -> Option<Arc<dyn LiveRows>> {
+        self.cache.live.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The table as its files are now, without live rows.
@@ -547,18 +585,28 @@ impl Table {
     /// # Errors
     /// As [`Table::snapshot`].
     pub fn stored(&self) -> Result<TableSnapshot> {
+        match self.stored_here() {
+            Err(error @ Error::NoSuchTable { .. }) => match self.successor()? {
+                Some(other) => other.stored_here(),
+                None => Err(error),
+            },
+            stored => stored,
+        }
+    }
+
+    /// What its folder has now, unless the table there was dropped or renamed.
+    fn stored_here(&self) -> Result<TableSnapshot> {
         let stored = self.stored_or_dropped()?;
         if stored.state().is_called(&self.name) {
             return Ok(stored);
         }
-        // Dropped, or renamed. Another table may have the name by now.
-        if let Some(place) = self.database.place_of(&self.name)?.filter(|place| *place.folder != *self.cache.folder) {
-            let other = self.database.table_at(place).stored_or_dropped()?;
-            if other.state().is_called(&self.name) {
-                return Ok(other);
-            }
-        }
         Err(Error::NoSuchTable { table: self.name.clone(), existing: self.database.tables()? })
+    }
+
+    /// The table of another folder that has the name now.
+    fn successor(&self) -> Result<Option<Table>> {
+        let place = self.database.place_of(&self.name)?.filter(|place| *place.folder != *self.cache.folder);
+        Ok(place.map(|place| self.database.table_at(place)))
     }
 
     /// The files of the table's folder as they are now, also for a table that was dropped or renamed.

@@ -40,6 +40,13 @@ pub trait CapturedRows: std::fmt::Debug + Send + Sync {
 
     /// Whether rows of the table have been taken, or may be in memory.
     fn takes(&self, table: &str) -> bool;
+
+    /// Runs a commit that takes its name from a table: a drop, or a rename. Before it, the table's files get every row that was taken for it,
+    /// and none is taken while it runs. After it, rows under the name are for whichever table has it then.
+    ///
+    /// # Errors
+    /// Those of writing the rows, after which `commit` isn't run, and of `commit`. The table and its rows stay then.
+    fn release_name(&self, table: &str, commit: &mut dyn FnMut() -> Result<()>) -> Result<()>;
 }
 
 /// Rows that another process took, and that are in no table's files yet, of any table.

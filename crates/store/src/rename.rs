@@ -1,7 +1,7 @@
 //! Renames tables.
 //!
 //! HEAD has the name ([`names`](crate::names)), so a rename is one commit: files stay in place, and readers continue
-//! with their snapshots.
+//! with their snapshots. Rows that this process has captured under the old name are written to the files first.
 
 use crate::database::Table;
 use crate::error::{Error, Result};
@@ -23,10 +23,22 @@ impl Table {
         refuse_quarantine_name("table", to)?;
         database.refuse_of_view(self.name())?;
         // Capture holds the writer lock only for moments. If it is why the lock can't be had, its own error says so.
-        self.refuse_captured()?;
+        self.refuse_elsewhere()?;
+        // Not while the journal has rows of it that are withheld.
+        self.stored()?;
+        let mut commit = 0;
+        database.release_name(self.name(), &mut || {
+            commit = self.rename_now(to, &reads)?;
+            Ok(())
+        })?;
+        Ok(commit)
+    }
+
+    fn rename_now(&self, to: &str, reads: impl Fn(&View) -> bool) -> Result<u64> {
+        let database = self.database();
         let _names = database.refuse_rename_of_granted(self.name())?;
         let writer = Writer::begin(database, self.name())?;
-        self.refuse_captured()?;
+        self.refuse_elsewhere()?;
         let Some(state) = writer.table() else {
             return Err(Error::NoSuchTable { table: self.name().to_owned(), existing: database.tables()? });
         };
@@ -42,7 +54,7 @@ impl Table {
         change.spec = Some(TableSpec { name: to.to_owned(), ..state.spec.clone() });
         let folder = writer.folder().to_owned();
         let commit = writer.commit(change)?;
-        database.forget(&folder);
+        database.forget_name(&folder);
         Ok(commit)
     }
 }

@@ -13,7 +13,8 @@ use crate::dedupe::DedupeRules;
 use crate::disk::Disk;
 use crate::error::{Error, Result, is_full};
 use crate::journal::{self, JournalLoss, JournalWriter, Producers};
-use crate::live::LiveTable;
+use crate::keeper;
+use crate::live::{LiveTable, into_store};
 use crate::measure::Meters;
 use crate::queue::Queue;
 use crate::receipt::Receipt;
@@ -51,6 +52,8 @@ pub(crate) struct CaptureState {
     pub(crate) disk: Arc<Disk>,
     /// Held while tables are created, given columns, or written down.
     pub(crate) changing: Mutex<()>,
+    /// Senders share it from their look at a table until its rows are in the queue. Held alone, before `changing`, while a table loses its name.
+    pub(crate) naming: RwLock<()>,
     /// Numbers that were not given, at the start.
     pub(super) numbers_left_out: Range<u64>,
     /// Losses of the journal that the operator hadn't accepted at the start.
@@ -94,7 +97,7 @@ impl CaptureState {
     /// Passes on a result of the store. If it is unknown whether a change reached the disk, nothing more is taken: only the next start can tell.
     pub(crate) fn settled<T>(&self, done: splay_store::Result<T>) -> Result<T> {
         done.map_err(|error| {
-            let is_unknown = error.leaves_disk_unknown() || matches!(error, splay_store::Error::Poisoned);
+            let is_unknown = leaves_unknown(&error);
             let is_full = matches!(&error, splay_store::Error::Io { source, .. } if is_full(source));
             match (is_unknown, is_full) {
                 (true, _) => self.fail(error.to_string()),
@@ -102,6 +105,40 @@ impl CaptureState {
                 (false, false) => error.into(),
             }
         })
+    }
+
+    /// Runs a commit that takes its name from a table, behind every batch that was taken for the table before ([`CapturedRows::release_name`]).
+    ///
+    /// 1. The table's rows in memory are written down. Rows may come in.
+    /// 2. Senders wait from here on, until the queue is empty: all that was taken is in memory.
+    /// 3. What came meanwhile is written down. The manifest names the last batch under this name, so that no start takes its rows from the
+    ///    journal for those of another table.
+    /// 4. The commit. From here on there is a table with all its rows, or none.
+    ///
+    /// [`CapturedRows::release_name`]: splay_store::CapturedRows::release_name
+    pub(crate) fn release_name(
+        &self,
+        table: &str,
+        commit: &mut dyn FnMut() -> splay_store::Result<()>,
+    ) -> splay_store::Result<()> {
+        let write_down = || keeper::write_all_down(self, table);
+        write_down()?;
+        let _naming = self.naming.write().unwrap_or_else(PoisonError::into_inner);
+        self.queue.drained().map_err(into_store)?;
+        write_down()?;
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check().map_err(into_store)?;
+        commit().inspect_err(|error| {
+            if leaves_unknown(error) {
+                self.fail(error.to_string());
+            }
+        })?;
+        let live = self.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&table.to_lowercase());
+        if let Some(live) = live {
+            live.retire();
+        }
+        self.subscribers.end(table);
+        Ok(())
     }
 
     /// Makes what was written to the journal durable.
@@ -203,4 +240,9 @@ impl CaptureState {
     pub(crate) fn live_bytes(&self) -> u64 {
         self.tables.read().unwrap_or_else(PoisonError::into_inner).values().map(|live| live.size().bytes).sum()
     }
+}
+
+/// Whether a failure of the store leaves it unknown what is on disk.
+fn leaves_unknown(error: &splay_store::Error) -> bool {
+    error.leaves_disk_unknown() || matches!(error, splay_store::Error::Poisoned)
 }

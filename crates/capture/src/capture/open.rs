@@ -125,6 +125,7 @@ impl Capture {
             refusals: Refusals::default(),
             disk,
             changing: Mutex::new(()),
+            naming: RwLock::new(()),
             numbers_left_out: first_unused..next_sequence,
             losses,
             failed: Mutex::new(None),

@@ -66,7 +66,7 @@ impl Capture {
             shared.dedupe.check_known(&spec)?;
             return Ok(TablePlan { table: TableTarget::Known(live), lacked });
         }
-        if !shared.settings.create_tables {
+        if !shared.settings.create_tables || first.must_exist {
             return Err(Error::NoSuchTable { table: first.table.clone() });
         }
         splay_store::refuse_quarantine_name("table", &first.table)
@@ -129,6 +129,11 @@ impl Capture {
                 if let Some(live) = tables.get(&name) {
                     return Ok(Some(Arc::clone(live)));
                 }
+                // Looked up once more: a table that has lost the name meanwhile was taken out of the list, and doesn't come in again.
+                let table = match self.shared.database.table(table.name()) {
+                    Err(splay_store::Error::NoSuchTable { .. }) => return Ok(None),
+                    found => found?,
+                };
                 let live = LiveTable::new(table, &self.shared.meters)?;
                 self.shared.calendars.of(&name).compare(&live.spec());
                 tables.insert(name, Arc::clone(&live));

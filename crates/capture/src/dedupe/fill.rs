@@ -23,7 +23,8 @@ pub(super) fn window(live: &LiveTable, rule: &Arc<DedupeRule>, clock: i64) -> Re
     let segments = || snapshot.partitions().iter().flat_map(|partition| partition.segments.iter());
     let latest = segments().map(|segment| segment.entry().time_max).max().unwrap_or(i64::MIN);
     let spec = Arc::new(snapshot.spec().clone());
-    let mut window = DedupeWindow::new(rule, Arc::clone(&spec), snapshot.epoch(), latest, clock)?;
+    let mut window =
+        DedupeWindow::new(rule, Arc::clone(&spec), (Arc::clone(snapshot.folder()), snapshot.epoch()), latest, clock)?;
     let digests = Arc::clone(window.row_digests());
     let selection = Selection { time: Bounds { min: window.from(), max: i64::MAX }, ..Selection::default() };
     for piece in snapshot.select(&selection)?.0 {

@@ -19,7 +19,7 @@ fn window(keys_max: usize) -> DedupeWindow {
     let settings = CaptureSettings { dedupe: BTreeMap::from([("t".to_owned(), own)]), ..CaptureSettings::default() };
     let columns = vec![ColumnSpec::new("time", ColumnType::Timestamp), ColumnSpec::new("id", ColumnType::Int64)];
     let spec = Arc::new(TableSpec::new("t", columns, "time", None));
-    DedupeWindow::new(&DedupeRules::new(&settings).unwrap().all()[0], spec, 1, i64::MIN, 0).unwrap()
+    DedupeWindow::new(&DedupeRules::new(&settings).unwrap().all()[0], spec, ("t".into(), 1), i64::MIN, 0).unwrap()
 }
 
 fn key(id: u8) -> RowDigest {

@@ -24,6 +24,7 @@ pub(super) struct DedupeWindow {
     rule: Arc<DedupeRule>,
     /// The table that the keys are of, at this commit.
     spec: Arc<TableSpec>,
+    folder: Arc<str>,
     epoch: u64,
     digests: Arc<RowDigests>,
     /// A batch's schema of which it is known that its digests are like these.
@@ -57,12 +58,13 @@ impl DedupeWindow {
     pub(super) fn new(
         rule: &Arc<DedupeRule>,
         spec: Arc<TableSpec>,
-        epoch: u64,
+        (folder, epoch): (Arc<str>, u64),
         latest: i64,
         clock: i64,
     ) -> Result<DedupeWindow> {
         let mut window = DedupeWindow {
             rule: Arc::clone(rule),
+            folder,
             epoch,
             digests: rule.digests(&spec)?,
             alike: Arc::clone(&spec),
@@ -98,6 +100,10 @@ impl DedupeWindow {
 
     /// Whether the keys are those of the table as it is, apart from rows that were captured since.
     pub(super) fn is_current(&mut self, stored: &TableSnapshot) -> Result<bool> {
+        // Another table may have the name by now.
+        if *stored.folder() != self.folder {
+            return Ok(false);
+        }
         if stored.epoch() == self.epoch {
             return Ok(true);
         }

@@ -17,7 +17,7 @@ mod state;
 #[allow(clippy::unwrap_used, clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "tests")]
 mod tests;
 
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use arrow::array::{AsArray, RecordBatch};
@@ -54,6 +54,8 @@ pub(crate) struct LiveTable {
     /// The live segments of the last snapshot.
     composed: Mutex<Option<LiveSegments>>,
     meter: Arc<Meter>,
+    /// Whether the table has lost its name: all rows are in its files, and none come here any more.
+    retired: AtomicBool,
     /// When rows were last written down, and dates last rolled, in nanoseconds since the epoch; 0 for not yet.
     pub(crate) written_at: AtomicI64,
     pub(crate) rolled_at: AtomicI64,
@@ -123,12 +125,16 @@ impl LiveTable {
     /// No rows over the files as they are.
     pub(crate) fn new(table: Table, meters: &Meters) -> Result<Arc<LiveTable>> {
         let stored = table.stored()?;
+        if **stored.folder() != *table.folder() {
+            return Err(Error::Full { reason: format!("another table takes the name {:?} right now", table.name()) });
+        }
         let live = Arc::new(LiveTable {
             spec: RwLock::new(Arc::new(stored.spec().clone())),
             states: Mutex::new(States { current: LiveState::new(stored.captured()), next: None, forming: None }),
             organising: Mutex::new(()),
             composed: Mutex::new(None),
             meter: meters.of(&stored.spec().name),
+            retired: AtomicBool::new(false),
             written_at: AtomicI64::new(0),
             rolled_at: AtomicI64::new(0),
             table: table.clone(),
@@ -139,6 +145,17 @@ impl LiveTable {
 
     pub(crate) fn table(&self) -> &Table {
         &self.table
+    }
+
+    /// The table has lost its name, by a drop or a rename. There are no live rows.
+    pub(crate) fn retire(&self) {
+        // In this order: a reader whom the second turns away finds the first.
+        self.table.attach(None);
+        self.retired.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
     }
 
     /// The measurements of its rows.
@@ -365,6 +382,7 @@ impl LiveRows for LiveTable {
             let next = match files.captured() {
                 captured if captured == captured_by_state.0 => false,
                 captured if Some(captured) == captured_by_state.1 => true,
+                _ if self.is_retired() => break,
                 _ => {
                     std::thread::yield_now();
                     continue;

@@ -8,6 +8,7 @@ mod crash;
 mod damaged;
 mod disk;
 mod drift;
+mod drop_rename;
 mod duplicates;
 mod follow;
 mod golden;

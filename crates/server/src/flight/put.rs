@@ -74,7 +74,7 @@ impl Target {
                 return Err(Problem::new(Code::Request, "a numbered batch has a producer: header splay-producer"));
             }
         };
-        Ok(Append { table: self.table.clone(), rows, spec: None, producer, ack: self.ack })
+        Ok(Append { producer, ack: self.ack, ..Append::new(self.table.clone(), rows) })
     }
 }
 

@@ -111,7 +111,7 @@ pub(super) async fn write(
         json!({ "sequence": null, "class": null, "rows": 0, "duplicate": false, "quarantined": 0, "duplicate_rows": 0 })
     } else {
         let ack = parsed(target.ack.as_deref())?;
-        let append = Append { table: target.table.clone(), rows, spec: Some(spec), producer, ack };
+        let append = Append { spec: Some(spec), producer, ack, ..Append::new(target.table.clone(), rows) };
         appends::json(&appends.append(append).await?)
     };
     let shown =

@@ -137,7 +137,7 @@ async fn write_arrow(
         let (schema, batches) = ipc::decode(bytes, bytes_max)?;
         let rows = concat_batches(&schema, &batches).map_err(|error| Problem::new(Code::Request, error.to_string()))?;
         let (spec, _) = target.table(ingest, |table_options| table_options.table_for(&target.table, &rows))?;
-        Ok(vec![Append { table: target.table, rows, spec: Some(spec), producer, ack }])
+        Ok(vec![Append { spec: Some(spec), producer, ack, ..Append::new(target.table, rows) }])
     });
     Ok(appends::json(&awaited.await?.ack().await?))
 }

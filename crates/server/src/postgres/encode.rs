@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Schema, SchemaRef, UInt64Type};
 use bytes::Bytes;
-use splay_sql::{AnswerMemory, StatementStats};
+use splay_sql::{AnswerMemory, StatementChange, StatementStats};
 
 use super::cells::Cells;
 use super::replies::format;
@@ -54,7 +54,7 @@ impl Rows {
     }
 
     /// Whether the answer has the columns that were announced to the client.
-    fn check(&self, schema: &Schema) -> Outcome<()> {
+    fn check_columns(&self, schema: &Schema) -> Outcome<()> {
         let count = schema.fields().len();
         if self.formats.len() > 1 && self.formats.len() != count {
             let text = format!("{} formats for {count} columns", self.formats.len());
@@ -89,8 +89,16 @@ impl Encode for Rows {
         128 << 10
     }
 
+    fn check(&self, schema: &SchemaRef) -> Outcome<()> {
+        self.check_columns(schema)
+    }
+
+    fn changed(&mut self, change: StatementChange) -> Vec<AnswerPiece> {
+        vec![AnswerPiece::Changed { what: change.statement.to_owned(), rows: change.rows, dropped: None }]
+    }
+
     fn start(&mut self, schema: &SchemaRef, memory: &AnswerMemory) -> Outcome<Vec<AnswerPiece>> {
-        self.check(schema)?;
+        self.check_columns(schema)?;
         self.buffer.within(memory);
         self.schema = Some(Arc::clone(schema));
         Ok(vec![AnswerPiece::Columns(Arc::clone(schema))])

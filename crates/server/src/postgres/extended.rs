@@ -18,7 +18,7 @@ use super::encode::{AnswerPiece, COLUMNS_MAX, Rows, split_rows, too_many_columns
 use super::messages::{Bind, ClientMessage, Target};
 use super::refusal::Refusal;
 use super::replies::{Column, format};
-use super::statement::{RunningStatement, StatementResult};
+use super::statement::{RunningStatement, StatementResult, tag};
 use super::types::{self, Type};
 use super::{check_name, check_text, values};
 use crate::settings::Role;
@@ -57,7 +57,10 @@ pub(crate) struct PreparedStatement {
 enum PreparedKind {
     Empty,
     Command(Command),
-    Change,
+    Change {
+        /// Whether it answers with rows, by `RETURNING`.
+        returns_rows: bool,
+    },
     Copy(CopyStream),
     Read,
 }
@@ -78,6 +81,8 @@ pub(crate) struct Portal {
     formats: Vec<i16>,
     /// The columns of its answer, once it runs.
     columns: Vec<Column>,
+    /// The command tag at its end, if it changed rows.
+    tag: Option<String>,
     /// Whether `DECLARE` made it: formats are those of `FETCH`.
     is_cursor: bool,
     state: PortalState,
@@ -106,6 +111,7 @@ impl Portal {
             value_bytes,
             formats,
             columns: Vec::new(),
+            tag: None,
             is_cursor: false,
             state: PortalState::New,
         }
@@ -198,7 +204,7 @@ impl Connection {
             None if statement.is_empty() => PreparedKind::Empty,
             None if splay_sql::is_change(statement) => match splay_sql::copy_stream(statement) {
                 Ok(Some(copy)) => PreparedKind::Copy(copy),
-                Ok(None) => PreparedKind::Change,
+                Ok(None) => PreparedKind::Change { returns_rows: splay_sql::returns_rows(statement) },
                 Err(error) => return Err(Refusal::new("42601", error.to_string())),
             },
             None => PreparedKind::Read,
@@ -246,7 +252,7 @@ impl Connection {
         let Bind { portal, formats, values: parameter_values, columns, .. } = bind;
         let type_of = |at: usize| prepared.types.get(at).copied().unwrap_or(0);
         let lacks = |(at, value): (usize, &Option<Bytes>)| value.is_some() && matches!(type_of(at), 0 | types::UNKNOWN);
-        let described = match matches!(prepared.kind, PreparedKind::Read | PreparedKind::Change)
+        let described = match matches!(prepared.kind, PreparedKind::Read | PreparedKind::Change { .. })
             && parameter_values.iter().enumerate().any(lacks)
         {
             // One that can't be described says why when it runs.
@@ -343,7 +349,7 @@ impl Connection {
                     described.parameters.into_iter().filter_map(|(name, data_type)| Some((name, data_type?))).collect();
                 types::columns(&described.schema)
             }
-            PreparedKind::Change => {
+            PreparedKind::Change { .. } => {
                 if let Err(refusal) = self.check(Role::Read).and_then(|()| self.check(Role::Write)) {
                     return Ok(Err(refusal));
                 }
@@ -351,11 +357,12 @@ impl Connection {
                     Ok(statements) => statements,
                     Err(refusal) => return Ok(Err(refusal)),
                 };
-                inferred = match statements.describe_change(prepared.text.clone()).await {
-                    Ok(inferred) => inferred,
+                let described = match statements.describe_change(prepared.text.clone()).await {
+                    Ok(described) => described,
                     Err(problem) => return Ok(Err(problem.into())),
                 };
-                Vec::new()
+                inferred = described.parameters;
+                described.schema.map(|schema| types::columns(&schema)).unwrap_or_default()
             }
             PreparedKind::Command(command) => shown(command).unwrap_or_default(),
             // Its columns are described with the answer.
@@ -387,7 +394,7 @@ impl Connection {
 
     fn tell_columns(&mut self, prepared: &PreparedStatement, columns: &[Column], formats: &[i16]) {
         match &prepared.kind {
-            PreparedKind::Read => self.replies.columns(columns, formats),
+            PreparedKind::Read | PreparedKind::Change { returns_rows: true } => self.replies.columns(columns, formats),
             PreparedKind::Command(Command::Show(_)) => self.replies.columns(columns, &[]),
             PreparedKind::Command(Command::Cursor(CursorCommand::Fetch { shows: true, .. })) => {
                 self.replies.columns(columns, formats);
@@ -412,12 +419,20 @@ impl Connection {
                 self.described(&prepared).await?.map(|described| described.columns)
             }
             PreparedKind::Read => self.started(&mut portal).await?,
+            // It runs when it is executed, and not when somebody asks for its columns.
+            PreparedKind::Change { returns_rows: true } if matches!(portal.state, PortalState::New) => {
+                let prepared = Arc::clone(&portal.prepared);
+                let described = self.described(&prepared).await?;
+                prepared.is_told.fetch_or(described.is_ok(), Ordering::Relaxed);
+                described.map(|described| described.columns)
+            }
+            PreparedKind::Change { returns_rows: true } => Ok(portal.columns.clone()),
             PreparedKind::Command(Command::Cursor(CursorCommand::Fetch { name, shows: true, .. })) => {
                 let (name, formats) = (name.clone(), portal.formats.clone());
                 self.columns_of_cursor(&name, &formats).await?
             }
             PreparedKind::Command(command) => Ok(shown(command).unwrap_or_default()),
-            PreparedKind::Change | PreparedKind::Copy(_) | PreparedKind::Empty => Ok(Vec::new()),
+            PreparedKind::Change { .. } | PreparedKind::Copy(_) | PreparedKind::Empty => Ok(Vec::new()),
         };
         let runs = matches!(portal.state, PortalState::Runs { .. });
         if let Ok(columns) = &described {
@@ -458,7 +473,7 @@ impl Connection {
         }))
     }
 
-    /// Starts the statement of a portal that reads, and gives its columns.
+    /// Starts the statement of a portal that answers with rows, and gives its columns.
     async fn started(&mut self, portal: &mut Portal) -> StatementResult<Vec<Column>> {
         if !matches!(portal.state, PortalState::New) {
             return Ok(Ok(portal.columns.clone()));
@@ -468,10 +483,17 @@ impl Connection {
             let text = format!("the connection reads {running} portals at once: read one to its end, or close it");
             return Ok(Err(Refusal::new("54000", text)));
         }
+        let ingest = match portal.prepared.kind {
+            PreparedKind::Change { .. } => match self.ingest() {
+                Ok(ingest) => Some(ingest),
+                Err(refusal) => return Ok(Err(refusal)),
+            },
+            _ => None,
+        };
         let described = portal.prepared.described.get().filter(|_| portal.prepared.is_told.load(Ordering::Relaxed));
         let inferred = described.map(|described| described.columns.iter().map(|column| column.data_type.oid).collect());
         let (encode, parameters) = (Rows::new(portal.formats.clone(), inferred), parameters(&portal.values));
-        let mut started = match self.start(&portal.prepared.text, parameters, encode, None).await? {
+        let mut started = match self.start(&portal.prepared.text, parameters, encode, ingest).await? {
             Ok(started) => started,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -494,7 +516,7 @@ impl Connection {
         let prepared = Arc::clone(&portal.prepared);
         if matches!(
             (&prepared.kind, &portal.state),
-            (PreparedKind::Change | PreparedKind::Copy(_) | PreparedKind::Command(_), PortalState::Ended)
+            (PreparedKind::Change { .. } | PreparedKind::Copy(_) | PreparedKind::Command(_), PortalState::Ended)
         ) {
             self.portals.insert(name.to_owned(), portal);
             return Ok(Err(Refusal::new("55000", format!("portal \"{name}\" cannot be run: it was run before"))));
@@ -513,7 +535,7 @@ impl Connection {
                 },
                 Err(refusal) => Err(refusal),
             },
-            PreparedKind::Change => match self.check_transaction(None) {
+            PreparedKind::Change { returns_rows: false } => match self.check_transaction(None) {
                 Ok(()) => self.change(&prepared.text, parameters(&portal.values)).await?,
                 Err(refusal) => Err(refusal),
             },
@@ -521,14 +543,14 @@ impl Connection {
                 Ok(()) => self.copy(copy.clone(), true).await?,
                 Err(refusal) => Err(refusal),
             },
-            PreparedKind::Read => match self.check_transaction(None) {
+            PreparedKind::Read | PreparedKind::Change { .. } => match self.check_transaction(None) {
                 Ok(()) => self.read(&mut portal, u64::from(rows_max)).await?,
                 Err(refusal) => Err(refusal),
             },
         };
         let is_over = matches!(&prepared.kind, PreparedKind::Command(Command::End { .. } | Command::Discard));
         if answered.is_ok() && !is_over {
-            if !matches!(prepared.kind, PreparedKind::Read) {
+            if !matches!(prepared.kind, PreparedKind::Read | PreparedKind::Change { returns_rows: true }) {
                 portal.state = PortalState::Ended;
             }
             self.portals.insert(name.to_owned(), portal);
@@ -545,7 +567,10 @@ impl Connection {
         }
         let row_limit = if rows_max == 0 { u64::MAX } else { rows_max };
         Ok(self.read_rows(portal, row_limit, true).await?.map(|(sent, is_over)| match is_over {
-            true => self.replies.complete(&format!("SELECT {sent}")),
+            true => {
+                let tag = portal.tag.take().unwrap_or_else(|| format!("SELECT {sent}"));
+                self.replies.complete(&tag);
+            }
             false => self.replies.plain(b's'),
         }))
     }
@@ -558,7 +583,7 @@ impl Connection {
         shows: bool,
     ) -> StatementResult<(u64, bool)> {
         let PortalState::Runs { started, rows, count } = &mut portal.state else { return Ok(Ok((0, true))) };
-        let mut sent = 0;
+        let (mut sent, mut ended_with) = (0, None);
         loop {
             if *count > 0 {
                 let part = (*count).min(row_limit - sent);
@@ -573,12 +598,13 @@ impl Connection {
             }
             match self.next_piece(started).await? {
                 Ok(Some(AnswerPiece::Rows { bytes, rows: more })) => (*rows, *count) = (bytes, more),
-                Ok(Some(_)) => {}
+                Ok(Some(AnswerPiece::Changed { what, rows, .. })) => ended_with = Some(tag(&what, rows)),
+                Ok(Some(AnswerPiece::Columns(_))) => {}
                 Ok(None) => break,
                 Err(refusal) => return Ok(Err(refusal)),
             }
         }
-        portal.state = PortalState::Ended;
+        (portal.state, portal.tag) = (PortalState::Ended, ended_with);
         Ok(Ok((sent, true)))
     }
 }

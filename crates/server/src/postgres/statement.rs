@@ -41,6 +41,24 @@ pub(super) fn not_alone() -> Refusal {
     )
 }
 
+/// Rows of a statement that were sent.
+#[derive(Debug, Default)]
+struct SentRows {
+    rows: u64,
+    /// With which a statement ends that changed something.
+    tag: Option<String>,
+}
+
+/// The tag with which a statement ends that changed so many rows.
+pub(super) fn tag(what: &str, rows: u64) -> String {
+    match what {
+        "INSERT" => format!("INSERT 0 {rows}"),
+        "DELETE" | "UPDATE" | "COPY" => format!("{what} {rows}"),
+        "TRUNCATE" => "TRUNCATE TABLE".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
 impl Connection {
     /// Answers the statements of a text, one after the other; none behind one that fails.
     pub(super) async fn query(&mut self, text: &str) -> Result<(), End> {
@@ -97,6 +115,9 @@ impl Connection {
             if splay_sql::gives_token(statement) {
                 return self.make_token(statement).await;
             }
+            if splay_sql::returns_rows(statement) {
+                return self.change_with_rows(statement).await;
+            }
             return self.change(statement, Parameters::None).await;
         }
         let sent = self.send_answer(statement, Rows::new(Vec::new(), None), |replies, schema| {
@@ -112,7 +133,7 @@ impl Connection {
         encode: impl Encode<Piece = AnswerPiece>,
         begin: impl Fn(&mut Replies, &Schema),
     ) -> StatementResult<u64> {
-        self.send_rows(statement, encode, None, begin).await
+        Ok(self.send_rows(statement, encode, None, begin).await?.map(|sent| sent.rows))
     }
 
     async fn send_rows(
@@ -121,21 +142,21 @@ impl Connection {
         encode: impl Encode<Piece = AnswerPiece>,
         ingest: Option<Arc<dyn Ingest>>,
         begin: impl Fn(&mut Replies, &Schema),
-    ) -> StatementResult<u64> {
+    ) -> StatementResult<SentRows> {
         let mut started = match self.start(statement, Parameters::None, encode, ingest).await? {
             Ok(started) => started,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let mut count = 0;
+        let mut sent = SentRows::default();
         loop {
             match self.next_piece(&mut started).await? {
                 Ok(Some(AnswerPiece::Columns(schema))) => begin(&mut self.replies, &schema),
                 Ok(Some(AnswerPiece::Rows { bytes, rows })) => {
-                    count += rows;
+                    sent.rows += rows;
                     self.send(bytes).await?;
                 }
-                Ok(Some(AnswerPiece::Changed { .. })) => {}
-                Ok(None) => return Ok(Ok(count)),
+                Ok(Some(AnswerPiece::Changed { what, rows, .. })) => sent.tag = Some(tag(&what, rows)),
+                Ok(None) => return Ok(Ok(sent)),
                 Err(refusal) => return Ok(Err(refusal)),
             }
         }
@@ -201,13 +222,20 @@ impl Connection {
         if let Some(views) = dropped.filter(|_| self.parameters.wants_notices()) {
             self.replies.notice(&format!("drop cascades to views: {views}"));
         }
-        self.replies.complete(&match what.as_str() {
-            "INSERT" => format!("INSERT 0 {rows}"),
-            "DELETE" | "UPDATE" | "COPY" => format!("{what} {rows}"),
-            "TRUNCATE" => "TRUNCATE TABLE".to_owned(),
-            other => other.to_owned(),
-        });
+        self.replies.complete(&tag(&what, rows));
         Ok(Ok(()))
+    }
+
+    /// Runs a statement that changes something and answers with rows.
+    async fn change_with_rows(&mut self, text: &str) -> StatementResult<()> {
+        let ingest = match self.ingest() {
+            Ok(ingest) => ingest,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let sent = self.send_rows(text, Rows::new(Vec::new(), None), Some(ingest), |replies, schema| {
+            replies.columns(&types::columns(schema), &[]);
+        });
+        Ok(sent.await?.map(|sent| self.replies.complete(&sent.tag.unwrap_or_default())))
     }
 
     /// Makes a token, and shows it this once.

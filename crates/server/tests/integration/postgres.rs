@@ -281,6 +281,60 @@ fn prepared_statements_are_described_bound_and_read_in_parts() {
 }
 
 #[test]
+fn changes_give_rows_by_returning() {
+    let served = served("limits.statement_rows_max = 16");
+    let mut client = Client::new(&served);
+    let replies = client.query(
+        "insert into trade values ('2026-02-01 09:30', 'KO', 1), ('2026-02-01 09:31', 'IBM', 2.5) returning sym, price * 2 as twice",
+    );
+    let kinds: String = replies.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, "TDDCZ");
+    let text = |value: &str| Some(value.to_owned());
+    assert_eq!(rows(&replies), [[text("KO"), text("2")], [text("IBM"), text("5")]]);
+    assert_eq!(replies[3].1, b"INSERT 0 2\0");
+    // Its columns are described before it runs, and its rows are read in parts.
+    client.send(b'P', b"d\0delete from trade where sym = 'IBM' and price < $1 returning price, sym\0\0\0");
+    client.send(b'D', b"Sd\0");
+    client.send(b'S', b"");
+    let replies = client.until_ready();
+    assert_eq!(replies.iter().map(|(kind, _)| *kind).collect::<String>(), "1tTZ");
+    assert_eq!(replies[1].1, [0, 1, 0, 0, 2, 189], "a float of 64 bits");
+    let left = |client: &mut Client| rows(&client.query("select count(*) from trade where sym = 'IBM' and price < 6"));
+    assert_eq!(left(&mut client), [[text("3")]]);
+    client.send(b'B', b"p\0d\0\0\0\0\x01\0\0\0\x016\0\0");
+    client.send(b'D', b"Pp\0");
+    client.send(b'E', b"p\0\0\0\0\x02");
+    client.send(b'E', b"p\0\0\0\0\0");
+    client.send(b'E', b"p\0\0\0\0\0");
+    client.send(b'S', b"");
+    let replies = client.until_ready();
+    assert_eq!(replies.iter().map(|(kind, _)| *kind).collect::<String>(), "2TDDsDCEZ");
+    assert_eq!(rows(&replies), [[text("1"), text("IBM")], [text("3"), text("IBM")], [text("5"), text("IBM")]]);
+    assert_eq!((replies[6].1.as_slice(), code(&replies).as_deref()), (&b"DELETE 3\0"[..], Some("55000")));
+    assert_eq!(left(&mut client), [[text("0")]]);
+    // No rows, too many, and none that could be described: nothing is changed where it is refused.
+    assert_eq!(client.kinds("update trade set price = 0 where sym = 'none' returning price"), "TCZ");
+    assert_eq!(client.fails("update trade set price = 0 where sym = 'AIG' returning price"), "54000");
+    assert_eq!(client.fails("update trade set price = 0 returning nope"), "42703");
+    client.send(b'P', b"u\0update trade set price = -1 where price < 30 returning $1\0\0\0");
+    client.send(b'B', b"q\0u\0\0\0\0\x01\0\0\0\x016\0\x01\0\x01");
+    client.send(b'E', b"q\0\0\0\0\0");
+    client.send(b'S', b"");
+    let replies = client.until_ready();
+    let count = rows(&client.query("select count(*) from trade where price < 0"));
+    assert_eq!((code(&replies).is_some(), count), (true, vec![vec![text("0")]]));
+    // Over HTTP.
+    let answer = served
+        .query("update trade set price = -price where price between 8 and 11 and sym = 'IBM' returning sym, price");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert!(
+        answer.text().contains("IBM") && answer.text().contains("-9") && answer.text().contains("-11"),
+        "{}",
+        answer.text()
+    );
+}
+
+#[test]
 fn after_a_failure_messages_are_skipped_up_to_sync() {
     let served = served("");
     let mut client = Client::new(&served);

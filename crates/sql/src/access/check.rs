@@ -15,8 +15,12 @@ pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
     let Some(guard) = &session.caller().guard else { return Ok(()) };
     let guard = guard.as_ref();
     match statement {
-        Statement::Insert { table, columns, conflict, .. } => {
+        Statement::Insert { table, columns, conflict, returning, .. } => {
             needs_columns(session, guard, table, Privilege::Insert, columns.as_deref())?;
+            if returning.is_some() {
+                // Columns without the right aren't there when its items are planned.
+                permitted(session, guard, table, Privilege::Select)?;
+            }
             let updated = conflict.as_ref().map(|conflict| conflict.set.iter().map(|(column, _)| column.clone()));
             match updated.map(Iterator::collect::<Vec<_>>) {
                 Some(updated) if !updated.is_empty() => {

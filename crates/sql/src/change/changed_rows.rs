@@ -20,6 +20,11 @@ pub(crate) struct ChangedRows {
 }
 
 impl ChangedRows {
+    /// All rows of a table, under its name.
+    pub(super) fn all(table: &str) -> ChangedRows {
+        ChangedRows { table: table.to_owned(), alias: None, from: None, condition: None }
+    }
+
     /// All rows of a table, under its name and perhaps another: what stands behind `UPDATE` and `DELETE FROM`.
     ///
     /// # Errors
@@ -46,7 +51,7 @@ impl ChangedRows {
     /// [`Error::Statement`](crate::Error::Statement) for what is incomplete or not supported.
     pub(super) fn read(&mut self, words: &mut TokenReader<'_>, join: &str) -> Result<()> {
         if words.take(&[join]) {
-            let from = words.up_to(&["where", "returning"]);
+            let from = words.up_to(&["where"]);
             if from.is_empty() {
                 return fault(format!("{} needs a table", join.to_uppercase()));
             }

@@ -240,16 +240,17 @@ impl RowExpressions {
             let is_date = self.with_date && field.name() == DATE_COLUMN;
             let name = if is_date { &self.spec.time } else { field.name() };
             let found = column(name).ok_or_else(|| missing(name))?;
-            columns.push(if is_date { self.dates(&found)? } else { found });
+            columns.push(if is_date { dates_of(&self.spec, &found)? } else { found });
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
         self.expressions.iter().map(|expr| expr.evaluate(&rows)?.into_array(rows.num_rows())).collect()
     }
+}
 
-    fn dates(&self, times: &ArrayRef) -> DataFusionResult<ArrayRef> {
-        let mut dates = self.spec.dates().map_err(external)?;
-        let times = times.as_primitive::<TimestampNanosecondType>();
-        Ok(Arc::new(times.values().iter().map(|time| Some(dates.of(*time))).collect::<Date32Array>()))
-    }
+/// The dates of a table's times.
+pub(super) fn dates_of(spec: &TableSpec, times: &ArrayRef) -> DataFusionResult<ArrayRef> {
+    let mut dates = spec.dates().map_err(external)?;
+    let times = times.as_primitive::<TimestampNanosecondType>();
+    Ok(Arc::new(times.values().iter().map(|time| Some(dates.of(*time))).collect::<Date32Array>()))
 }

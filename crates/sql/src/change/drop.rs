@@ -96,14 +96,13 @@ fn drop_table(
         }
         found => found?,
     };
-    let rows = table.stored()?.rows();
     if let Some(readers) = readers {
         table.refuse_drop()?;
         refuse_unclear(database, &table)?;
         drop_readers(database, &[table.name().to_owned()], readers, stop)?;
     }
-    let commit = patiently(stop, || table.drop_unread(|view| views::reads(&view.query, table.name())))?;
-    Ok(ChangeOutcome { what, rows, commit: Some(commit) })
+    let dropped = patiently(stop, || table.drop_unread(|view| views::reads(&view.query, table.name())))?;
+    Ok(ChangeOutcome { what, rows: dropped.removed, commit: Some(dropped.epoch) })
 }
 
 /// Refuses to drop the views that read a table, where others name it in a way that may mean something else: these would have to go as well.

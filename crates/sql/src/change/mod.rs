@@ -5,7 +5,8 @@
 //! - Each is one atomic commit of the store. Queries and conditions within them are planned like those of statements
 //!   that read.
 //! - They run only through [`Session::change`]; all other methods refuse them.
-//! - The answer is one row: the operation, the number of rows, and the number of the commit.
+//! - The answer is one row: the operation, the number of rows, and the number of the commit. With `RETURNING` it is the rows that were
+//!   inserted, changed or deleted.
 
 mod changed_rows;
 mod condition;
@@ -20,6 +21,7 @@ mod options;
 mod placeholders;
 mod queries;
 mod reference_insert;
+mod returning;
 mod run;
 mod spec;
 mod statement;
@@ -27,7 +29,7 @@ mod statement;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
-use arrow::datatypes::Field;
+use arrow::datatypes::{Field, SchemaRef};
 use splay_engine::Stop;
 use splay_store::{Database, LoadOptions, Permission, Privilege, Table, TableSpec};
 
@@ -37,12 +39,14 @@ pub use self::copy_stream::{CopyStream, StreamFormat, StreamKind, copy_stream};
 pub(crate) use self::drop::DropStatement;
 pub use self::materialized::RefreshOutcome;
 pub(crate) use self::options::of_change as options_of_change;
+pub use self::placeholders::ChangeDescription;
+use self::returning::ReturnedRows;
 pub use self::run::rename_table;
 pub(crate) use self::run::{patiently, positions};
 pub(crate) use self::spec::columns_of;
 pub(crate) use self::statement::Statement;
 use crate::access::{self, AccessStatement};
-use crate::answer::Answer;
+use crate::answer::{Answer, StatementChange};
 use crate::error::{Error, Result, fault};
 use crate::session::{Parameters, Session};
 
@@ -70,6 +74,22 @@ pub trait InsertRows: Sync {
     /// # Errors
     /// Why they aren't taken.
     fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<InsertOutcome>;
+
+    /// Whether whoever asked can take an answer of these columns, of a statement with `RETURNING`. Asked before it changes anything.
+    ///
+    /// # Errors
+    /// Why not.
+    fn admit_columns(&self, _: &SchemaRef) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether it may have so many rows. Asked while nothing is committed.
+    ///
+    /// # Errors
+    /// Why not.
+    fn admit_rows(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// What became of rows that a statement inserts.
@@ -118,6 +138,12 @@ impl ChangeOutcome {
     }
 }
 
+fn changed_answer(mut answer: Answer, changed: &ChangeOutcome, returns_rows: bool) -> Answer {
+    let change = StatementChange { statement: changed.what, rows: changed.rows, returns_rows };
+    answer.change = Some(change);
+    answer
+}
+
 fn of_columns<'a>(columns: impl Iterator<Item = (&'a str, ArrayRef)>) -> Result<RecordBatch> {
     let row = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)));
     row.map_err(|error| Error::Internal { message: error.to_string() })
@@ -132,6 +158,12 @@ pub fn gives_token(text: &str) -> bool {
         word.is_some_and(|word| of.iter().any(|other| word.eq_ignore_ascii_case(other)))
     };
     is_next(words.next(), &["create", "alter"]) && is_next(words.next(), &["token"])
+}
+
+/// Whether a statement that changes something answers with rows of its own, by `RETURNING`.
+#[must_use]
+pub fn returns_rows(text: &str) -> bool {
+    statement::returns_rows(text)
 }
 
 /// What a condition or a value said, without the store around it.
@@ -150,8 +182,8 @@ pub fn is_change(text: &str) -> bool {
 
 impl Session {
     /// Runs a statement that changes tables, and gives one row: `statement`, `rows`, `commit`, and of one with `CASCADE` the views that went as
-    /// well, as `dropped`. A statement that only reads is run as by
-    /// [`Session::sql_until`].
+    /// well, as `dropped`. With `RETURNING` it gives the rows that were inserted, changed or deleted instead, and [`Answer::change`] says how
+    /// many. A statement that only reads is run as by [`Session::sql_until`].
     ///
     /// # Errors
     /// [`Error::Statement`] for what isn't supported, by name; [`Error::Store`] and others if it can't be carried out: nothing has changed then.
@@ -173,10 +205,17 @@ impl Session {
         }
         if let Statement::Drop(statement) = &statement {
             let dropped = drop::run(self.database(), statement, stop).map_err(|error| self.told(error))?;
-            return Ok(self.answer_of(vec![dropped.row()?], start));
+            return Ok(changed_answer(self.answer_of(vec![dropped.row()?], start), &dropped.changed, false));
         }
-        let changed = run::run(self, statement, &parameters, stop, insert).map_err(|error| self.told(error))?;
-        Ok(self.answer_of(vec![changed.row()?], start))
+        let mut returned = None;
+        let changed = run::run(self, statement, &parameters, stop, insert, &mut returned);
+        let changed = changed.map_err(|error| self.told(error))?;
+        Ok(match returned {
+            None => changed_answer(self.answer_of(vec![changed.row()?], start), &changed, false),
+            Some(ReturnedRows { schema, batches, memory }) => {
+                changed_answer(self.answer_of_rows(schema, batches, Some(Box::new(memory)), start), &changed, true)
+            }
+        })
     }
 
     /// Changes users and roles. The answer says what was done, and is the only place where a new token is shown.

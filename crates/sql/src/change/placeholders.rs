@@ -1,15 +1,16 @@
 //! Types of placeholders in changing statements: those of the columns that their values are stored in or compared
 //! with.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use splay_engine::Stop;
 use splay_store::TableSpec;
 
+use super::changed_rows::ChangedRows;
 use super::run::given_positions;
 use super::statement::Statement;
-use super::{positions, table_to_change};
+use super::{positions, returning, table_to_change};
 use crate::access;
 use crate::error::Result;
 use crate::session::Session;
@@ -18,35 +19,57 @@ use crate::syntax::is_word;
 /// Placeholders with their types.
 type PlaceholderTypes = Vec<(String, DataType)>;
 
+/// What a statement that changes something takes and gives.
+#[derive(Debug, Clone, Default)]
+pub struct ChangeDescription {
+    /// The columns of `RETURNING`; `None` without it.
+    pub schema: Option<SchemaRef>,
+    /// Placeholders whose types are known.
+    pub parameters: Vec<(String, DataType)>,
+}
+
 impl Session {
-    /// Types of the placeholders of a statement that changes something: of values of `INSERT … VALUES` and `UPDATE … SET` that are a
-    /// placeholder alone, and of those in conditions. The others have none.
+    /// The columns that a statement that changes something answers with by `RETURNING`, and types of its placeholders: of values of
+    /// `INSERT … VALUES` and `UPDATE … SET` that are a placeholder alone, and of those in conditions and in `RETURNING`. The others have none.
     ///
     /// # Errors
     /// Those of [`Session::change`] for a statement that can't be read or whose table isn't there.
-    pub fn describe_change(&self, text: &str, stop: Stop<'_>) -> Result<PlaceholderTypes> {
+    pub fn describe_change(&self, text: &str, stop: Stop<'_>) -> Result<ChangeDescription> {
         crate::limits::check_text(text)?;
         let text = &*crate::placeholders::numbered(text)?;
         let statement = Statement::of(text)?;
         statement.as_ref().map_or(Ok(()), |statement| access::check(self, statement))?;
-        let (rows, mut typed) = match statement {
-            Some(Statement::Insert { table, columns, query, .. }) => {
+        let (rows, mut typed, items) = match statement {
+            Some(Statement::Insert { table, columns, query, returning, .. }) => {
                 let spec = table_to_change(self.database(), &table)?.snapshot()?.spec().clone();
-                return Ok(of_values(&spec, columns.as_deref(), &query));
+                (ChangedRows::all(&spec.name), of_values(&spec, columns.as_deref(), &query), returning)
             }
-            Some(Statement::Update { rows, set }) => {
+            Some(Statement::Update { rows, set, returning }) => {
                 let spec = table_to_change(self.database(), &rows.table)?.snapshot()?.spec().clone();
                 let of_one = |(column, value): &(String, String)| Some((lone(value)?, held(&spec, column)?));
-                (rows, set.iter().filter_map(of_one).collect())
+                (rows, set.iter().filter_map(of_one).collect(), returning)
             }
-            Some(Statement::Delete { rows }) => (rows, PlaceholderTypes::new()),
-            _ => return Ok(PlaceholderTypes::new()),
+            Some(Statement::Delete { rows, returning }) => (rows, PlaceholderTypes::new(), returning),
+            _ => return Ok(ChangeDescription::default()),
+        };
+        let mut learn = |described: Vec<(String, Option<DataType>)>| {
+            let is_new = |name: &String, typed: &PlaceholderTypes| !typed.iter().any(|(other, _)| other == name);
+            for (name, held) in described {
+                if let Some(held) = held.filter(|_| is_new(&name, &typed)) {
+                    typed.push((name, held));
+                }
+            }
         };
         if rows.condition.iter().chain(&rows.from).any(|text| text.contains('$')) {
-            let described = self.describe_until(&rows.select("1"), stop)?.parameters;
-            typed.extend(described.into_iter().filter_map(|(name, held)| Some((name, held?))));
+            learn(self.describe_until(&rows.select("1"), stop)?.parameters);
         }
-        Ok(typed)
+        let mut schema = None;
+        if let Some(items) = items {
+            let described = self.describe_until(&returning::select(&rows, &items), stop)?;
+            learn(described.parameters);
+            schema = Some(described.schema);
+        }
+        Ok(ChangeDescription { schema, parameters: typed })
     }
 
     /// Plans what a changing statement reads, to find names that aren't there.
@@ -63,7 +86,7 @@ impl Session {
                 }
                 query
             }
-            Some(Statement::Update { rows, set }) => {
+            Some(Statement::Update { rows, set, .. }) => {
                 let spec = table_to_change(self.database(), &rows.table)?.snapshot()?.spec().clone();
                 let (columns, values): (Vec<String>, Vec<String>) = set.into_iter().unzip();
                 positions(&spec, &columns)?;
@@ -71,7 +94,7 @@ impl Session {
                     values.iter().enumerate().map(|(at, value)| format!("({value}) AS \"__{at}\"")).collect();
                 rows.select(&values.join(", "))
             }
-            Some(Statement::Delete { rows }) if rows.condition.is_some() || rows.from.is_some() => rows.select("1"),
+            Some(Statement::Delete { rows, .. }) if rows.condition.is_some() || rows.from.is_some() => rows.select("1"),
             _ => return Ok(()),
         };
         self.describe_until(&query, stop).map(drop)

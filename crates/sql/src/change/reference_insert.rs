@@ -14,10 +14,11 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::PhysicalExpr;
 use splay_engine::Stop;
-use splay_store::{LoadOptions, OnConflict, REFERENCE_ROWS_MAX, TableSpec};
+use splay_store::{LoadOptions, OnConflict, REFERENCE_ROWS_MAX, ResolveConflicts, TableSpec};
 
 use super::condition::{physical, refused, unsupported, values_over};
 use super::fit::{fitted, refuse_nulls};
+use super::returning::Returning;
 use super::run::{patiently, positions};
 use super::statement::{Conflict, Target};
 use super::{ChangeOutcome, of_store};
@@ -30,12 +31,12 @@ pub(super) fn insert(
     session: &Session,
     spec: &TableSpec,
     rows: &mut dyn Iterator<Item = Result<RecordBatch>>,
-    conflict: Option<&Conflict>,
+    (conflict, returning): (Option<&Conflict>, Option<&mut Returning<'_>>),
     parameters: &Parameters,
     stop: Stop<'_>,
 ) -> Result<ChangeOutcome> {
     conflict.map_or(Ok(()), |conflict| check_target(spec, &conflict.target))?;
-    let mut updating = match conflict {
+    let updating = match conflict {
         Some(conflict) if !conflict.set.is_empty() => {
             Some(ConflictUpdate::new(session, spec, conflict, parameters, stop)?)
         }
@@ -56,11 +57,17 @@ pub(super) fn insert(
     for batch in &batches {
         load.append(batch).map_err(of_store)?;
     }
-    let report = match &mut updating {
-        Some(updating) => load.commit_resolving(Some(&mut |stored, new| updating.resolve(stored, new))),
-        None => load.commit(),
+    let mut resolve =
+        updating.as_ref().map(|updating| move |stored: &RecordBatch, new: &RecordBatch| updating.resolve(stored, new));
+    let resolve = resolve.as_mut().map(|resolve| resolve as &mut ResolveConflicts<'_>);
+    let report = match returning {
+        None => load.commit_resolving(resolve).map_err(of_store)?,
+        Some(returning) => {
+            let committed =
+                load.commit_observed(resolve, Some(&mut |rows: &RecordBatch| returning.add_stored(rows, &[])));
+            returning.outcome(committed.map_err(of_store))?
+        }
     };
-    let report = report.map_err(of_store)?;
     Ok(ChangeOutcome { what: "INSERT", rows: report.rows, commit: (report.rows > 0).then_some(report.epoch) })
 }
 

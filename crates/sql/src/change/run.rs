@@ -19,6 +19,7 @@ use super::joined;
 use super::materialized::{self, RefreshOutcome};
 use super::options;
 use super::queries::{self, QueryLookup};
+use super::returning::{ReturnedRows, Returning};
 use super::spec::{columns_of, period_of, spec};
 use super::statement::{Alteration, Conflict, Statement};
 use super::{ChangeOutcome, InsertRows, of_store, reference_insert, table_to_change};
@@ -38,10 +39,11 @@ pub(super) fn run(
     parameters: &Parameters,
     stop: Stop<'_>,
     insert: &dyn InsertRows,
+    returned: &mut Option<ReturnedRows>,
 ) -> Result<ChangeOutcome> {
     let database = session.database();
     match statement {
-        Statement::Insert { table, columns, query, conflict } => {
+        Statement::Insert { table, columns, query, conflict, returning } => {
             let spec = table_to_change(database, &table)?.snapshot()?.spec().clone();
             if conflict.is_some() && spec.reference.is_none() {
                 return fault(format!(
@@ -51,7 +53,11 @@ pub(super) fn run(
             }
             let (columns, conflict) = (columns.as_deref(), conflict.as_ref());
             let insertion = Insertion { what: "INSERT", columns, query: &query, conflict };
-            insert_rows(session, &spec, &insertion, parameters, stop, insert)
+            let items = (&ChangedRows::all(&spec.name), returning.as_deref());
+            let mut returning = Returning::plan(session, items, parameters, stop, insert)?;
+            let changed = insert_rows(session, &spec, &insertion, parameters, stop, (insert, returning.as_mut()))?;
+            *returned = returning.map(Returning::finish);
+            Ok(changed)
         }
         Statement::CopyFrom { table, columns, path } => {
             let spec = table_to_change(database, &table)?.snapshot()?.spec().clone();
@@ -71,11 +77,21 @@ pub(super) fn run(
             let none = session.sql_until(&format!("{query} LIMIT 0"), Parameters::None, stop)?;
             refuse_guessed(&spec, &columns, &none.schema())?;
             let insertion = Insertion { what: "COPY", columns: Some(&columns), query: &query, conflict: None };
-            insert_rows(session, &spec, &insertion, parameters, stop, insert)
+            insert_rows(session, &spec, &insertion, parameters, stop, (insert, None))
         }
         Statement::Truncate { table } => truncate(database, &table, stop),
-        Statement::Delete { rows } => delete(session, &rows, parameters, stop),
-        Statement::Update { rows, set } => update(session, &rows, &set, parameters, stop),
+        Statement::Delete { rows, returning } => {
+            let mut returning = Returning::plan(session, (&rows, returning.as_deref()), parameters, stop, insert)?;
+            let changed = delete(session, &rows, parameters, stop, returning.as_mut())?;
+            *returned = returning.map(Returning::finish);
+            Ok(changed)
+        }
+        Statement::Update { rows, set, returning } => {
+            let mut returning = Returning::plan(session, (&rows, returning.as_deref()), parameters, stop, insert)?;
+            let changed = update(session, (&rows, &set), parameters, stop, returning.as_mut())?;
+            *returned = returning.map(Returning::finish);
+            Ok(changed)
+        }
         Statement::Create { table, if_absent, columns, key, effective, query, options } => {
             if if_absent && database.has_table(&table)? {
                 return Ok(ChangeOutcome { what: "CREATE TABLE", rows: 0, commit: None });
@@ -157,12 +173,12 @@ fn insert_rows(
     insertion: &Insertion<'_>,
     parameters: &Parameters,
     stop: Stop<'_>,
-    insert: &dyn InsertRows,
+    target: (&dyn InsertRows, Option<&mut Returning<'_>>),
 ) -> Result<ChangeOutcome> {
     let Insertion { what, columns, query, conflict } = *insertion;
     let (mut answer, positions) = rows_of(session, spec, columns, query, parameters, stop)?;
     let mut rows = answer.by_ref();
-    let changed = fill(session, (spec, &positions), &mut rows, (conflict, parameters), stop, insert)?;
+    let changed = fill(session, (spec, &positions), &mut rows, (conflict, parameters), stop, target)?;
     Ok(ChangeOutcome { what, ..changed })
 }
 
@@ -173,16 +189,23 @@ fn fill(
     rows: &mut dyn Iterator<Item = Result<RecordBatch>>,
     (conflict, parameters): (Option<&Conflict>, &Parameters),
     stop: Stop<'_>,
-    insert: &dyn InsertRows,
+    (insert, returning): (&dyn InsertRows, Option<&mut Returning<'_>>),
 ) -> Result<ChangeOutcome> {
     let mut count = 0;
+    // Which rows come into a reference table shows when their keys are compared.
+    let (mut returning, returning_by_key) =
+        if spec.reference.is_none() { (returning, None) } else { (None, returning) };
     let rows = rows.map(|batch| {
         let batch = fitted_rows(spec, positions, &batch?)?;
         count += batch.num_rows() as u64;
+        if let Some(returning) = &mut returning {
+            returning.add(&batch, &[])?;
+        }
         Ok(batch)
     });
     let mut some = rows.filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0));
     if spec.reference.is_some() {
+        let conflict = (conflict, returning_by_key);
         return reference_insert::insert(session, spec, &mut some, conflict, parameters, stop);
     }
     let inserted = insert.insert(spec, &mut some)?;
@@ -209,7 +232,7 @@ pub(super) fn copy_rows(
 ) -> Result<u64> {
     let spec = table_to_change(session.database(), table)?.snapshot()?.spec().clone();
     let positions = copied_positions(&spec, columns)?;
-    let changed = fill(session, (&spec, &positions), rows, (None, &Parameters::None), stop, insert)?;
+    let changed = fill(session, (&spec, &positions), rows, (None, &Parameters::None), stop, (insert, None))?;
     Ok(changed.rows)
 }
 
@@ -236,17 +259,38 @@ fn truncate(database: &Database, table: &str, stop: Stop<'_>) -> Result<ChangeOu
     Ok(ChangeOutcome { what: "TRUNCATE", rows: report.removed, commit: committed(&report) })
 }
 
-fn delete(session: &Session, rows: &ChangedRows, parameters: &Parameters, stop: Stop<'_>) -> Result<ChangeOutcome> {
+fn delete(
+    session: &Session,
+    rows: &ChangedRows,
+    parameters: &Parameters,
+    stop: Stop<'_>,
+    mut returning: Option<&mut Returning<'_>>,
+) -> Result<ChangeOutcome> {
     let (what, table) = ("DELETE", table_to_change(session.database(), &rows.table)?);
     let rows = &rows.of_stored(&table);
+    let mut found = None;
     let removal = match &rows.from {
-        Some(_) => joined::find(session, &table, rows, &[], parameters, stop)?.map(|found| found.removal()),
+        Some(_) => {
+            let joined = returning.as_ref().map_or(&[][..], |returning| returning.joined());
+            let joined = joined::find(session, &table, rows, joined, parameters, stop)?;
+            found = joined.as_ref().map(|joined| Arc::clone(&joined.lookup));
+            joined.map(|joined| joined.removal())
+        }
         None => removal(session, &table, rows, parameters, stop)?,
     };
     let Some(removal) = removal else {
         return Ok(ChangeOutcome { what, rows: 0, commit: None });
     };
-    let report = patiently(stop, || table.delete(removal.clone()))?;
+    let report = match &mut returning {
+        None => patiently(stop, || table.delete(removal.clone()))?,
+        Some(returning) => {
+            let deleted = patiently(stop, || {
+                returning.clear();
+                table.delete_each(removal.clone(), &mut |rows| returning.add_found(&rows, found.as_deref()))
+            });
+            returning.outcome(deleted)?
+        }
+    };
     Ok(ChangeOutcome { what, rows: report.removed, commit: committed(&report) })
 }
 
@@ -283,10 +327,10 @@ fn removal(
 
 fn update(
     session: &Session,
-    rows: &ChangedRows,
-    set: &[(String, String)],
+    (rows, set): (&ChangedRows, &[(String, String)]),
     parameters: &Parameters,
     stop: Stop<'_>,
+    mut returning: Option<&mut Returning<'_>>,
 ) -> Result<ChangeOutcome> {
     let table = table_to_change(session.database(), &rows.table)?;
     let rows = &rows.of_stored(&table);
@@ -298,10 +342,11 @@ fn update(
     });
     let set = &exact.collect::<Vec<_>>()[..];
     let what = "UPDATE";
-    let Some((removal, values)) = new_values(session, &table, rows, set, parameters, stop)? else {
+    let joined = returning.as_ref().map_or(&[][..], |returning| returning.joined());
+    let Some((removal, values)) = new_values(session, &table, rows, (set, joined), parameters, stop)? else {
         return Ok(ChangeOutcome { what, rows: 0, commit: None });
     };
-    let mut change = |rows: RecordBatch| {
+    let change = |rows: RecordBatch| -> splay_store::Result<(RecordBatch, Vec<ArrayRef>)> {
         let changed = values.of_rows(&rows)?;
         let mut columns = rows.columns().to_vec();
         for (column, position) in changed.iter().zip(&positions) {
@@ -311,9 +356,23 @@ fn update(
         }
         refuse_nulls(&spec, |position| columns[position].logical_null_count() > 0)
             .map_err(|error| splay_store::Error::Refused { reason: error.to_string() })?;
-        Ok(RecordBatch::try_new(rows.schema(), columns)?)
+        // Behind the new values are those of the rows that it was joined with.
+        Ok((RecordBatch::try_new(rows.schema(), columns)?, changed[positions.len()..].to_vec()))
     };
-    let report = patiently(stop, || table.update(removal.clone(), &mut change))?;
+    let report = match &mut returning {
+        None => patiently(stop, || table.update(removal.clone(), &mut |rows| Ok(change(rows)?.0)))?,
+        Some(returning) => {
+            let updated = patiently(stop, || {
+                returning.clear();
+                table.update(removal.clone(), &mut |rows| {
+                    let (rows, joined) = change(rows)?;
+                    returning.add_stored(&rows, &joined)?;
+                    Ok(rows)
+                })
+            });
+            returning.outcome(updated)?
+        }
+    };
     Ok(ChangeOutcome { what, rows: report.removed, commit: committed(&report) })
 }
 
@@ -323,17 +382,18 @@ enum NewValues {
     ByQuery(Arc<QueryLookup>),
 }
 
-/// The rows that `UPDATE` changes, with their new values; `None` if there can be no such rows.
+/// The rows that `UPDATE` changes, with their new values and behind these columns that they are joined with; `None` if there can be no such
+/// rows.
 fn new_values(
     session: &Session,
     table: &Table,
     rows: &ChangedRows,
-    set: &[(String, String)],
+    (set, joined): (&[(String, String)], &[String]),
     parameters: &Parameters,
     stop: Stop<'_>,
 ) -> Result<Option<(Removal, NewValues)>> {
     if rows.from.is_some() {
-        let values: Vec<String> = set.iter().map(|(_, value)| value.clone()).collect();
+        let values: Vec<String> = set.iter().map(|(_, value)| value).chain(joined).cloned().collect();
         let found = joined::find(session, table, rows, &values, parameters, stop)?;
         return Ok(found.map(|found| (found.removal(), NewValues::ByQuery(found.lookup))));
     }

@@ -28,9 +28,12 @@ pub(crate) enum Statement {
         columns: Option<Vec<String>>,
         query: String,
         conflict: Option<Conflict>,
+        /// The items of `RETURNING`.
+        returning: Option<String>,
     },
     Delete {
         rows: ChangedRows,
+        returning: Option<String>,
     },
     Truncate {
         table: String,
@@ -38,6 +41,7 @@ pub(crate) enum Statement {
     Update {
         rows: ChangedRows,
         set: Vec<(String, String)>,
+        returning: Option<String>,
     },
     Create {
         table: String,
@@ -141,6 +145,21 @@ pub(super) fn begins(text: &str) -> bool {
     first.is_some_and(|token| FIRST_WORDS.iter().any(|word| is_word(token, word)))
 }
 
+/// Whether a text is such a statement with `RETURNING`. One that can't be read says nothing of it.
+pub(super) fn returns_rows(text: &str) -> bool {
+    // Without a look at the tokens of most statements.
+    let is_named = text.as_bytes().windows(9).any(|word| word.eq_ignore_ascii_case(b"returning"));
+    let statement = if is_named { Statement::of(text).ok().flatten() } else { None };
+    match statement {
+        Some(
+            Statement::Insert { returning, .. }
+            | Statement::Update { returning, .. }
+            | Statement::Delete { returning, .. },
+        ) => returning.is_some(),
+        _ => false,
+    }
+}
+
 impl Statement {
     /// The statement; `None` if it only reads, or the tokens can't be told apart.
     ///
@@ -167,10 +186,10 @@ impl Statement {
         let statement = if words.take(&["insert", "into"]) {
             insert(&mut words)?
         } else if words.take(&["delete", "from"]) {
-            let mut rows = ChangedRows::of_table(&mut words, &["using", "where", "returning"])?;
+            let returning = returning(&mut words)?;
+            let mut rows = ChangedRows::of_table(&mut words, &["using", "where"])?;
             rows.read(&mut words, "using")?;
-            words.refuse(&["returning"])?;
-            Statement::Delete { rows }
+            Statement::Delete { rows, returning }
         } else if words.take(&["truncate"]) {
             words.take(&["table"]);
             Statement::Truncate { table: words.table()? }
@@ -218,21 +237,28 @@ impl Statement {
     }
 }
 
+/// The items of `RETURNING`, which is taken from the end.
+fn returning(words: &mut TokenReader<'_>) -> Result<Option<String>> {
+    match words.take_last_clause("returning") {
+        Some(items) if items.is_empty() => fault("RETURNING needs *, columns or expressions"),
+        items => Ok(items),
+    }
+}
+
 fn insert(words: &mut TokenReader<'_>) -> Result<Statement> {
+    let returning = returning(words)?;
     let table = words.table()?;
     let columns = if words.peek_bracket() && !words.begins_query() { Some(words.names()?) } else { None };
     words.refuse(&["default", "overriding", "as"])?;
-    for clause in [&["returning"][..], &["on", "duplicate"]] {
-        if words.find(clause).is_some() {
-            return fault(format!("INSERT with {} is not supported", clause.join(" ").to_uppercase()));
-        }
+    if words.find(&["on", "duplicate"]).is_some() {
+        return fault("INSERT with ON DUPLICATE is not supported");
     }
     let (query, has_conflict) = words.take_up_to(&["on", "conflict"]);
     if query.is_empty() {
         return fault("INSERT needs VALUES or a query");
     }
     let conflict = has_conflict.then(|| conflict(words)).transpose()?;
-    Ok(Statement::Insert { table, columns, query, conflict })
+    Ok(Statement::Insert { table, columns, query, conflict, returning })
 }
 
 /// Reads the clause from the word after `ON CONFLICT`.
@@ -258,14 +284,14 @@ fn conflict(words: &mut TokenReader<'_>) -> Result<Conflict> {
 }
 
 fn update(words: &mut TokenReader<'_>) -> Result<Statement> {
+    let returning = returning(words)?;
     let mut rows = ChangedRows::of_table(words, &["set"])?;
     if !words.take(&["set"]) {
         return fault("UPDATE needs SET behind the table's name");
     }
     let set = assignments(words)?;
     rows.read(words, "from")?;
-    words.refuse(&["returning"])?;
-    Ok(Statement::Update { rows, set })
+    Ok(Statement::Update { rows, set, returning })
 }
 
 /// Columns with their values, behind `SET`.
@@ -277,7 +303,7 @@ fn assignments(words: &mut TokenReader<'_>) -> Result<Vec<(String, String)>> {
         } else {
             let column = words.name("a column")?;
             words.expect(&Token::Eq, "= behind the column")?;
-            let value = words.until(&["where", "from", "returning"]);
+            let value = words.until(&["where", "from"]);
             set.push((column, value));
         }
         if let Some((column, _)) = set.iter().find(|(_, value)| value.is_empty()) {
@@ -490,12 +516,13 @@ mod tests {
             of("update trade as t set x = u.x is distinct from 1, y = 2 from u join v on u.a = v.a, w where t.a = u.a"),
             Statement::Update {
                 rows: rows("trade", Some("t"), Some("u join v on u.a = v.a, w"), condition.clone()),
-                set
+                set,
+                returning: None,
             }
         );
         assert_eq!(
             of("delete from trade \"T\" using u where t.a = u.a"),
-            Statement::Delete { rows: rows("trade", Some("\"T\""), Some("u"), condition) }
+            Statement::Delete { rows: rows("trade", Some("\"T\""), Some("u"), condition), returning: None }
         );
         let Statement::Update { set, .. } = of("update t set (a, b) = (f(1, 2), 'x'), c = 3 where a > 1") else {
             panic!()
@@ -509,13 +536,14 @@ mod tests {
         let condition = Some("sym = 'a;b' AND size IN (1, 2)".to_owned());
         assert_eq!(
             of("-- why\nDELETE FROM Trade WHERE sym = 'a;b' AND size IN (1, 2);"),
-            Statement::Delete { rows: rows("Trade", None, None, condition.clone()) }
+            Statement::Delete { rows: rows("Trade", None, None, condition.clone()), returning: None }
         );
         assert_eq!(
             of("update \"my table\" set price = round(price, 2), note='x' where sym = 'a;b' AND size IN (1, 2)"),
             Statement::Update {
                 rows: rows("my table", None, None, condition),
                 set: vec![("price".to_owned(), "round(price, 2)".to_owned()), ("note".to_owned(), "'x'".to_owned())],
+                returning: None,
             }
         );
         assert_eq!(
@@ -525,6 +553,7 @@ mod tests {
                 columns: Some(vec!["a".to_owned(), "b".to_owned()]),
                 query: "values (1, 'on conflict')".to_owned(),
                 conflict: None,
+                returning: None,
             }
         );
         assert!(matches!(of("insert into t (select 1)"), Statement::Insert { columns: None, .. }));
@@ -585,6 +614,30 @@ mod tests {
     }
 
     #[test]
+    fn returned_items_are_taken_from_the_end() {
+        let Statement::Insert { query, conflict: Some(conflict), returning, .. } = of(
+            "insert into t (a) select b from u where c = 'returning' on conflict (a) do update set a = 1 where t.a < 2 returning *, a + 1 as n",
+        ) else {
+            panic!("an insertion")
+        };
+        assert_eq!(
+            (query.as_str(), conflict.condition.as_deref()),
+            ("select b from u where c = 'returning'", Some("t.a < 2"))
+        );
+        assert_eq!(returning.as_deref(), Some("*, a + 1 as n"));
+        let Statement::Update { rows, set, returning } =
+            of("update t as x set a = b + 1 from u where x.a = u.a returning x.a, (select 1) as \"returning\"")
+        else {
+            panic!("an update")
+        };
+        assert_eq!((rows.alias.as_deref(), rows.from.as_deref()), (Some("x"), Some("u")));
+        assert_eq!((rows.condition.as_deref(), set[0].1.as_str()), (Some("x.a = u.a"), "b + 1"));
+        assert_eq!(returning.as_deref(), Some("x.a, (select 1) as \"returning\""));
+        let Statement::Delete { rows, returning } = of("delete from t returning a;") else { panic!("a deletion") };
+        assert_eq!((rows.alias, rows.condition, returning.as_deref()), (None, None, Some("a")));
+    }
+
+    #[test]
     fn keys_and_conflicts_are_taken_apart() {
         let created = "create table split (sym symbol, day date not null, ratio double, primary key (sym, day)) effective from day";
         let in_words = of(created);
@@ -631,11 +684,12 @@ mod tests {
             ("create table t (a int primary key) with (key = 'a')", "say the same"),
             ("create table t (a int, constraint k primary key (a))", "CONSTRAINT"),
             ("create table t (a date) effective a", "FROM"),
-            ("insert into t values (1) returning a", "RETURNING"),
+            ("insert into t values (1) returning", "RETURNING needs"),
+            ("truncate t returning a", "returning is not expected"),
             ("delete from t using", "needs a table"),
             ("update t set a = 1 from where a = b", "needs a table"),
-            ("update t set a = 1 where a = 2 returning a", "RETURNING"),
-            ("delete from t using u returning a", "RETURNING"),
+            ("update t set a = 1 where a = 2 returning", "RETURNING needs"),
+            ("delete from t using u returning;", "RETURNING needs"),
             ("update t set (a, b) = (1)", "2 columns and 1 values"),
             ("update t set (a, b) = (select 1, 2)", "a query for each column"),
             ("delete from only t", "ONLY"),

@@ -116,5 +116,16 @@ pub(super) fn with_rows(mut answer: Answer, schema: SchemaRef, batches: Vec<Reco
     let read = ReadStats { scans: vec![stats.selection], bytes: stats.bytes_scanned, ..ReadStats::default() };
     let source = Source::Ready { batches: batches.into(), execution: answer.start.elapsed(), read, _memory: None };
     let (planning, start, watches, memory) = (answer.planning, answer.start, Watches::default(), answer.memory.clone());
-    Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal: answer.refusal.take(), memory }
+    Answer {
+        schema,
+        source,
+        planning,
+        start,
+        rows: 0,
+        failed: false,
+        watches,
+        refusal: answer.refusal.take(),
+        memory,
+        change: None,
+    }
 }

@@ -41,7 +41,7 @@ use gather::gather;
 use incoming::IncomingRows;
 pub(crate) use merge::{Source as RowSource, merge};
 pub(crate) use reference_merge::KeySet;
-pub use reference_merge::{OnConflict, ResolveConflicts};
+pub use reference_merge::{ObserveRows, OnConflict, ResolveConflicts};
 use removal::Counts;
 pub use removal::Removal;
 pub(crate) use spill::FOLDER as SPILL_FOLDER;
@@ -264,6 +264,22 @@ impl Load {
         Ok(rows)
     }
 
+    /// As [`Load::remove`]; `sink` gets the rows, with all columns.
+    ///
+    /// # Errors
+    /// Those of reading the table, and of `sink`.
+    pub(crate) fn remove_each(
+        &mut self,
+        removal: Removal,
+        sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<u64> {
+        let rows = self.remove(removal.clone())?;
+        if let Some(snapshot) = self.snapshot()? {
+            removal.each(&snapshot, sink)?;
+        }
+        Ok(rows)
+    }
+
     /// Takes all rows out, and in again by partitions of another length.
     pub(crate) fn partition_by(&mut self, period: Period) -> Result<()> {
         self.spec.partition = period;
@@ -441,7 +457,20 @@ impl Load {
     ///
     /// # Errors
     /// As [`Load::commit`]; [`Error::Refused`] if two of the new rows have one key; those of `resolve`.
-    pub fn commit_resolving(mut self, resolve: Option<&mut ResolveConflicts<'_>>) -> Result<LoadReport> {
+    pub fn commit_resolving(self, resolve: Option<&mut ResolveConflicts<'_>>) -> Result<LoadReport> {
+        self.commit_observed(resolve, None)
+    }
+
+    /// As [`Load::commit_resolving`]. `observe` gets the rows that come into a reference table, new ones and those that a conflict changes,
+    /// with all columns and in the order of the rows that were appended. If it fails, nothing is committed.
+    ///
+    /// # Errors
+    /// As [`Load::commit_resolving`], and those of `observe`.
+    pub fn commit_observed(
+        mut self,
+        resolve: Option<&mut ResolveConflicts<'_>>,
+        observe: Option<&mut ObserveRows<'_>>,
+    ) -> Result<LoadReport> {
         if self.failed {
             return Err(Error::Poisoned);
         }
@@ -465,7 +494,7 @@ impl Load {
         let removal = self.removal.take();
         if self.spec.reference.is_some() {
             let incoming = partitions.remove(&reference::PARTITION).unwrap_or_default();
-            return self.commit_reference(incoming, removal, resolve, change);
+            return self.commit_reference(incoming, removal, (resolve, observe), change);
         }
         let touched = removal.iter().flat_map(|(_, counts)| counts.keys()).copied();
         let all = self.writer.table().filter(|_| self.options.replace == Replace::Table);

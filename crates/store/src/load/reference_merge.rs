@@ -36,6 +36,9 @@ pub enum OnConflict {
 /// returns which stored rows change, and their new values.
 pub type ResolveConflicts<'a> = dyn FnMut(&RecordBatch, &RecordBatch) -> Result<(BooleanArray, RecordBatch)> + 'a;
 
+/// Gets the rows that come into a table.
+pub type ObserveRows<'a> = dyn FnMut(&RecordBatch) -> Result<()> + 'a;
+
 /// Keys of rows.
 pub(crate) struct KeySet {
     spec: TableSpec,
@@ -111,6 +114,8 @@ struct MergeOutcome {
     stays: BooleanArray,
     /// Rows that come: changed ones and new ones.
     come: Vec<RecordBatch>,
+    /// For each of these, the number of the row that was appended.
+    numbers: Vec<usize>,
 }
 
 impl Load {
@@ -119,7 +124,7 @@ impl Load {
         mut self,
         incoming: IncomingRows,
         removal: Option<(Removal, Counts)>,
-        resolve: Option<&mut ResolveConflicts<'_>>,
+        (resolve, observe): (Option<&mut ResolveConflicts<'_>>, Option<&mut ObserveRows<'_>>),
         mut change: Change,
     ) -> Result<LoadReport> {
         let files = self.writer.partition(PARTITION);
@@ -131,6 +136,11 @@ impl Load {
         let stored = self.without_removed(stored, removal, &incoming)?;
         let new = one_batch(&self.spec, &incoming.batches)?;
         let settled = self.settle_keys(&stored, &new, resolve)?;
+        if let Some(observe) = observe {
+            let mut order: Vec<usize> = (0..settled.numbers.len()).collect();
+            order.sort_by_key(|row| settled.numbers[*row]);
+            observe(&take_rows(&one_batch(&self.spec, &settled.come)?, order.into_iter())?)?;
+        }
         let stored = filter_record_batch(&stored, &settled.stays)?;
         let came = settled.come.iter().map(RecordBatch::num_rows).sum::<usize>();
         let went = before - stored.num_rows();
@@ -192,7 +202,8 @@ impl Load {
     ) -> Result<MergeOutcome> {
         let unchanged = || BooleanArray::from(vec![true; stored.num_rows()]);
         let Some(mut keys) = KeySet::new(&self.spec)? else {
-            return Ok(MergeOutcome { stays: unchanged(), come: vec![new.clone()] });
+            let numbers = (0..new.num_rows()).collect();
+            return Ok(MergeOutcome { stays: unchanged(), come: vec![new.clone()], numbers });
         };
         keys.add_new(stored, "is there twice")?;
         let before = keys.add(new)?;
@@ -217,19 +228,27 @@ impl Load {
                 (OnConflict::Replace, _) => place[first] = Some(row),
             }
         }
-        let fresh = take_rows(new, place.into_iter().flatten())?;
+        let fresh_numbers = || place.iter().copied().flatten();
+        let fresh = take_rows(new, fresh_numbers())?;
         let meeting = || met.iter().enumerate().filter_map(|(at, row)| row.map(|row| (at, row)));
         let Some(resolve) = resolve else {
             let stays = met.iter().map(|row| Some(row.is_none())).collect();
-            return Ok(MergeOutcome { stays, come: vec![take_rows(new, meeting().map(|(_, row)| row))?, fresh] });
+            let numbers = meeting().map(|(_, row)| row).chain(fresh_numbers()).collect();
+            return Ok(MergeOutcome {
+                stays,
+                come: vec![take_rows(new, meeting().map(|(_, row)| row))?, fresh],
+                numbers,
+            });
         };
         if meeting().next().is_none() {
-            return Ok(MergeOutcome { stays: unchanged(), come: vec![fresh] });
+            return Ok(MergeOutcome { stays: unchanged(), come: vec![fresh], numbers: fresh_numbers().collect() });
         }
         let old = take_rows(stored, meeting().map(|(at, _)| at))?;
         let (changes, rows) = resolve(&old, &take_rows(new, meeting().map(|(_, row)| row))?)?;
         let rows = conform(&self.spec, &self.schema, &rows)?;
         let changes = if changes.null_count() > 0 { prep_null_mask_filter(&changes) } else { changes };
+        let changed = meeting().zip(changes.values()).filter_map(|((_, row), changes)| changes.then_some(row));
+        let numbers = changed.chain(fresh_numbers()).collect();
         let mut stays = vec![true; stored.num_rows()];
         meeting().zip(changes.values()).for_each(|((at, _), changes)| stays[at] = !changes);
         let stays = BooleanArray::from(stays);
@@ -238,7 +257,7 @@ impl Load {
         for rows in [&filter_record_batch(stored, &stays)?, &rows, &fresh] {
             keys.as_mut().map_or(Ok(()), |keys| keys.add_new(rows, "already exists"))?;
         }
-        Ok(MergeOutcome { stays, come: vec![rows, fresh] })
+        Ok(MergeOutcome { stays, come: vec![rows, fresh], numbers })
     }
 }
 

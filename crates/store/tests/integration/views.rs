@@ -143,7 +143,7 @@ fn a_table_that_views_read_is_not_dropped() {
     assert!(refused.contains("is read by the view kept: drop it first"), "{refused}");
     assert_eq!(table.snapshot().unwrap().rows(), 10);
     database.drop_view("kept", reads).unwrap();
-    let commit = table.drop_unread(reads).unwrap();
+    let commit = table.drop_unread(reads).unwrap().epoch;
     database.dropped_table("trade").unwrap().undo(commit).unwrap();
     assert_eq!(database.table("trade").unwrap().snapshot().unwrap().rows(), 10);
 }

@@ -217,11 +217,10 @@ impl Local {
         if decoded.rows.num_rows() > 0 {
             let producer = Producer::new(producer.to_owned(), decoded.last_line);
             let ack = self.capture.append(Append {
-                table: self.spec.name.clone(),
-                rows: decoded.rows,
                 spec: Some(self.spec.clone()),
                 producer: Some(producer),
                 ack: Some(self.ack),
+                ..Append::new(self.spec.name.clone(), decoded.rows)
             })?;
             (stored.rows, stored.quarantined, stored.duplicates) = (ack.rows, ack.quarantined, ack.duplicate_rows);
         }
