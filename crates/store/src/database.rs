@@ -333,8 +333,8 @@ impl Database {
     pub fn damaged(&self) -> Vec<(String, String)> {
         let tables = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |cache: &Arc<TableCache>| {
-            let damaged_tables = cache.damage().message.clone()?;
-            Some((cache.name().unwrap_or_else(|| cache.folder.to_string()), damaged_tables))
+            let message = cache.damage().message.clone()?;
+            Some((cache.name().unwrap_or_else(|| cache.folder.to_string()), message))
         };
         let mut damaged_tables: Vec<(String, String)> = tables.values().filter_map(of).collect();
         damaged_tables.sort();
