@@ -85,7 +85,7 @@ pub(crate) fn lab_compression(
     let data = data.iter().map(|(name, lists)| dataset(name, lists)).collect::<Result<Vec<_>>>()?;
     let outcome = py.detach(|| measured(&data, &wanted, statement, progress))?;
     let skipped = outcome.skipped.into_iter().map(|skipped| (skipped.scheme, skipped.data, skipped.reason));
-    Ok((to_python(py, lab::to_batch(&outcome.rows)?)?, skipped.collect(), outcome.left))
+    Ok((to_python(py, lab::to_batch(&outcome.rows)?)?, skipped.collect(), outcome.remaining))
 }
 
 fn dataset(name: &str, lists: &[Bound<'_, PyAny>]) -> Result<Dataset> {
@@ -141,7 +141,7 @@ fn measured(
 
 fn told(progress: Option<&Py<PyAny>>, done: lab::Progress<'_>) -> PyResult<()> {
     let Some(progress) = progress else { return Ok(()) };
-    let left = done.left.map(|left| left.as_secs_f64());
+    let left = done.time_remaining.map(|left| left.as_secs_f64());
     Python::attach(|py| progress.call1(py, (done.done, done.total, left, done.data, done.scheme)).map(|_| ()))
 }
 
