@@ -300,7 +300,7 @@ fn of_import(error: &splay_import::Error, fields: &Bound<'_, PyDict>) -> PyResul
             keep!(fields, file);
             "TrailerError"
         }
-        Error::UnknownRecipe { name, known } => {
+        Error::UnknownRecipe { name, available: known } => {
             keep!(fields, name, known);
             "UnknownRecipeError"
         }
