@@ -581,7 +581,7 @@ impl<P: Send + 'static> StatementRun<'_, P> {
         self.rows += batch.num_rows() as u64;
         let rows_max = self.bounds.bound(Quota::StatementRowsMax);
         // What a change answers with was counted before it was committed.
-        let is_checked = self.ingest.is_some();
+        let is_checked = self.changed.is_some();
         if self.rows > rows_max && !is_checked { Err(too_many_rows(rows_max)) } else { Ok(()) }
     }
 
