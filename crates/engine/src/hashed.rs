@@ -42,10 +42,21 @@ impl NumbersByHash {
     /// For each hash the first number that has it, or [`NONE`].
     pub fn first(&self, hashes: &[u32], numbers: &mut Vec<u32>) {
         numbers.clear();
-        numbers.extend(hashes.iter().map(|hash| {
-            let entry = self.from(*hash).find(|entry| entry.hash == *hash || entry.number == NONE);
-            entry.map_or(NONE, |entry| entry.number)
-        }));
+        numbers.extend(hashes.iter().map(|hash| self.first_of(*hash)));
+    }
+
+    /// The first number that has a hash, or [`NONE`].
+    #[inline]
+    pub fn first_of(&self, hash: u32) -> u32 {
+        let entry = self.from(hash).find(|entry| entry.hash == hash || entry.number == NONE);
+        entry.map_or(NONE, |entry| entry.number)
+    }
+
+    /// Reads the place that a hash says, so that it is in the cache when the hash is looked for.
+    #[inline]
+    pub fn prefetch(&self, hash: u32) {
+        let last = self.places.len().wrapping_sub(1);
+        std::hint::black_box(self.places.get(hash as usize & last).map(|entry| entry.number));
     }
 
     /// The number with a hash that passes a test; where there is none, `number` is added.

@@ -10,14 +10,15 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Stri
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Int32Type, TimeUnit, UInt32Type};
+use hashbrown::DefaultHashBuilder;
 use hashbrown::hash_table::{Entry, HashTable};
-use hashbrown::{DefaultHashBuilder, HashMap};
 
 use crate::aggregate::words_of;
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Value, holds};
-use crate::hashed::{NumbersByHash, half, hash};
+use crate::packed_keys::{RowsByKeys, by_threads};
 use crate::per_run::PerRun;
+use crate::rows_by_word::RowsByWord;
 use crate::translations::numbers_in;
 
 /// In the place of a row where there is none.
@@ -37,14 +38,11 @@ pub struct LookupTable {
 
 /// Rows by key. One without a key is never found.
 #[derive(Debug)]
-enum Rows {
+pub(crate) enum Rows {
     Texts(RowsByText),
     Words(DataType, RowsByWord),
-    /// Words close together: the least, and for each from there on its row, or [`MISSING`].
-    Places(DataType, u64, Vec<u32>),
-    /// By several columns: of each the first row with an equal value, and from the second on the first row that is equal in this one and those
-    /// before, by the numbers of both.
-    Several(Box<Rows>, Vec<(Rows, HashMap<u64, u32>)>),
+    /// By several columns.
+    Several(RowsByKeys),
 }
 
 /// Texts of a dictionary for each key up to which keys are found by its codes.
@@ -55,9 +53,6 @@ pub(crate) const FEW_KEYS_MAX: usize = 64;
 
 /// Texts of a dictionary for each row up to which they are looked up rather than the rows.
 const TEXTS_OF_ROW_MAX: usize = 8;
-
-/// Places for each key up to which rows are found by place.
-const PLACES_OF_KEY_MAX: usize = 4;
 
 impl LookupTable {
     /// A table of constants by their numbers.
@@ -94,23 +89,40 @@ impl LookupTable {
     /// The row of each key of one column, or [`MISSING`].
     pub(crate) fn rows(&self, keys: &ArrayRef, constants: &[ArrayRef]) -> Result<Vec<u32>> {
         let of = self.keys(constants).ok_or_else(of_another_width)?;
-        let result = self.rows.get(of, || Rows::new(of, self.first)).and_then(|rows| rows.find(keys));
+        let result = self.rows.get(of, || Rows::new(of, self.first, 1)).and_then(|rows| rows.find(keys));
         match result {
             Err(Error::Unsupported(_)) if self.first => first_equal(keys, of),
             result => result,
         }
     }
 
-    /// Refuses a table with a duplicate key, even if no row looks it up.
+    /// Builds the table by some threads, and refuses one with a duplicate key even if no row looks it up.
     ///
     /// # Errors
     /// [`Error::RepeatedKey`] for such a table.
-    pub fn check(&self, constants: &[ArrayRef]) -> Result<()> {
-        let of = self.key_columns(constants);
-        match of.first() {
-            None => Ok(()),
-            Some(first) => self.rows.get(first, || Rows::by_several(&of, self.first)).map(|_| ()),
+    pub fn check(&self, constants: &[ArrayRef], threads: usize) -> Result<()> {
+        if self.keys.is_empty() { Ok(()) } else { self.prepared(&self.key_columns(constants), threads).map(drop) }
+    }
+
+    /// The table of some keys, built before others ask for it.
+    fn prepared(&self, keys: &[ArrayRef], threads: usize) -> Result<Arc<Rows>> {
+        let first = keys.first().ok_or_else(of_another_width)?;
+        self.rows.prepare(first, || Rows::by_columns(keys, self.first, threads))
+    }
+
+    /// For each row of the table the first one with its key, or [`MISSING`]; `None` if no two rows have the same.
+    pub(crate) fn first_of_each(&self, constants: &[ArrayRef], threads: usize) -> Result<Option<Vec<u32>>> {
+        let keys = self.key_columns(constants);
+        let rows = self.prepared(&keys, threads)?;
+        if !rows.repeats() {
+            return Ok(None);
         }
+        let count = keys.first().map_or(0, |key| key.len());
+        by_threads(count, threads, |range| {
+            let keys: Vec<ArrayRef> = keys.iter().map(|key| key.slice(range.start, range.len())).collect();
+            rows.find_several(&keys)
+        })
+        .map(Some)
     }
 
     /// The number of the row of each key, which has as many columns as those of the table; null where there is none.
@@ -123,7 +135,7 @@ impl LookupTable {
         let of = self.key_columns(constants);
         let (Some(first), true) = (of.first(), of.len() == keys.len()) else { return Err(of_another_width()) };
         // What is read for a run is read at once, so that the first column tells for which one these are.
-        self.rows.get(first, || Rows::by_several(&of, self.first))?.find_several(keys)
+        self.rows.get(first, || Rows::by_columns(&of, self.first, 1))?.find_several(keys)
     }
 
     /// Whether keys of two types are found by each other.
@@ -141,7 +153,7 @@ impl LookupTable {
     /// Whether each key is there once.
     #[must_use]
     pub fn are_unique(keys: &[ArrayRef]) -> bool {
-        Rows::by_several(keys, false).is_ok()
+        Rows::by_columns(keys, false, 1).is_ok()
     }
 
     /// The row of each key; null where there is none.
@@ -181,81 +193,45 @@ impl LookupTable {
 }
 
 impl Rows {
-    /// The rows of some keys, of equal ones the first, if it `may_repeat`.
-    fn new(keys: &ArrayRef, may_repeat: bool) -> Result<Rows> {
+    /// The rows of the keys of one column, of equal ones the first, if they `may_repeat`.
+    pub(crate) fn new(keys: &ArrayRef, may_repeat: bool, threads: usize) -> Result<Rows> {
         if is_text(keys.data_type()) {
             return RowsByText::new(keys, may_repeat)?.map(Rows::Texts).ok_or(Error::RepeatedKey);
         }
-        let nulls = keys.nulls().filter(|nulls| nulls.null_count() > 0);
-        let is_valid = |row: u32| nulls.is_none_or(|nulls| nulls.is_valid(row as usize));
-        let words = words_of(keys)?;
-        let words: Vec<(u64, u32)> = words.iter().copied().zip(0..).filter(|(_, row)| is_valid(*row)).collect();
-        if let Some((least, places)) = places(&words) {
-            let mut rows = vec![MISSING; places];
-            for (word, row) in words {
-                let place = usize::try_from(word.wrapping_sub(least)).unwrap_or(usize::MAX);
-                match &mut rows[place] {
-                    free if *free == MISSING => *free = row,
-                    _ if may_repeat => {}
-                    _ => return Err(Error::RepeatedKey),
-                }
-            }
-            return Ok(Rows::Places(plain(keys.data_type()), least, rows));
-        }
-        let rows = RowsByWord::new(words);
-        if rows.repeat && !may_repeat {
-            return Err(Error::RepeatedKey);
-        }
+        let rows = RowsByWord::new(&words_of(keys)?, keys.nulls(), may_repeat, threads)?;
         Ok(Rows::Words(plain(keys.data_type()), rows))
     }
 
     /// The rows of keys of one or more columns, of equal ones the first, if they `may_repeat`.
-    fn by_several(keys: &[ArrayRef], may_repeat: bool) -> Result<Rows> {
-        let (first, further) = match keys {
-            [] => return Err(of_another_width()),
-            [key] => return Rows::new(key, may_repeat),
-            [first, further @ ..] => (first, further),
-        };
-        let leading = Rows::new(first, true)?;
-        let mut numbers = leading.find(first)?;
-        let mut steps = Vec::with_capacity(further.len());
-        for key in further {
-            let rows = Rows::new(key, true)?;
-            let mut pairs = HashMap::with_capacity(numbers.len());
-            for ((number, own), row) in numbers.iter_mut().zip(rows.find(key)?).zip(0..) {
-                *number = match pair(*number, own) {
-                    Some(pair) => *pairs.entry(pair).or_insert(row),
-                    None => MISSING,
-                };
-            }
-            steps.push((rows, pairs));
+    fn by_columns(keys: &[ArrayRef], may_repeat: bool, threads: usize) -> Result<Rows> {
+        match keys {
+            [] => Err(of_another_width()),
+            [key] => Rows::new(key, may_repeat, threads),
+            keys => Ok(Rows::Several(RowsByKeys::new(keys, may_repeat, threads)?)),
         }
-        if !may_repeat && numbers.iter().zip(0..).any(|(number, row)| *number != MISSING && *number != row) {
-            return Err(Error::RepeatedKey);
-        }
-        Ok(Rows::Several(Box::new(leading), steps))
     }
 
-    /// The row of each key, or [`MISSING`].
+    /// Whether a key has several rows.
+    fn repeats(&self) -> bool {
+        match self {
+            Rows::Texts(rows) => rows.repeats,
+            Rows::Words(_, rows) => rows.repeats(),
+            Rows::Several(rows) => rows.repeats(),
+        }
+    }
+
+    /// The row of each key of as many columns as the table has, or [`MISSING`].
     fn find_several(&self, keys: &[ArrayRef]) -> Result<Vec<u32>> {
         match (self, keys) {
-            (Rows::Several(leading, steps), [first, further @ ..]) if further.len() == steps.len() => {
-                let mut numbers = leading.find(first)?;
-                for ((rows, pairs), key) in steps.iter().zip(further) {
-                    for (number, own) in numbers.iter_mut().zip(rows.find(key)?) {
-                        let row_number = pair(*number, own).and_then(|pair| pairs.get(&pair).copied());
-                        *number = row_number.unwrap_or(MISSING);
-                    }
-                }
-                Ok(numbers)
-            }
+            (Rows::Several(rows), keys) if keys.len() == rows.width() => rows.find(keys),
+            (Rows::Several(_), _) => Err(of_another_width()),
             (rows, [key]) => rows.find(key),
             _ => Err(of_another_width()),
         }
     }
 
     /// The row of each key of one column, or [`MISSING`].
-    fn find(&self, keys: &ArrayRef) -> Result<Vec<u32>> {
+    pub(crate) fn find(&self, keys: &ArrayRef) -> Result<Vec<u32>> {
         let refused = || Error::Unsupported(format!("a join by a {}", keys.data_type()));
         match self {
             Rows::Texts(rows) => {
@@ -276,82 +252,22 @@ impl Rows {
             Rows::Words(data_type, rows) if *data_type == plain(keys.data_type()) => {
                 Ok(valid(keys, rows.find(&words_of(keys)?)))
             }
-            Rows::Places(data_type, least, rows) if *data_type == plain(keys.data_type()) => {
-                let row = |word: &u64| {
-                    let place = usize::try_from(word.wrapping_sub(*least)).unwrap_or(usize::MAX);
-                    rows.get(place).copied().unwrap_or(MISSING)
-                };
-                Ok(valid(keys, words_of(keys)?.iter().map(row).collect()))
-            }
-            Rows::Words(_, _) | Rows::Places(_, _, _) => Err(refused()),
-            Rows::Several(_, _) => Err(of_another_width()),
+            Rows::Words(_, _) => Err(refused()),
+            Rows::Several(_) => Err(of_another_width()),
         }
-    }
-}
-
-/// Rows by word.
-#[derive(Debug)]
-struct RowsByWord {
-    seed: u64,
-    /// Each word once, with the first of its rows, and where it stands here by its hash.
-    entries: Vec<(u64, u32)>,
-    places: NumbersByHash,
-    /// Whether a word has several rows.
-    repeat: bool,
-}
-
-/// Words that are looked up at once.
-const WORDS_TOGETHER: usize = 1_024;
-
-impl RowsByWord {
-    fn new(words: Vec<(u64, u32)>) -> RowsByWord {
-        let seed = DefaultHashBuilder::default().hash_one(words.len());
-        let mut entries: Vec<(u64, u32)> = Vec::with_capacity(words.len());
-        let mut places = NumbersByHash::default();
-        places.reserve(words.len());
-        let mut repeat = false;
-        for (word, row) in words {
-            let hash = half(hash(seed, &[word]));
-            let next = u32::try_from(entries.len()).unwrap_or(MISSING);
-            match places.find_or_add(hash, next, |place| entries[place as usize].0 == word) {
-                Some(_) => repeat = true,
-                None => entries.push((word, row)),
-            }
-        }
-        RowsByWord { seed, entries, places, repeat }
-    }
-
-    /// The first row of each word, or [`MISSING`].
-    fn find(&self, words: &[u64]) -> Vec<u32> {
-        let mut rows = Vec::with_capacity(words.len());
-        let (mut hashes, mut places) = (Vec::new(), Vec::new());
-        for words in words.chunks(WORDS_TOGETHER) {
-            hashes.clear();
-            hashes.extend(words.iter().map(|word| half(hash(self.seed, &[*word]))));
-            self.places.first(&hashes, &mut places);
-            rows.extend(words.iter().zip(&hashes).zip(&places).map(|((word, hash), place)| {
-                match self.entries.get(*place as usize) {
-                    None => MISSING,
-                    Some((entry_word, row)) if entry_word == word => *row,
-                    Some(_) => {
-                        let place = self.places.find(*hash, |place| self.entries[place as usize].0 == *word);
-                        place.map_or(MISSING, |place| self.entries[place as usize].1)
-                    }
-                }
-            }));
-        }
-        rows
     }
 }
 
 /// Rows by text.
 #[derive(Debug)]
-struct RowsByText {
+pub(crate) struct RowsByText {
     texts: StringArray,
     /// The row of each text, and the dictionary that these are; none where the list is one of rows.
     rows: Option<(Vec<u32>, ArrayRef)>,
     /// Numbers of the texts by their hash; none where each text is greater than the one before, as those of a table's symbols are.
     by_hash: Option<(DefaultHashBuilder, HashTable<u32>)>,
+    /// Whether a text has several rows.
+    repeats: bool,
     /// Results of look-ups by dictionary: the row of each text.
     of_codes: PerRun<Vec<u32>>,
     /// Address of the dictionary whose rows were last looked up one by one, and the number of these rows.
@@ -365,41 +281,40 @@ impl RowsByText {
             && (coded.len() > FEW_KEYS_MAX || coded.values().len() <= coded.len() * TEXTS_OF_KEY_MAX)
             && let Some(texts) = coded.values().as_string_opt::<i32>().filter(|texts| rises(texts))
         {
-            let mut rows = vec![MISSING; texts.len()];
+            let (mut rows, mut repeats) = (vec![MISSING; texts.len()], false);
             for (code, row) in coded.keys().iter().zip(0..) {
                 let Some(code) = code else { continue };
                 match rows.get_mut(usize::try_from(code).unwrap_or(usize::MAX)) {
                     Some(free) if *free == MISSING => *free = row,
-                    _ if may_repeat => {}
+                    _ if may_repeat => repeats = true,
                     _ => return Ok(None),
                 }
             }
-            return Ok(Some(RowsByText {
-                rows: Some((rows, Arc::clone(coded.values()))),
-                ..RowsByText::of(texts.clone())
-            }));
+            let rows = Some((rows, Arc::clone(coded.values())));
+            return Ok(Some(RowsByText { rows, repeats, ..RowsByText::of(texts.clone()) }));
         }
         let texts = cast(keys, &DataType::Utf8)?.as_string::<i32>().clone();
         if rises(&texts) {
             return Ok(Some(RowsByText::of(texts)));
         }
-        let hasher = DefaultHashBuilder::default();
+        let (hasher, mut repeats) = (DefaultHashBuilder::default(), false);
         let mut by_hash: HashTable<u32> = HashTable::with_capacity(texts.len());
         for (text, row) in texts.iter().zip(0..) {
             let Some(text) = text else { continue };
             let hash_of = |row: &u32| hasher.hash_one(texts.value(*row as usize));
             match by_hash.entry(hasher.hash_one(text), |row| texts.value(*row as usize) == text, hash_of) {
                 Entry::Vacant(free) => drop(free.insert(row)),
-                Entry::Occupied(_) if may_repeat => {}
+                Entry::Occupied(_) if may_repeat => repeats = true,
                 Entry::Occupied(_) => return Ok(None),
             }
         }
-        Ok(Some(RowsByText { by_hash: Some((hasher, by_hash)), ..RowsByText::of(texts) }))
+        Ok(Some(RowsByText { by_hash: Some((hasher, by_hash)), repeats, ..RowsByText::of(texts) }))
     }
 
     /// Texts that rise, each of which is its own row.
     fn of(texts: StringArray) -> RowsByText {
-        RowsByText { texts, rows: None, by_hash: None, of_codes: PerRun::default(), apart: Mutex::default() }
+        let (of_codes, apart) = (PerRun::default(), Mutex::default());
+        RowsByText { texts, rows: None, by_hash: None, repeats: false, of_codes, apart }
     }
 
     /// The row of each text, or [`MISSING`].
@@ -474,11 +389,6 @@ fn of_another_width() -> Error {
     Error::Unsupported("a key of another number of columns".to_owned())
 }
 
-/// The numbers of two rows in one word; none if either is missing.
-fn pair(one: u32, other: u32) -> Option<u64> {
-    (one != MISSING && other != MISSING).then(|| u64::from(one) << 32 | u64::from(other))
-}
-
 /// Numbers of rows, null for those that are missing.
 pub(crate) fn numbered(mut rows: Vec<u32>) -> UInt32Array {
     let has = BooleanBuffer::collect_bool(rows.len(), |at| rows[at] != MISSING);
@@ -511,18 +421,8 @@ fn valid(keys: &ArrayRef, mut rows: Vec<u32>) -> Vec<u32> {
     rows
 }
 
-/// The least of some words, and how many places there are from it to the greatest; `None` if these are far more than there are words.
-fn places(words: &[(u64, u32)]) -> Option<(u64, usize)> {
-    let (first, _) = words.first()?;
-    // Wrapping differences stay small for negative numbers as well.
-    let far = |(word, _): &(u64, u32)| word.wrapping_sub(*first).cast_signed();
-    let (below, above) = (words.iter().map(far).min()?, words.iter().map(far).max()?);
-    let places = usize::try_from(above.checked_sub(below)?).ok()?.checked_add(1)?;
-    (places <= words.len().checked_mul(PLACES_OF_KEY_MAX)?).then(|| (first.wrapping_add_signed(below), places))
-}
-
 /// A type without its time zone: instants are equal whatever it is.
-fn plain(data_type: &DataType) -> DataType {
+pub(crate) fn plain(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Timestamp(unit, _) => DataType::Timestamp(*unit, None),
         other => other.clone(),

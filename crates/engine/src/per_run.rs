@@ -34,6 +34,16 @@ impl<T> PerRun<T> {
         Ok(made)
     }
 
+    /// The cached result for a constant. Without one `make` computes it and holds no lock meanwhile, so that it may
+    /// wait for other threads: they may be at work on another run that asks for its own result.
+    pub fn prepare(&self, of: &ArrayRef, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        if !self.has(of) {
+            let made = make()?;
+            return self.get(of, || Ok(made));
+        }
+        self.get(of, make)
+    }
+
     /// Whether something was made of a constant.
     pub fn has(&self, of: &ArrayRef) -> bool {
         let cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -75,19 +75,21 @@ impl KeyJoin {
         KeyJoin { condition: Some(condition), ..self }
     }
 
-    /// The rows of each key, in the order of a range that is searched; `None` if each key has one and none is.
-    fn followers(&self, range: Option<&KeyRange>, constants: &[ArrayRef]) -> Result<Arc<Option<Followers>>> {
+    /// The rows of each key, in the order of a range that is searched; `None` if each key has one and none is. Builds the
+    /// lookup table, too.
+    fn followers(&self, range: Option<&KeyRange>, context: &ExecutionContext<'_>) -> Result<Arc<Option<Followers>>> {
+        let constants = context.constants;
         let of = self.table.key_columns(constants);
         let Some(first) = of.first() else { return Ok(Arc::new(None)) };
-        self.followers.get(first, || {
+        let column = range.and_then(|range| self.columns[range.column]);
+        self.followers.prepare(first, || {
             let firsts = match self.keys.is_empty() {
-                true => vec![0; first.len()],
-                false => self.table.first_rows(&of, constants)?,
+                true => Some(vec![0; first.len()]),
+                false => self.table.first_of_each(constants, context.threads)?,
             };
-            let column = range.and_then(|range| self.columns[range.column]);
-            Ok(match column.and_then(|column| numbers(&constants[column])) {
-                Some(numbers) => Some(Followers::in_order(&firsts, &numbers)),
-                None => Followers::of(&firsts),
+            Ok(match (column.and_then(|column| numbers(&constants[column])), firsts) {
+                (Some(numbers), Some(firsts)) => Some(Followers::in_order(&firsts, &numbers)),
+                (_, firsts) => firsts.and_then(|firsts| Followers::of(&firsts)),
             })
         })
     }
@@ -295,7 +297,7 @@ pub(crate) fn join_by_keys(input: Vec<Frame>, join: &KeyJoin, context: &Executio
     let constants = context.constants;
     let width = input.first().map_or(0, |frame| frame.columns().len());
     let range = join.condition.as_ref().and_then(|condition| KeyRange::of(condition, width, constants));
-    let followers = join.followers(range.as_ref(), constants)?;
+    let followers = join.followers(range.as_ref(), context)?;
     let input = if join.condition.is_some() { in_pieces(&input) } else { input };
     let rows: usize = input.iter().map(Frame::len).sum();
     let threads = parallel::threads_for(rows, 0, context.threads);

@@ -165,7 +165,7 @@ impl TickStatement {
             }
             self.constants.fill(number, rows.columns(), &mut constants);
         }
-        self.lookups.iter().try_for_each(|table| table.check(&constants))?;
+        self.lookups.iter().try_for_each(|table| table.check(&constants, threads))?;
         let setting = ExecutionContext { tables, constants: &constants, threads, memory_bytes, stop, reads };
         let batches = splay_engine::run(&self.plan, &setting, &self.schema)?;
         let mut read = setting.reads.into_read();

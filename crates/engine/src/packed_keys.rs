@@ -1,0 +1,184 @@
+//! Keys of several columns as one word a row, for lookup tables.
+//!
+//! - A column's values have codes: the distance from the least value, or, of texts and of values that are far apart, the
+//!   position of the first equal one. The codes of a row stand side by side in its word.
+//! - Invariant: two rows of the table have the same word if and only if their keys are equal, and a key that no row can
+//!   have has [`NO_WORD`].
+//! - Where the word is full, the numbers of the words so far take the place of these.
+
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::datatypes::{DataType, Int32Type};
+
+use crate::aggregate::words_of;
+use crate::error::{Error, Result};
+use crate::lookup::{MISSING, Rows, is_text, plain};
+use crate::parallel;
+use crate::rows_by_word::{RowsByWord, range};
+
+/// In the place of a word of a key that no row has.
+const NO_WORD: u64 = u64::MAX;
+
+/// Most bits of a word, so that none is [`NO_WORD`].
+const WORD_BITS_MAX: u32 = u64::BITS - 1;
+
+/// Most bits of a row's number.
+const ROW_BITS_MAX: u32 = 31;
+
+/// Rows that a thread looks up at once.
+const ROWS_OF_PIECE: usize = 1 << 16;
+
+/// The first row of each key of several columns.
+#[derive(Debug)]
+pub(crate) struct RowsByKeys {
+    columns: Vec<KeyColumn>,
+    rows: RowsByWord,
+}
+
+/// A column of a key.
+#[derive(Debug)]
+struct KeyColumn {
+    /// Numbers of the words of the columns before, where these leave no room for this one's codes.
+    numbers: Option<RowsByWord>,
+    codes: Codes,
+    /// Bits of a code.
+    bits: u32,
+}
+
+#[derive(Debug)]
+enum Codes {
+    /// Distances from the least value, up to that of the greatest.
+    Distances { data_type: DataType, least: u64, greatest: u64 },
+    /// The first position of a value among those of the table.
+    Positions(Rows),
+}
+
+impl RowsByKeys {
+    /// The first row of each key.
+    ///
+    /// # Errors
+    /// [`Error::RepeatedKey`] if a key has several rows, unless keys `may_repeat`.
+    pub fn new(keys: &[ArrayRef], may_repeat: bool, threads: usize) -> Result<RowsByKeys> {
+        let rows = keys.first().map_or(0, |key| key.len());
+        let row_bits = bits_below(rows as u64);
+        if row_bits > ROW_BITS_MAX {
+            return Err(Error::Unsupported("a join by several keys with so many rows".to_owned()));
+        }
+        let (mut columns, mut words, mut bits) = (Vec::with_capacity(keys.len()), vec![0; rows], 0);
+        for key in keys {
+            let (codes, code_bits) = Codes::new(key, WORD_BITS_MAX.saturating_sub(bits).max(row_bits), threads)?;
+            let numbers = if bits + code_bits > WORD_BITS_MAX {
+                bits = row_bits;
+                Some(RowsByWord::new(&words, nulls_of(&words).as_ref(), true, threads)?)
+            } else {
+                None
+            };
+            bits += code_bits;
+            let column = KeyColumn { numbers, codes, bits: code_bits };
+            words =
+                by_threads(rows, threads, |rows| column.add(&words[rows.clone()], &key.slice(rows.start, rows.len())))?;
+            columns.push(column);
+        }
+        let rows = RowsByWord::new(&words, nulls_of(&words).as_ref(), may_repeat, threads)?;
+        Ok(RowsByKeys { columns, rows })
+    }
+
+    /// Columns of a key.
+    pub fn width(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Whether a key has several rows.
+    pub fn repeats(&self) -> bool {
+        self.rows.repeats()
+    }
+
+    /// The first row of each key, or [`MISSING`].
+    pub fn find(&self, keys: &[ArrayRef]) -> Result<Vec<u32>> {
+        let mut words = vec![0; keys.first().map_or(0, |key| key.len())];
+        for (column, key) in self.columns.iter().zip(keys) {
+            words = column.add(&words, key)?;
+        }
+        Ok(self.rows.find(&words))
+    }
+}
+
+/// Results for all rows, of which threads take a piece each.
+pub(crate) fn by_threads<T: Send + Clone>(
+    rows: usize,
+    threads: usize,
+    of_rows: impl Fn(Range<usize>) -> Result<Vec<T>> + Sync,
+) -> Result<Vec<T>> {
+    let threads = parallel::threads_for(rows, 0, threads);
+    if threads == 1 {
+        return of_rows(0..rows);
+    }
+    let piece = |number: usize| number * ROWS_OF_PIECE..rows.min((number + 1) * ROWS_OF_PIECE);
+    Ok(parallel::each(rows.div_ceil(ROWS_OF_PIECE), threads, |number| of_rows(piece(number)))?.concat())
+}
+
+impl KeyColumn {
+    /// The words of the columns before with the codes of this one's values behind.
+    fn add(&self, words: &[u64], keys: &ArrayRef) -> Result<Vec<u64>> {
+        let numbers = self.numbers.as_ref().map(|numbers| numbers.find(words));
+        let numbers = numbers.map(|rows| rows.into_iter().map(code).collect::<Vec<u64>>());
+        let words = numbers.as_deref().unwrap_or(words);
+        let with = |(word, code): (&u64, u64)| match (*word, code) {
+            (NO_WORD, _) | (_, NO_WORD) => NO_WORD,
+            (word, code) => word << self.bits | code,
+        };
+        let mut words: Vec<u64> = match &self.codes {
+            Codes::Distances { data_type, least, greatest } => {
+                if *data_type != plain(keys.data_type()) {
+                    return Err(Error::Unsupported(format!("a join by a {}", keys.data_type())));
+                }
+                let code = |word: &u64| match word.wrapping_sub(*least) {
+                    distance if distance <= *greatest => distance,
+                    _ => NO_WORD,
+                };
+                words.iter().zip(words_of(keys)?.iter().map(code)).map(with).collect()
+            }
+            Codes::Positions(rows) => words.iter().zip(rows.find(keys)?.into_iter().map(code)).map(with).collect(),
+        };
+        if let Some(nulls) = keys.nulls().filter(|nulls| nulls.null_count() > 0) {
+            (!nulls.inner()).set_indices().for_each(|row| words[row] = NO_WORD);
+        }
+        Ok(words)
+    }
+}
+
+impl Codes {
+    /// Codes for some values, and how many bits they have: of distances at most `bits_max`.
+    fn new(keys: &ArrayRef, bits_max: u32, threads: usize) -> Result<(Codes, u32)> {
+        if !is_text(keys.data_type()) {
+            let nulls = keys.nulls().filter(|nulls| nulls.null_count() > 0);
+            if let Some((least, greatest)) = range(&words_of(keys)?, nulls)
+                && let Some(bits) = greatest.checked_add(1).map(bits_below).filter(|bits| *bits <= bits_max)
+            {
+                return Ok((Codes::Distances { data_type: plain(keys.data_type()), least, greatest }, bits));
+            }
+        }
+        // The texts of a dictionary are fewer than its rows.
+        let dictionary = keys.as_dictionary_opt::<Int32Type>().map(DictionaryArray::values);
+        let values = dictionary.filter(|texts| texts.len() < keys.len()).unwrap_or(keys);
+        Ok((Codes::Positions(Rows::new(values, true, threads)?), bits_below(values.len() as u64)))
+    }
+}
+
+/// The code of a value at a position.
+fn code(row: u32) -> u64 {
+    if row == MISSING { NO_WORD } else { u64::from(row) }
+}
+
+/// Bits of the numbers below another one.
+fn bits_below(end: u64) -> u32 {
+    u64::BITS - end.saturating_sub(1).leading_zeros()
+}
+
+/// Null where there is no word.
+fn nulls_of(words: &[u64]) -> Option<NullBuffer> {
+    let has = BooleanBuffer::collect_bool(words.len(), |row| words[row] != NO_WORD);
+    Some(NullBuffer::new(has)).filter(|nulls| nulls.null_count() > 0)
+}
