@@ -5,6 +5,8 @@
 //! - The `epoch` of a time or of a difference is the float nearest to the quotient. DataFusion rounds nanoseconds to a float first.
 //! - `round(x, n)` is `x` where `n` is beyond its digits, and computes in 64 bits. DataFusion's factor overflows, and has 24 bits for a `real`.
 //! - `to_timestamp` of a float out of range, or of NaN, is an error. DataFusion gives the last time there is, or 1970.
+//! - `length`, `octet_length`, `bit_length` and `ascii` of a symbol are numbers. DataFusion makes dictionaries of numbers, which have no sign and no
+//!   absolute value.
 //!
 //! Everything else is left to DataFusion.
 
@@ -20,6 +22,8 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::functions::datetime::{date_part, to_timestamp};
 use datafusion::functions::math::round;
+use datafusion::functions::string::{ascii, bit_length, octet_length};
+use datafusion::functions::unicode::character_length;
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -35,8 +39,20 @@ const DAY: i64 = 86_400 * SECOND;
 const EXACT: u64 = 1 << 53;
 
 /// All of this file.
-pub(super) fn functions() -> [ScalarUDF; 3] {
-    [parts(), corrected(round(), rounded), corrected(to_timestamp(&ConfigOptions::default()), time_of_seconds)]
+pub(super) fn functions() -> Vec<ScalarUDF> {
+    let mut functions =
+        vec![parts(), corrected(round(), rounded), corrected(to_timestamp(&ConfigOptions::default()), time_of_seconds)];
+    let of_texts = [character_length(), octet_length(), bit_length(), ascii()];
+    functions.extend(of_texts.map(|function| corrected(function, |_| Ok(None))));
+    functions
+}
+
+/// The type of a function's values, of a dictionary of numbers that of the numbers.
+fn plain(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Dictionary(_, values) if values.is_numeric() => values.as_ref().clone(),
+        other => other.clone(),
+    }
 }
 
 /// `date_part`, which `EXTRACT` calls, too.
@@ -86,11 +102,16 @@ impl ScalarUDFImpl for CorrectedScalar {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
+        Ok(plain(&self.inner.return_type(types)?))
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
+        let field = self.inner.return_field_from_args(args)?;
+        let data_type = plain(field.data_type());
+        if data_type == *field.data_type() {
+            return Ok(field);
+        }
+        Ok(Arc::new(field.as_ref().clone().with_data_type(data_type)))
     }
 
     fn is_strict(&self) -> bool {
@@ -100,7 +121,11 @@ impl ScalarUDFImpl for CorrectedScalar {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         match (self.answer)(&args)? {
-            None => self.inner.invoke_with_args(args),
+            None => {
+                let data_type = args.return_field.data_type().clone();
+                let values = self.inner.invoke_with_args(args)?;
+                if values.data_type() == data_type { Ok(values) } else { values.cast_to(&data_type, None) }
+            }
             Some(one) if is_scalar => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?)),
             Some(values) => Ok(ColumnarValue::Array(values)),
         }

@@ -223,22 +223,23 @@ fn planned(
     Ok(Expr::WindowFunction(Box::new(WindowFunction { fun, params })))
 }
 
-/// `lag` and `lead` with an offset of each row, and `fill` with the key of its window.
+/// `lag` and `lead` with an offset of each row or, of `lead`, beyond nulls, which DataFusion 55.2 counts wrongly; `fill` with the key of its window.
 fn shifted(window: &RawWindowExpr, name: &str, marker: Option<&MarkerArguments>) -> Result<Option<Expr>> {
     let is_computed = window.args.get(1).is_some_and(|offset| !offset.column_refs().is_empty());
+    let ignores_nulls = window.null_treatment == Some(NullTreatment::IgnoreNulls);
     let kind = match name {
         "lag" if is_computed => row_offsets::Kind::Lag,
-        "lead" if is_computed => row_offsets::Kind::Lead,
+        "lead" if is_computed || ignores_nulls && window.args.len() > 1 => row_offsets::Kind::Lead,
         row_offsets::FILL => row_offsets::Kind::Fill,
         _ => return Ok(None),
     };
-    let is_more =
-        window.distinct || window.filter.is_some() || window.null_treatment == Some(NullTreatment::IgnoreNulls);
+    let is_fill = kind == row_offsets::Kind::Fill;
+    let is_more = window.distinct || window.filter.is_some() || ignores_nulls && is_fill;
     if is_more || marker.is_some_and(|marker| !marker.order.is_empty()) {
         return plan_err!("{name} takes no DISTINCT, FILTER, IGNORE NULLS or ORDER BY of its own here");
     }
     let mut args = window.args.clone();
-    if kind == row_offsets::Kind::Fill {
+    if is_fill {
         let [key] = window.order_by.as_slice() else {
             return plan_err!("fill needs an ORDER BY of one key in its window");
         };
@@ -254,7 +255,7 @@ fn shifted(window: &RawWindowExpr, name: &str, marker: Option<&MarkerArguments>)
         null_treatment: None,
         distinct: false,
     };
-    let fun = WindowFunctionDefinition::WindowUDF(Arc::new(WindowUDF::from(OffsetFunction::new(kind))));
+    let fun = WindowFunctionDefinition::WindowUDF(Arc::new(WindowUDF::from(OffsetFunction::new(kind, ignores_nulls))));
     Ok(Some(Expr::WindowFunction(Box::new(WindowFunction { fun, params }))))
 }
 

@@ -2,7 +2,8 @@
 //!
 //! `over_frames.rs` plans them; what a window is ordered by is an argument of `fill`. Both take whole partitions, whatever the frame.
 //!
-//! - `lag(x, n)` is null for a null `n`, and looks ahead for a negative one. Without such a row the result is the third argument.
+//! - `lag(x, n)` is null for a null `n`, and looks ahead for a negative one. Without such a row the result is the third argument. With
+//!   `IGNORE NULLS` only rows with a value count.
 //! - `fill(x) OVER (ORDER BY k)` puts values in the place of nulls, on the straight line over `k` through the values around; in front of the first
 //!   and behind the last on the line through the two that are nearest, or the one that there is. At the key of a neighbour it takes that value.
 //!   Values and keys that are NaN or infinite are no neighbours, and a row without a finite key stays null.
@@ -34,21 +35,24 @@ pub(super) enum Kind {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct OffsetFunction {
     kind: Kind,
+    ignores_nulls: bool,
     signature: Signature,
 }
 
 impl OffsetFunction {
-    pub(super) fn new(kind: Kind) -> OffsetFunction {
-        OffsetFunction { kind, signature: Signature::user_defined(Volatility::Immutable) }
+    pub(super) fn new(kind: Kind, ignores_nulls: bool) -> OffsetFunction {
+        OffsetFunction { kind, ignores_nulls, signature: Signature::user_defined(Volatility::Immutable) }
     }
 }
 
 impl WindowUDFImpl for OffsetFunction {
     fn name(&self) -> &str {
-        match self.kind {
-            Kind::Lag => "lag_by_row",
-            Kind::Lead => "lead_by_row",
-            Kind::Fill => FILL,
+        match (self.kind, self.ignores_nulls) {
+            (Kind::Lag, false) => "lag_by_row",
+            (Kind::Lag, true) => "lag_by_row_without_nulls",
+            (Kind::Lead, false) => "lead_by_row",
+            (Kind::Lead, true) => "lead_by_row_without_nulls",
+            (Kind::Fill, _) => FILL,
         }
     }
 
@@ -78,7 +82,7 @@ impl WindowUDFImpl for OffsetFunction {
     }
 
     fn partition_evaluator(&self, _args: PartitionEvaluatorArgs) -> Result<Box<dyn PartitionEvaluator>> {
-        Ok(Box::new(Evaluator { kind: self.kind }))
+        Ok(Box::new(Evaluator { kind: self.kind, ignores_nulls: self.ignores_nulls }))
     }
 
     fn limit_effect(&self, _args: &[Arc<dyn PhysicalExpr>]) -> LimitEffect {
@@ -101,6 +105,7 @@ fn measure(key: &DataType) -> Result<DataType> {
 #[derive(Debug)]
 struct Evaluator {
     kind: Kind,
+    ignores_nulls: bool,
 }
 
 impl PartitionEvaluator for Evaluator {
@@ -108,22 +113,55 @@ impl PartitionEvaluator for Evaluator {
         match (self.kind, values) {
             (Kind::Fill, [x, key]) => Ok(Arc::new(filled(x.as_primitive::<Float64Type>(), &Keys::of(key)?))),
             (kind @ (Kind::Lag | Kind::Lead), [x, n, default @ ..]) => {
-                shifted(x, n.as_primitive::<Int64Type>(), default.first(), kind == Kind::Lag)
+                let places = match self.ignores_nulls {
+                    true => places_among_values(x, n.as_primitive(), kind == Kind::Lag),
+                    false => places(x.len(), n.as_primitive(), kind == Kind::Lag),
+                };
+                shifted(x, n.as_primitive(), &places, default.first())
             }
             _ => exec_err!("a window function lacks a column to work on"),
         }
     }
 }
 
-fn shifted(x: &ArrayRef, offsets: &Int64Array, default: Option<&ArrayRef>, is_before: bool) -> Result<ArrayRef> {
-    let rows = x.len();
+/// The row that is so many rows before each one, or behind it; null where there is none.
+fn places(rows: usize, offsets: &Int64Array, is_before: bool) -> UInt64Array {
     let place = |(row, offset): (usize, Option<i64>)| {
-        let offset = i128::from(offset?);
-        let place = row as i128 + if is_before { -offset } else { offset };
+        let place = row as i128 + distance(offset?, is_before);
         usize::try_from(place).ok().filter(|place| *place < rows).map(|place| place as u64)
     };
-    let places: UInt64Array = offsets.iter().enumerate().map(place).collect();
-    let offset_values = take(x, &places, None)?;
+    offsets.iter().enumerate().map(place).collect()
+}
+
+/// As [`places`], where only rows with a value count. The row itself is no row away, whether or not it has one.
+fn places_among_values(x: &ArrayRef, offsets: &Int64Array, is_before: bool) -> UInt64Array {
+    let nulls = x.logical_nulls();
+    let has_value = |row: &usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row));
+    let valid_rows: Vec<usize> = (0..x.len()).filter(has_value).collect();
+    // How many of them stand before the row.
+    let mut before = 0;
+    let place = |(row, offset): (usize, Option<i64>)| {
+        while valid_rows.get(before).is_some_and(|valid_row| *valid_row < row) {
+            before += 1;
+        }
+        let number = match distance(offset?, is_before) {
+            0 => return Some(row as u64),
+            distance if distance < 0 => before as i128 + distance,
+            distance => (before + usize::from(has_value(&row))) as i128 + distance - 1,
+        };
+        valid_rows.get(usize::try_from(number).ok()?).map(|place| *place as u64)
+    };
+    offsets.iter().enumerate().map(place).collect()
+}
+
+/// Rows to go, less than none for those before.
+fn distance(offset: i64, is_before: bool) -> i128 {
+    if is_before { -i128::from(offset) } else { i128::from(offset) }
+}
+
+fn shifted(x: &ArrayRef, offsets: &Int64Array, places: &UInt64Array, default: Option<&ArrayRef>) -> Result<ArrayRef> {
+    let rows = x.len();
+    let offset_values = take(x, places, None)?;
     let Some(default) = default else { return Ok(offset_values) };
     let is_outside: BooleanArray = (0..rows).map(|row| Some(places.is_null(row) && offsets.is_valid(row))).collect();
     Ok(zip(&is_outside, default, &offset_values)?)

@@ -7,7 +7,11 @@ use std::any::TypeId;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+
+use crate::resolve::is_aggregate;
+use crate::walk::change_expressions;
 
 #[derive(Debug)]
 struct WithLambdas;
@@ -69,6 +73,32 @@ impl Dialect for WithLambdas {
     }
 }
 
+/// Gives `IGNORE NULLS` of `lag(abs(x) IGNORE NULLS)` to `lag`. The parser takes it for a clause of `abs`, which has none.
+fn move_null_treatments(statement: &mut Statement, state: &SessionState) {
+    let statement = match statement {
+        Statement::Statement(statement) => statement,
+        Statement::Explain(explain) => return move_null_treatments(&mut explain.statement, state),
+        _ => return,
+    };
+    let is_of_rows = |call: &Function| {
+        let name = call.name.to_string().to_lowercase();
+        state.window_functions().contains_key(&name) || is_aggregate(call, state)
+    };
+    change_expressions(statement.as_mut(), |expression| {
+        let Expr::Function(outer) = expression else { return };
+        let is_settled = outer.null_treatment.is_some() || !is_of_rows(outer);
+        if let FunctionArguments::List(arguments) = &mut outer.args
+            && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(inner)))) = arguments.args.last_mut()
+            && arguments.clauses.is_empty()
+            && !is_settled
+            && inner.over.is_none()
+            && !is_of_rows(inner)
+        {
+            outer.null_treatment = inner.null_treatment.take();
+        }
+    });
+}
+
 /// The statement of a text, of which there must be one.
 ///
 /// # Errors
@@ -78,7 +108,10 @@ pub(crate) fn parse(text: &str, state: &SessionState) -> Result<Statement> {
     let parser = DFParserBuilder::new(text).with_dialect(&WithLambdas).with_recursion_limit(depth).build();
     let mut statements = parser?.parse_statements()?;
     match (statements.pop_front(), statements.is_empty()) {
-        (Some(statement), true) => Ok(statement),
+        (Some(mut statement), true) => {
+            move_null_treatments(&mut statement, state);
+            Ok(statement)
+        }
         (Some(_), false) => Err(DataFusionError::NotImplemented(
             "The context currently only supports a single SQL statement".to_owned(),
         )),

@@ -1,5 +1,5 @@
 //! `x IN (SELECT y …)` as a value: in a select list, in what is aggregated, and in `ORDER BY`. DataFusion 55.2 plans it as a condition of `WHERE`
-//! alone.
+//! alone, and `1 NOT IN (SELECT y …)` without regard to nulls: of a condition too, a query in which one value is looked for is joined here.
 //!
 //! The rows are joined with the values that the query gives (a mark join, which keeps each row once), and with how many there are and how many of
 //! them aren't null, which determines the result for a value that isn't found:
@@ -40,14 +40,17 @@ impl AnalyzerRule for JoinInSelect {
 }
 
 fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
-    if !matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_)) {
-        return Ok(Transformed::no(node));
-    }
+    let is_filter = match node {
+        LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_) => false,
+        LogicalPlan::Filter(_) => true,
+        _ => return Ok(Transformed::no(node)),
+    };
     let mut subqueries: Vec<InSubquery> = Vec::new();
     node.walk_expressions(|expr| {
         expr.apply(|expr| {
             if let Expr::InSubquery(subquery) = expr
                 && !subqueries.contains(subquery)
+                && (!is_filter || is_of_one_value(subquery))
             {
                 subqueries.push(subquery.clone());
             }
@@ -81,13 +84,22 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
         Ok(name.restore(replaced?.data))
     });
     let exprs = exprs.collect::<Result<Vec<_>>>()?;
-    // Sorted rows have the columns of the unsorted ones.
-    let is_sort = matches!(node, LogicalPlan::Sort(_));
+    // Rows that are sorted or filtered have the columns of the others.
+    let has_columns_of_input = is_filter || matches!(node, LogicalPlan::Sort(_));
     let node = node.with_new_exprs(exprs, vec![input])?;
-    Ok(Transformed::yes(match is_sort {
+    Ok(Transformed::yes(match has_columns_of_input {
         true => LogicalPlanBuilder::from(node).project(columns.into_iter().map(Expr::Column))?.build()?,
         false => node,
     }))
+}
+
+/// Whether one value is looked for, whatever the row, in a query that reads no column from around it.
+fn is_of_one_value(membership: &InSubquery) -> bool {
+    let InSubquery { expr, subquery, .. } = membership;
+    expr.column_refs().is_empty()
+        && !expr.contains_outer()
+        && !expr.is_volatile()
+        && subquery.outer_ref_columns.is_empty()
 }
 
 /// The input with what says whether its rows are found, and the value of the expression over it.

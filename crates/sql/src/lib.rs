@@ -50,6 +50,7 @@ mod numbers;
 mod offset_limits;
 mod one_nan;
 mod operator_call;
+mod order_once;
 mod pass;
 mod pivot;
 mod pivot_statement;

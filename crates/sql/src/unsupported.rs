@@ -291,17 +291,14 @@ pub(crate) fn check_call(call: &Function, state: &SessionState) -> Result<()> {
             .is_some_and(|function| WINDOW_FUNCTIONS_WITH_NULL_TREATMENT.contains(&function.name()));
     let ignores_nulls = null_treatment.as_ref().or(says_nulls) == Some(&NullTreatment::IgnoreNulls);
     needs(ignores_nulls && !knows_nulls, &format!("{name} has no IGNORE NULLS"))?;
-    check_offset(&name, args, ignores_nulls)
+    check_offset(&name, args)
 }
 
 /// Checks the second argument of functions that look at another row.
-fn check_offset(name: &str, args: &FunctionArguments, ignores_nulls: bool) -> Result<()> {
+fn check_offset(name: &str, args: &FunctionArguments) -> Result<()> {
     let FunctionArguments::List(FunctionArgumentList { args, .. }) = args else { return Ok(()) };
     let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(offset))) = args.get(1) else { return Ok(()) };
     let written = offset.to_string();
-    // DataFusion gives the wrong row or none.
-    let is_lead = matches!(name, "lead" | "next");
-    needs(is_lead && ignores_nulls && written != "1", &format!("{name} with an offset has no IGNORE NULLS"))?;
     let is_before_the_first = written.starts_with('-') || written == "0";
     needs(name == "nth_value" && is_before_the_first, "nth_value counts rows from 1")
 }

@@ -38,8 +38,8 @@ pub(crate) fn any_expression_outside_queries(of: &impl Visit, test: impl FnMut(&
     visit(of, &mut SearchOutsideQueries { depth: 0, test }).is_break()
 }
 
-/// Changes all expressions that an expression consists of, and then itself.
-pub(crate) fn change_expressions(of: &mut Expr, change: impl FnMut(&mut Expr)) {
+/// Changes all expressions within an expression or a statement, inner ones first.
+pub(crate) fn change_expressions(of: &mut impl VisitMut, change: impl FnMut(&mut Expr)) {
     let _ = visit_mut(of, &mut NodeChange(change));
 }
 

@@ -27,6 +27,7 @@ use crate::joins;
 use crate::null_safe_keys::NullSafeKeys;
 use crate::numbers::NumberRule;
 use crate::one_nan::OneNan;
+use crate::order_once::OrderOnce;
 use crate::pivot::PivotPlanner;
 use crate::planner::TickQueryPlanner;
 use crate::postgres;
@@ -152,6 +153,7 @@ fn state(
     context.add_analyzer_rule(Arc::new(OneNan));
     context.add_analyzer_rule(Arc::new(BoundFunctions));
     context.add_optimizer_rule(Arc::new(DistinctInnerSide));
+    context.add_optimizer_rule(Arc::new(OrderOnce));
     let state = bounds::register(context.state());
     let information =
         InformationSchema::new(state.catalog_list(), state.table_functions().clone(), Arc::clone(&tables), pg_catalog);

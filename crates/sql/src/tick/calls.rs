@@ -15,6 +15,7 @@ use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use splay_engine::{Error, PartitionFunction, Result, ScalarFunction, Value};
 use splay_functions::LOCAL_DATE;
+use splay_store::one_nan;
 
 use crate::bounds::most_bytes;
 
@@ -40,8 +41,10 @@ impl ScalarFunction for ScalarCall {
             .iter()
             .map(|value| {
                 Ok(match value {
-                    Value::Array(array) => ColumnarValue::Array(Arc::clone(array)),
-                    Value::Scalar(one) => ColumnarValue::Scalar(ScalarValue::try_from_array(one, 0).map_err(failed)?),
+                    Value::Array(array) => ColumnarValue::Array(with_one_nan(array)),
+                    Value::Scalar(one) => {
+                        ColumnarValue::Scalar(ScalarValue::try_from_array(&with_one_nan(one), 0).map_err(failed)?)
+                    }
                 })
             })
             .collect::<Result<Vec<_>>>()?;
@@ -84,6 +87,11 @@ impl ScalarFunction for ScalarCall {
         let grain = if instant == 1 { grain_of_part(&part_text)? } else { grain_of_format(&part_text)? };
         Some(grain.min(zone.as_deref().map_or(i64::MAX, grain_of_zone)))
     }
+}
+
+/// Arguments of a function of DataFusion, which compares floats by their bits: kernels compute NaNs with signs.
+pub(super) fn with_one_nan(values: &ArrayRef) -> ArrayRef {
+    one_nan(values).unwrap_or_else(|| Arc::clone(values))
 }
 
 const MINUTE: i64 = 60_000_000_000;

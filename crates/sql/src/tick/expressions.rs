@@ -174,7 +174,7 @@ impl ScalarFunction for Expression {
         let rows = if are_constant { 1 } else { rows };
         let columns = self.arguments.iter().zip(arguments).zip(self.schema.fields()).map(|((kind, value), field)| {
             match kind {
-                Argument::Values => value.clone().into_array(rows),
+                Argument::Values => value.clone().into_array(rows).map(|values| with_one_nan(&values)),
                 // Its value is in the plan.
                 Argument::Parameter => Ok(arrow::array::new_null_array(field.data_type(), rows)),
             }

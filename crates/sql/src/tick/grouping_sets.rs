@@ -8,7 +8,8 @@ use std::collections::HashMap;
 
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlan};
+use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlan, lit};
 use splay_engine::{Expr as TickExpr, Plan};
 
 use super::convert::{UnsupportedExpr, unknown};
@@ -71,6 +72,14 @@ impl Recogniser<'_> {
         let own = own_keys.len();
         outputs.extend((own..own + calls.len()).map(TickExpr::Column));
         own_types.extend(types[keys.len() + 1..].iter().cloned());
+        // A set without keys has one row, which an aggregate stands for.
+        let counted = [count(lit(1i64))];
+        let calls = if own_keys.is_empty() && calls.is_empty() {
+            own_types.push(DataType::Int64);
+            &counted
+        } else {
+            calls
+        };
         let groups = self.groups_of(stage, input, &own_keys, calls, &own_types)?;
         Ok(Plan::Project { input: Box::new(groups.into_plan(input.schema())), outputs })
     }
