@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow::compute::take;
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_empty_array};
+use arrow::compute::{concat, take};
 use arrow::datatypes::{DataType, SchemaRef};
 use splay_store::TableSnapshot;
 
@@ -58,6 +58,26 @@ pub fn run(plan: &Plan, context: &ExecutionContext<'_>, schema: &SchemaRef) -> R
         batches.push(RecordBatch::try_new_with_options(Arc::clone(schema), frame.into_columns()?, &options)?);
     }
     Ok(batches)
+}
+
+/// Runs a plan whose rows go into one batch.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_in_one(plan: &Plan, context: &ExecutionContext<'_>, schema: &SchemaRef) -> Result<RecordBatch> {
+    let batches = run(plan, context, schema)?;
+    let rows = batches.iter().map(RecordBatch::num_rows).sum();
+    let threads = parallel::threads_for(rows, 0, context.threads);
+    let columns = parallel::each(schema.fields().len(), threads, |column| {
+        context.stop.check()?;
+        let of_batches: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(column).as_ref()).collect();
+        Ok(match of_batches.is_empty() {
+            true => new_empty_array(schema.field(column).data_type()),
+            false => concat(&of_batches)?,
+        })
+    })?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }
 
 /// Gathers the columns that nothing has read yet, by several threads where that pays.

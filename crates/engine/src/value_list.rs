@@ -3,8 +3,12 @@
 //! The constant holds all values of the list. A run builds the table at its first test and caches it as long as its
 //! constants live. Values are equal if their bits are, after floats are brought to one form of zero and NaN: so `IN`
 //! finds what a chain of `=` finds.
+//!
+//! The list of a join's keys is a hint: it narrows what is read, and rows that the join leaves out anyway may pass. It is
+//! tested no longer once most rows pass, and not at all if it is long.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Scalar, new_empty_array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
@@ -15,6 +19,7 @@ use hashbrown::HashSet;
 
 use crate::aggregate::words_of;
 use crate::error::{Error, Result};
+use crate::lookup::{MISSING, Rows};
 use crate::own_type::own_list;
 use crate::per_run::PerRun;
 
@@ -24,10 +29,18 @@ const SHORT_MAX: usize = 8;
 /// Most bits of a list.
 const BITS_MAX: usize = 1 << 20;
 
+/// Most values of a hint that is tested: a table of these stays in the cache.
+const HINT_VALUES_MAX: usize = 1 << 18;
+
+/// Rows that show how many of all pass a hint, and the part of them, as a divisor, up to which the hint is tested further.
+const HINT_ROWS: usize = 1 << 16;
+const HINT_PART_MAX: usize = 2;
+
 /// A list of constants.
 #[derive(Debug)]
 pub struct ValueList {
     constant: usize,
+    is_hint: bool,
     tables: PerRun<ListTable>,
     /// For values narrower than the list's.
     own_tables: PerRun<Option<ListTable>>,
@@ -37,7 +50,13 @@ impl ValueList {
     /// The list of the values of a constant.
     #[must_use]
     pub fn new(constant: usize) -> ValueList {
-        ValueList { constant, tables: PerRun::default(), own_tables: PerRun::default() }
+        ValueList { constant, is_hint: false, tables: PerRun::default(), own_tables: PerRun::default() }
+    }
+
+    /// The list of the keys of a join: rows with others may pass.
+    #[must_use]
+    pub fn hint(constant: usize) -> ValueList {
+        ValueList { is_hint: true, ..ValueList::new(constant) }
     }
 
     /// Number of the constant that holds the values.
@@ -67,12 +86,15 @@ impl ValueList {
     /// constants that their type can hold. `None` if the types don't allow it.
     pub(crate) fn contains_own(&self, values: &ArrayRef, constants: &[ArrayRef]) -> Result<Option<ArrayRef>> {
         let (list, own) = (self.values(constants), values.data_type());
+        if self.is_hint && list.len() > HINT_VALUES_MAX {
+            return Ok(Some(all(values.len())));
+        }
         if list.is_empty() || own == list.data_type() {
             return Ok(None);
         }
         let table = self.own_tables.get(list, || own_list(own, list)?.map(|list| ListTable::new(&list)).transpose())?;
         match table.as_ref() {
-            Some(table) if table.list.data_type() == own => Ok(Some(Arc::new(table.contains(values)?))),
+            Some(table) if table.list.data_type() == own => self.tested(table, values).map(Some),
             _ => Ok(None),
         }
     }
@@ -87,9 +109,31 @@ impl ValueList {
         if !are_alike(values.data_type(), list.data_type()) {
             return Err(Error::Unsupported(format!("a {} in a list of {}", values.data_type(), list.data_type())));
         }
-        let table = self.tables.get(list, || ListTable::new(list))?;
-        Ok(Arc::new(table.contains(values)?))
+        if self.is_hint && list.len() > HINT_VALUES_MAX {
+            return Ok(all(values.len()));
+        }
+        self.tested(self.tables.get(list, || ListTable::new(list))?.as_ref(), values)
     }
+
+    fn tested(&self, table: &ListTable, values: &ArrayRef) -> Result<ArrayRef> {
+        if !self.is_hint {
+            return Ok(Arc::new(table.contains(values)?));
+        }
+        // Relaxed: whatever is tested, the join gives the same rows.
+        let (tested, passed) = (&table.tested, &table.passed);
+        let rows = tested.load(Ordering::Relaxed);
+        if rows >= HINT_ROWS && passed.load(Ordering::Relaxed) > rows / HINT_PART_MAX {
+            return Ok(all(values.len()));
+        }
+        let contains = table.contains(values)?;
+        tested.fetch_add(contains.len(), Ordering::Relaxed);
+        passed.fetch_add(contains.true_count(), Ordering::Relaxed);
+        Ok(Arc::new(contains))
+    }
+}
+
+fn all(rows: usize) -> ArrayRef {
+    Arc::new(BooleanArray::new(BooleanBuffer::new_set(rows), None))
 }
 
 /// Whether values of two types are equal if their bits are.
@@ -107,16 +151,18 @@ struct ListTable {
     list: ArrayRef,
     entries: Entries,
     has_null: bool,
+    /// Rows that were tested, and those that passed.
+    tested: AtomicUsize,
+    passed: AtomicUsize,
 }
 
 #[derive(Debug)]
 enum Entries {
     Short(Vec<u64>),
-    Words(HashSet<u64>),
     /// Words close together: the least, and a bit for each from there on.
     Bits(u64, BooleanBuffer),
     Decimals(HashSet<i128>),
-    Texts(HashSet<Box<str>>),
+    Others(Rows),
 }
 
 /// Bits for words that are close together; `None` where they aren't.
@@ -142,7 +188,7 @@ impl ListTable {
             _ => Arc::clone(list),
         };
         let entries = match list.data_type() {
-            DataType::Utf8 => Entries::Texts(list.as_string::<i32>().iter().flatten().map(Box::from).collect()),
+            DataType::Utf8 => Entries::Others(Rows::new(&list, true, 1)?),
             DataType::Decimal128(_, _) => {
                 Entries::Decimals(list.as_primitive::<Decimal128Type>().iter().flatten().collect())
             }
@@ -154,7 +200,10 @@ impl ListTable {
                 let words: Vec<u64> = words.filter(|(row, _)| is_valid(*row)).map(|(_, word)| word).collect();
                 match words.len() {
                     0..=SHORT_MAX => Entries::Short(words),
-                    _ => bits(&words).unwrap_or_else(|| Entries::Words(words.into_iter().collect())),
+                    _ => match bits(&words) {
+                        Some(bits) => bits,
+                        None => Entries::Others(Rows::new(&list, true, 1)?),
+                    },
                 }
             }
         };
@@ -164,7 +213,7 @@ impl ListTable {
             Entries::Short(_) => list.slice(0, list.len()),
             _ => new_empty_array(list.data_type()),
         };
-        Ok(ListTable { list, entries, has_null })
+        Ok(ListTable { list, entries, has_null, tested: AtomicUsize::new(0), passed: AtomicUsize::new(0) })
     }
 
     fn contains(&self, values: &ArrayRef) -> Result<BooleanArray> {
@@ -177,11 +226,9 @@ impl ListTable {
             return Ok(take(&of_texts, coded.keys(), None)?.as_boolean().clone());
         }
         let is_in_list = match &self.entries {
-            Entries::Texts(texts) => {
-                let values = values.as_string::<i32>();
-                BooleanBuffer::collect_bool(values.len(), |row| {
-                    values.is_valid(row) && texts.contains(values.value(row))
-                })
+            Entries::Others(rows) => {
+                let rows = rows.find(values)?;
+                BooleanBuffer::collect_bool(rows.len(), |row| rows[row] != MISSING)
             }
             Entries::Decimals(decimals) => {
                 let values = values.as_primitive::<Decimal128Type>().values();
@@ -207,10 +254,6 @@ impl ListTable {
                     place < bits.len() && bits.value(place)
                 };
                 BooleanBuffer::collect_bool(words.len(), |row| is_set(words[row]))
-            }
-            Entries::Words(list) => {
-                let words = words_of(values)?;
-                BooleanBuffer::collect_bool(words.len(), |row| list.contains(&words[row]))
             }
         };
         let nulls = values.nulls().cloned();

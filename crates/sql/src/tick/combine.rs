@@ -27,8 +27,11 @@ use crate::provider::TickTable;
 /// Most rows of a list of values.
 const LIST_ROWS_MAX: usize = 10_000;
 
-/// Most rows of the side of a join that is read first.
-pub(super) const SIDE_ROWS_MAX: usize = 1 << 20;
+/// Rows of a table above which a join looks for a smaller side to read first.
+const LARGE_ROWS_MIN: u64 = 1 << 20;
+
+/// The part of a table's rows that a filter is expected to leave, as a divisor.
+const FILTERED_PART: u64 = 4;
 
 pub(super) fn failed(error: DataFusionError) -> UnsupportedExpr {
     UnsupportedExpr(error.to_string())
@@ -153,26 +156,21 @@ impl Recogniser<'_> {
             return Ok(stage);
         }
         let mut repeats = self.keys_repeat;
-        let (columns, is_unique) = match (listed, Size::of(left), Size::of(&join.right)) {
-            (Some(columns), _, _) => {
+        let (of_left, of_right) = (Size::of(left), Size::of(&join.right));
+        let (columns, is_unique) = match listed {
+            Some(columns) => {
                 let keys: Vec<ArrayRef> = right_keys.iter().map(|key| Arc::clone(&columns[*key])).collect();
                 let is_unique = LookupTable::are_unique(&keys);
                 repeats |= !is_unique;
                 (columns.into_iter().map(|column| self.constants.column(column)).collect(), is_unique)
             }
-            (None, Size::Any, Size::Large { .. }) if is_inner => {
+            None if is_inner && of_left.is_read_before(of_right) && left_keys.iter().all(|key| is_column(key)) => {
                 return self.with_left_first(join, left, (&left_keys, &right_keys), rest);
             }
-            (None, Size::Any, Size::Large { .. }) => {
+            None if !is_inner && of_right.is_large() && !of_left.is_large() => {
                 (self.narrowed_side(join, left, (&left_keys, &right_keys))?, false)
             }
-            (None, Size::Large { is_filtered: true }, Size::Large { is_filtered: false }) if is_inner => {
-                return self.with_left_first(join, left, (&left_keys, &right_keys), rest);
-            }
-            (None, Size::Large { .. }, Size::Large { is_filtered: false }) => {
-                return unknown("a join of two large tables, and not by time");
-            }
-            _ => {
+            None => {
                 let stage = self.stage(&join.right)?;
                 self.side(stage, &join.right, &right_keys)?
             }
@@ -521,18 +519,18 @@ pub(super) fn with_filter(conditions: Vec<Expr>, side: &Arc<LogicalPlan>) -> Res
     }
 }
 
-/// Whether a value is one of a column of constants.
+/// Whether a value may be one of the keys of a join, which are a column of constants.
 fn among(value: TickExpr, list: usize) -> TickExpr {
-    TickExpr::In(Box::new(value), Arc::new(ValueList::new(list)))
+    TickExpr::In(Box::new(value), Arc::new(ValueList::hint(list)))
 }
 
 /// An estimate, before it is read, of how many rows a side of a join has.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Size {
-    /// Rows of a large table. A filter may leave few of them.
-    Large { is_filtered: bool },
-    /// Rows of a small table, or of any other plan.
-    Any,
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Size {
+    /// Rows of the table; none of any other plan.
+    rows: u64,
+    /// A filter may leave few of them.
+    pub is_filtered: bool,
 }
 
 impl Size {
@@ -540,22 +538,32 @@ impl Size {
         match plan {
             LogicalPlan::SubqueryAlias(alias) => Size::of(&alias.input),
             LogicalPlan::Projection(projection) => Size::of(&projection.input),
-            LogicalPlan::Filter(filter) => match Size::of(&filter.input) {
-                Size::Large { .. } => Size::Large { is_filtered: true },
-                Size::Any => Size::Any,
-            },
+            LogicalPlan::Filter(filter) => Size { is_filtered: true, ..Size::of(&filter.input) },
             LogicalPlan::TableScan(scan) => {
-                let rows = source_as_provider(&scan.source)
-                    .ok()
-                    .and_then(|provider| provider.downcast_ref::<TickTable>().map(|table| table.snapshot().rows()));
-                match rows {
-                    Some(rows) if rows > SIDE_ROWS_MAX as u64 => Size::Large { is_filtered: false },
-                    _ => Size::Any,
-                }
+                let table = source_as_provider(&scan.source).ok();
+                let table = table.as_ref().and_then(|provider| provider.downcast_ref::<TickTable>());
+                Size { rows: table.map_or(0, |table| table.snapshot().rows()), is_filtered: false }
             }
-            _ => Size::Any,
+            _ => Size::default(),
         }
     }
+
+    pub(super) fn is_large(self) -> bool {
+        self.rows > LARGE_ROWS_MIN
+    }
+
+    fn expected_rows(self) -> u64 {
+        if self.is_filtered { self.rows / FILTERED_PART } else { self.rows }
+    }
+
+    /// Whether a side of this size is read first, though it is the left one: the right is large, and larger.
+    fn is_read_before(self, right: Size) -> bool {
+        right.is_large() && self.expected_rows() < right.expected_rows()
+    }
+}
+
+fn is_column(expr: &Expr) -> bool {
+    matches!(expr, Expr::Column(_))
 }
 
 /// The side of a join by keys that may repeat: each row is joined with all rows that have its keys.

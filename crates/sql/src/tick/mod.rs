@@ -37,7 +37,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::metadata::{FieldMetadata, ScalarAndMetadata};
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -53,7 +52,6 @@ use splay_functions::walk::{Walk, WalkPlan};
 use splay_store::storage::ReadWatch;
 use splay_store::{Database, TableSnapshot, TableSpec};
 
-use self::combine::SIDE_ROWS_MAX;
 use self::constants::Constants;
 use self::convert::UnsupportedExpr;
 pub(crate) use self::convert::is_parameter;
@@ -73,9 +71,6 @@ use crate::syntax::snapshot_of;
 
 /// Most shapes that are kept.
 const SHAPES_MAX: usize = 4096;
-
-/// Bytes that a value of a side takes with its place in a table, more or less.
-const SIDE_VALUE_BYTES: usize = 32;
 
 /// Most bytes of shapes that are kept.
 const SHAPES_BYTES_MAX: usize = 64 << 20;
@@ -155,13 +150,10 @@ impl TickStatement {
         let mut reads = if limits.measures_memory { Reads::with_memory() } else { Reads::default() };
         for (number, side) in self.sides.iter().enumerate() {
             let setting = ExecutionContext { tables, constants: &constants, threads, memory_bytes, stop, reads };
-            let rows = splay_engine::run(&side.plan, &setting, &side.schema)?;
+            let rows = splay_engine::run_in_one(&side.plan, &setting, &side.schema)?;
             reads = setting.reads;
-            let rows = concat_batches(&side.schema, &rows)?;
-            if rows.num_rows() > SIDE_ROWS_MAX
-                || rows.num_rows() * rows.num_columns() * SIDE_VALUE_BYTES > memory_bytes / 4
-            {
-                return Err(splay_engine::Error::Unsupported("a join with many rows".to_owned()));
+            if rows.num_rows().saturating_mul(side.row_bytes()) > memory_bytes / 2 {
+                return Err(splay_engine::Error::Unsupported("a join whose sides are both large".to_owned()));
             }
             self.constants.fill(number, rows.columns(), &mut constants);
         }

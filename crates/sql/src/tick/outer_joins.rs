@@ -89,14 +89,14 @@ impl Recogniser<'_> {
     ) -> Result<Stage, UnsupportedExpr> {
         let is_inner = join.join_type == JoinType::Inner;
         let condition = conjunction(rest).map(|rest| self.convert(&rest, &join.schema)).transpose()?;
-        let columns = match (listed, Size::of(left), Size::of(&join.right)) {
-            (Some(columns), _, _) => columns.into_iter().map(|column| self.constants.column(column)).collect(),
-            (None, Size::Any, Size::Large { is_filtered: false }) if is_inner => {
+        let (of_left, of_right) = (Size::of(left), Size::of(&join.right));
+        let is_large = of_right.is_large() && !of_right.is_filtered;
+        let columns = match listed {
+            Some(columns) => columns.into_iter().map(|column| self.constants.column(column)).collect(),
+            None if is_large && is_inner && !of_left.is_large() => {
                 return self.with_left_first(join, left, (&[], &[]), condition);
             }
-            (None, _, Size::Large { is_filtered: false }) => {
-                return unknown("a join with a large table without an equality");
-            }
+            None if is_large => return unknown("a join with a large table without an equality"),
             _ => match self.stage(&join.right)? {
                 Stage::Frame(plan) if is_inner && has_one_row(&plan) => {
                     return self.with_one_row(left, plan, join, condition);

@@ -63,6 +63,20 @@ pub(super) struct LookupSource {
     pub schema: SchemaRef,
 }
 
+/// Bytes of a row's place in the table by which it is looked up, while that is built.
+const LOOKUP_ROW_BYTES: usize = 64;
+
+/// Bytes of a text of a side, more or less.
+const TEXT_BYTES: usize = 32;
+
+impl LookupSource {
+    /// Bytes that a row takes, more or less.
+    pub fn row_bytes(&self) -> usize {
+        let widths = self.schema.fields().iter().map(|field| field.data_type().primitive_width().unwrap_or(TEXT_BYTES));
+        LOOKUP_ROW_BYTES + widths.sum::<usize>()
+    }
+}
+
 /// The tick plan of a logical plan, or why there is none.
 ///
 /// Of a side of a join whose keys may repeat it is assumed that they don't, unless `keys_repeat`: looking one row up is simpler.

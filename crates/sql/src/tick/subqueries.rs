@@ -19,7 +19,7 @@ use splay_engine::{AsofJoin, BinaryOp, Expr as TickExpr, LookupTable, Plan, Valu
 use splay_functions::walk::{Walk, WalkPlan};
 
 use super::asof::as_text;
-use super::combine::{SIDE_ROWS_MAX, groups_by};
+use super::combine::groups_by;
 use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{LookupSource, Recogniser, Stage};
 use crate::pushdown::is_text;
@@ -30,6 +30,9 @@ const NULL_OF_NOTHING: [&str; 8] = ["min", "max", "sum", "avg", "med", "median",
 fn failed(error: DataFusionError) -> UnsupportedExpr {
     UnsupportedExpr(error.to_string())
 }
+
+/// Rows of a table up to which a list has its values as they are, repeated ones among them.
+const LIST_ROWS_MAX: u64 = 1 << 20;
 
 impl Recogniser<'_> {
     /// The replacement of each sub-query in an expression over the columns of `schema`.
@@ -206,7 +209,7 @@ impl Recogniser<'_> {
     }
 
     fn has_few_rows(&self, stage: &Stage) -> bool {
-        matches!(stage, Stage::Table { scan, .. } if self.snapshot(scan).rows() <= SIDE_ROWS_MAX as u64)
+        matches!(stage, Stage::Table { scan, .. } if self.snapshot(scan).rows() <= LIST_ROWS_MAX)
     }
 
     pub(super) fn add_side(&mut self, plan: Plan, schema: &DFSchema) -> usize {
