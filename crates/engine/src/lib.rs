@@ -65,7 +65,7 @@ pub use own_type::{OwnComparison, own_comparison};
 pub use plan::{Bound, Plan, Scan};
 pub use progress::Progress;
 pub use reads::{ReadStats, Reads, value_bytes};
-pub use run::{ExecutionContext, run};
+pub use run::{ExecutionContext, run, run_in_one};
 pub use steps::{StepCost, StepCosts};
 pub use stop::Stop;
 pub use table::RowSelection;

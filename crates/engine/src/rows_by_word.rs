@@ -8,7 +8,6 @@
 
 use std::hash::BuildHasher;
 
-use arrow::array::Array;
 use arrow::buffer::NullBuffer;
 use hashbrown::DefaultHashBuilder;
 

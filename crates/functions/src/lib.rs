@@ -162,7 +162,7 @@ pub fn aggregates() -> Vec<AggregateUDF> {
 pub fn window() -> Vec<WindowUDF> {
     let mut functions = neighbours::functions();
     functions.extend(moving::functions());
-    functions.push(WindowUDF::from(row_offsets::OffsetFunction::new(row_offsets::Kind::Fill)));
+    functions.push(WindowUDF::from(row_offsets::OffsetFunction::new(row_offsets::Kind::Fill, false)));
     functions.push(lag_udwf().as_ref().clone().with_aliases(["prev", "xprev"]));
     functions.push(lead_udwf().as_ref().clone().with_aliases(["next"]));
     functions
