@@ -23,6 +23,8 @@ use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use splay_engine::{Error, Result, ScalarFunction, Value};
 use splay_functions::walk::Walk;
 
+use super::calls::with_one_nan;
+
 /// Most plans that are kept for the values of parameters: one for each run at a time.
 const PLANS_MAX: usize = 16;
 
