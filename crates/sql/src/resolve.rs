@@ -272,6 +272,10 @@ fn name_of(expression: &Expr) -> String {
     change_expressions(&mut named, |inner| {
         *inner = match without_casts(inner) {
             Expr::TypedString(text) => Expr::Value(text.value.clone()),
+            Expr::Identifier(name) => Expr::Identifier(Ident::new(name.value.clone())),
+            Expr::CompoundIdentifier(parts) => {
+                Expr::CompoundIdentifier(parts.iter().map(|part| Ident::new(part.value.clone())).collect())
+            }
             Expr::Subquery(_) => Expr::Identifier(Ident::new("(<subquery>)")),
             Expr::Exists { negated, .. } => {
                 Expr::Identifier(Ident::new(if *negated { "NOT EXISTS" } else { "EXISTS" }))
@@ -288,6 +292,8 @@ fn name_of(expression: &Expr) -> String {
 fn without_casts(expression: &Expr) -> &Expr {
     match expression {
         Expr::Cast { expr, .. } | Expr::Nested(expr) => without_casts(expr),
+        // A cast to the type of times in the zone.
+        Expr::AtTimeZone { timestamp, .. } => without_casts(timestamp),
         other => other,
     }
 }

@@ -17,13 +17,18 @@ pub(super) fn name_apart(select: &mut Select, order: &mut [OrderByExpr]) {
     if has_conflict(select, order) {
         each(select, order, &mut |expression| {
             change_expressions(expression, |inner| {
-                if matches!(inner, Expr::Cast { .. }) {
+                if is_cast(inner) {
                     let text = inner.to_string().to_lowercase();
                     *inner = named(std::mem::replace(inner, super::nothing()), text);
                 }
             });
         });
     }
+}
+
+/// Whether the planner makes a cast of an expression.
+fn is_cast(expression: &Expr) -> bool {
+    matches!(expression, Expr::Cast { .. } | Expr::AtTimeZone { .. })
 }
 
 fn has_conflict(select: &mut Select, order: &mut [OrderByExpr]) -> bool {
@@ -35,7 +40,7 @@ fn has_conflict(select: &mut Select, order: &mut [OrderByExpr]) -> bool {
         GroupByExpr::All(_) => true,
     };
     each(select, order, &mut |expression| {
-        has_cast |= any_expression(expression, |inner| matches!(inner, Expr::Cast { .. }));
+        has_cast |= any_expression(expression, is_cast);
     });
     if !has_cast {
         return false;

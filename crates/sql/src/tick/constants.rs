@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, StringArray, new_empty_array, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options, concat};
 use arrow::datatypes::DataType;
-use datafusion::common::ScalarValue;
+use datafusion::common::{ScalarValue, not_impl_err};
 use datafusion::error::DataFusionError;
 use splay_functions::as_instants;
 
@@ -160,7 +160,11 @@ fn bind(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, DataFus
         Source::Fixed(array) => Ok(ArrayRef::clone(array)),
         Source::Parameter(number, casts) => {
             let mut value = parameters[*number].clone();
+            let is_list = matches!(value, ScalarValue::List(_));
             for data_type in casts {
+                if is_list && !matches!(data_type, DataType::List(_)) {
+                    return not_impl_err!("a list in the place of a value");
+                }
                 value = cast_value(value, data_type)?;
             }
             value.to_array()

@@ -165,12 +165,22 @@ impl Converter<'_> {
     fn list(&mut self, list: &InList, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let value = self.side(&list.expr, schema)?;
         let negated = |any: TickExpr| if list.negated { TickExpr::Not(Box::new(any)) } else { any };
-        if ValueList::takes(&type_of(&list.expr, schema)?)
-            && let Some(values) = self.list_of_constants(&list.list, schema)?
+        let data_type = type_of(&list.expr, schema)?;
+        // Texts are looked for in one form.
+        let (value, text) = match data_type {
+            DataType::Utf8View | DataType::LargeUtf8 => {
+                (self.cast(value, &data_type, &DataType::Utf8)?, Some(DataType::Utf8))
+            }
+            _ => (value, None),
+        };
+        if ValueList::takes(text.as_ref().unwrap_or(&data_type))
+            && let Some(values) = self.list_of_constants(&list.list, text.as_ref(), schema)?
         {
             return Ok(negated(TickExpr::In(Box::new(value), Arc::new(ValueList::new(values)))));
         }
-        if list.list.is_empty() || list.list.len() > COMPUTED_ITEMS_MAX {
+        // A literal of the list may stand for many.
+        let has_lifted = list.list.iter().any(|item| item.exists(|part| Ok(is_parameter(part))).unwrap_or(true));
+        if list.list.is_empty() || list.list.len() > COMPUTED_ITEMS_MAX || has_lifted {
             return self.strict(&Expr::InList(list.clone()), schema);
         }
         let mut any: Option<TickExpr> = None;
@@ -184,15 +194,25 @@ impl Converter<'_> {
         any.map_or_else(|| unknown("an empty list"), |any| Ok(negated(any)))
     }
 
-    /// The constant that holds all items of a list; `None` if one of them isn't constant.
-    pub fn list_of_constants(&mut self, items: &[Expr], schema: &DFSchema) -> Result<Option<usize>, UnsupportedExpr> {
+    /// The constant that holds all items of a list, as values of a type if one is given; `None` if one of them isn't constant.
+    pub fn list_of_constants(
+        &mut self,
+        items: &[Expr],
+        data_type: Option<&DataType>,
+        schema: &DFSchema,
+    ) -> Result<Option<usize>, UnsupportedExpr> {
         if items.is_empty() || items.iter().any(|item| item.any_column_refs()) {
             return Ok(None);
         }
         let before = self.constants.len();
         let mut numbers = Vec::with_capacity(items.len());
         for item in items {
-            match self.side(item, schema)? {
+            let value = self.side(item, schema)?;
+            let value = match data_type {
+                Some(data_type) => self.cast(value, &type_of(item, schema)?, data_type)?,
+                None => value,
+            };
+            match value {
                 TickExpr::Constant(number) => numbers.push(number),
                 _ => {
                     self.constants.truncate(before);

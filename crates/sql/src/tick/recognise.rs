@@ -424,7 +424,7 @@ impl Recogniser<'_> {
             })
             .collect();
         let mut converter = Converter { constants: &mut self.constants, options: self.options, queries: &[] };
-        Ok(converter.list_of_constants(&items, schema)?.map(|list| vec![list]))
+        Ok(converter.list_of_constants(&items, None, schema)?.map(|list| vec![list]))
     }
 
     /// Takes a condition that the order answers.
