@@ -1,4 +1,4 @@
-//! `PIVOT source ON key [IN (…)] [USING agg(x) [AS name], …] [GROUP BY …]` as a statement of its own, as in DuckDB.
+//! `PIVOT source ON key [IN (…)] [USING agg(x) [[AS] name], …] [GROUP BY …]` as a statement of its own, as in DuckDB.
 //!
 //! It becomes a select. Without `IN` the values of the key are read first, in a statement of its own, which may see another commit of a table than
 //! the select: a value that came in between has no column.
@@ -245,14 +245,17 @@ fn key_of(tokens: &[Token]) -> Result<Key> {
     Ok(Key { text: text(&tokens[..list]), values: Some(split(&inner).into_iter().map(text).collect()) })
 }
 
-/// An aggregate and its alias.
+/// An aggregate and its alias, which stands behind the last bracket, with `AS` or without.
 fn named(aggregate: &str) -> (&str, Option<&str>) {
-    match aggregate.to_ascii_lowercase().rfind(" as ") {
-        Some(place) if !aggregate[place..].contains(')') => {
-            (aggregate[..place].trim(), Some(aggregate[place + 4..].trim().trim_matches('"')))
-        }
-        _ => (aggregate, None),
-    }
+    let Some(end) = aggregate.rfind(')') else { return (aggregate, None) };
+    let (call, rest) = aggregate.split_at(end + 1);
+    let rest = rest.trim();
+    let alias = match rest.split_once(char::is_whitespace) {
+        Some((word, alias)) if word.eq_ignore_ascii_case("as") => alias.trim(),
+        _ => rest,
+    };
+    let is_name = !alias.is_empty() && !alias.trim_matches('"').contains(|c: char| !c.is_alphanumeric() && c != '_');
+    if is_name || alias.starts_with('"') { (call, Some(alias.trim_matches('"'))) } else { (aggregate, None) }
 }
 
 /// A value as it reads: of a text without its quotes.

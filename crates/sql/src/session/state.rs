@@ -95,8 +95,10 @@ fn state(
         // Merging sorted streams is cheaper than sorting what is sorted.
         .with_prefer_existing_sort(true);
     config.options_mut().sql_parser.map_string_types_to_utf8view = false;
-    // PostgreSQL's clients tell `timestamptz` from `timestamp`: for them `now()`, `x::timestamptz` and `to_timestamp` are of the first.
-    config.options_mut().execution.time_zone = has_catalogue.then(|| "UTC".to_owned());
+    // `now()`, `x::timestamptz` and `to_timestamp` are instants, as the times of tables are.
+    config.options_mut().execution.time_zone = Some("UTC".to_owned());
+    // Whether a column may be null is told otherwise of a plan than of its operators, which is no reason to refuse it.
+    config.options_mut().execution.skip_physical_aggregate_schema_check = true;
     // The keys of a join's small side, of which a scan makes a list of symbols.
     config.options_mut().optimizer.hash_join_inlist_pushdown_max_size = JOIN_KEYS_BYTES_MAX;
     config.options_mut().optimizer.hash_join_inlist_pushdown_max_distinct_values = JOIN_KEYS_MAX;
