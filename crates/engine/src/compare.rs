@@ -89,6 +89,33 @@ fn with_one<N: Number>(op: BinaryOp, values: &ArrayRef, one: &ArrayRef) -> Optio
     Some((bits, values.nulls().cloned()))
 }
 
+/// Whether each value equals one of a short list of the same type; null equals none. `None` of types that aren't stored as numbers.
+pub(crate) fn is_one_of(values: &ArrayRef, list: &ArrayRef) -> Option<BooleanBuffer> {
+    if values.data_type() != list.data_type() {
+        return None;
+    }
+    with_native!(values.data_type(), N => Some(one_of::<N>(values, list)), _ => None)
+}
+
+fn one_of<N: Number>(values: &ArrayRef, list: &ArrayRef) -> BooleanBuffer {
+    let (values, items) = (natives::<N>(values), natives::<N>(list));
+    let items = (0..list.len()).filter(|item| list.is_valid(*item)).map(|item| items[item]);
+    let (nans, items): (Vec<N>, Vec<N>) = items.partition(|item| item.is_nan());
+    let (whole, rest) = values.as_chunks::<WORD>();
+    let mut words: Vec<u64> = Vec::with_capacity(whole.len() + 1);
+    // Values stay in registers and the nearest cache while they are compared with each item.
+    vectorized(
+        #[inline(always)]
+        || {
+            let equal = |values: &[N], item: N| word(values.iter().map(|value| *value == item));
+            words.extend(whole.iter().map(|values| items.iter().fold(0, |bits, item| bits | equal(values, *item))));
+            words.push(items.iter().fold(0, |bits, item| bits | equal(rest, *item)));
+        },
+    );
+    let bits = BooleanBuffer::new(Buffer::from_vec(words), 0, values.len());
+    if nans.is_empty() { bits } else { &bits | &each(&values, Number::is_nan) }
+}
+
 fn with_each<N: Number>(op: BinaryOp, left: &[N], right: &[N]) -> Option<BooleanBuffer> {
     let less = |one: N, other: N| (one < other) | (other.is_nan() & !one.is_nan());
     let equal = |one: N, other: N| (one == other) | (one.is_nan() & other.is_nan());

@@ -10,14 +10,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Scalar, new_empty_array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, new_empty_array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::compute::kernels::cmp;
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Decimal128Type, Int32Type, IntervalUnit, TimeUnit};
 use hashbrown::HashSet;
 
 use crate::aggregate::words_of;
+use crate::compare;
 use crate::error::{Error, Result};
 use crate::lookup::{MISSING, Rows};
 use crate::own_type::own_list;
@@ -234,19 +234,13 @@ impl ListTable {
                 let values = values.as_primitive::<Decimal128Type>().values();
                 BooleanBuffer::collect_bool(values.len(), |row| decimals.contains(&values[row]))
             }
-            // Several rows are compared with one value at once.
-            Entries::Short(_) if values.data_type() == self.list.data_type() && !values.data_type().is_floating() => {
-                let mut is_in_list = BooleanBuffer::new_unset(values.len());
-                for item in (0..self.list.len()).filter(|item| self.list.is_valid(*item)) {
-                    let equal = cmp::eq(values, &Scalar::new(self.list.slice(item, 1)))?;
-                    is_in_list = &is_in_list | equal.values();
+            Entries::Short(list) => match compare::is_one_of(values, &self.list) {
+                Some(is_in_list) => is_in_list,
+                None => {
+                    let words = words_of(values)?;
+                    BooleanBuffer::collect_bool(words.len(), |row| list.contains(&words[row]))
                 }
-                is_in_list
-            }
-            Entries::Short(list) => {
-                let words = words_of(values)?;
-                BooleanBuffer::collect_bool(words.len(), |row| list.contains(&words[row]))
-            }
+            },
             Entries::Bits(least, bits) => {
                 let words = words_of(values)?;
                 let is_set = |word: u64| {
