@@ -19,7 +19,6 @@ use hashbrown::HashSet;
 use crate::aggregate::words_of;
 use crate::compare;
 use crate::error::{Error, Result};
-use crate::lookup::{MISSING, Rows};
 use crate::own_type::own_list;
 use crate::per_run::PerRun;
 
@@ -159,10 +158,11 @@ struct ListTable {
 #[derive(Debug)]
 enum Entries {
     Short(Vec<u64>),
+    Words(HashSet<u64>),
     /// Words close together: the least, and a bit for each from there on.
     Bits(u64, BooleanBuffer),
     Decimals(HashSet<i128>),
-    Others(Rows),
+    Texts(HashSet<Box<str>>),
 }
 
 /// Bits for words that are close together; `None` where they aren't.
@@ -188,7 +188,7 @@ impl ListTable {
             _ => Arc::clone(list),
         };
         let entries = match list.data_type() {
-            DataType::Utf8 => Entries::Others(Rows::new(&list, true, 1)?),
+            DataType::Utf8 => Entries::Texts(list.as_string::<i32>().iter().flatten().map(Box::from).collect()),
             DataType::Decimal128(_, _) => {
                 Entries::Decimals(list.as_primitive::<Decimal128Type>().iter().flatten().collect())
             }
@@ -200,10 +200,7 @@ impl ListTable {
                 let words: Vec<u64> = words.filter(|(row, _)| is_valid(*row)).map(|(_, word)| word).collect();
                 match words.len() {
                     0..=SHORT_MAX => Entries::Short(words),
-                    _ => match bits(&words) {
-                        Some(bits) => bits,
-                        None => Entries::Others(Rows::new(&list, true, 1)?),
-                    },
+                    _ => bits(&words).unwrap_or_else(|| Entries::Words(words.into_iter().collect())),
                 }
             }
         };
@@ -226,9 +223,11 @@ impl ListTable {
             return Ok(take(&of_texts, coded.keys(), None)?.as_boolean().clone());
         }
         let is_in_list = match &self.entries {
-            Entries::Others(rows) => {
-                let rows = rows.find(values)?;
-                BooleanBuffer::collect_bool(rows.len(), |row| rows[row] != MISSING)
+            Entries::Texts(texts) => {
+                let values = values.as_string::<i32>();
+                BooleanBuffer::collect_bool(values.len(), |row| {
+                    values.is_valid(row) && texts.contains(values.value(row))
+                })
             }
             Entries::Decimals(decimals) => {
                 let values = values.as_primitive::<Decimal128Type>().values();
@@ -248,6 +247,10 @@ impl ListTable {
                     place < bits.len() && bits.value(place)
                 };
                 BooleanBuffer::collect_bool(words.len(), |row| is_set(words[row]))
+            }
+            Entries::Words(list) => {
+                let words = words_of(values)?;
+                BooleanBuffer::collect_bool(words.len(), |row| list.contains(&words[row]))
             }
         };
         let nulls = values.nulls().cloned();

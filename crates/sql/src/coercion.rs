@@ -1,5 +1,6 @@
 //! What is settled before DataFusion coerces types, on both paths.
 //!
+//! - Texts and symbols in one column of a `UNION` are of the type that the first query has.
 //! - A decimal is compared with a float as a float, or with a literal as it is written: `d = 4.07` is true of 4.07. DataFusion 55.2 makes both
 //!   decimals of 15 places, of which a float has fewer: 1e-16 is 0, and 4.07 is 4.070000000000001.
 //! - Decimals beside floats in one column, as of `coalesce`, `CASE` or `UNION`, are floats, unless the floats are literals.
@@ -54,6 +55,7 @@ pub(crate) fn prepare(plan: LogicalPlan) -> Result<LogicalPlan> {
         .and_then(range_over_peers)
         .and_then(settle_calls)
         .and_then(aggregate_texts)
+        .and_then(texts_of_unions)
 }
 
 /// The plan with texts in the place of symbols, of which DataFusion 55.2 has no `approx_distinct`, and whose `string_agg(DISTINCT …)` it takes for
@@ -260,27 +262,54 @@ fn one_type(values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
 
 /// The same of the columns of unions.
 fn one_type_of_inputs(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    with_columns_cast(node, |types| {
+        let is_mixed = types.iter().any(|of| of.is_floating()) && types.iter().any(is_decimal);
+        is_mixed.then_some(DataType::Float64)
+    })
+}
+
+/// The plan with unions of texts and symbols as unions of texts. DataFusion 55.2 makes symbols of them, and keeps the type that was before for what
+/// sub-queries read of the union, so that it compares values of two types.
+fn texts_of_unions(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut has_union = false;
+    plan.walk_steps(|node| {
+        has_union |= matches!(node, LogicalPlan::Union(_));
+        Ok(if has_union { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    let texts = |node: LogicalPlan| {
+        with_columns_cast(node, |types| {
+            // The planner gives the column the type that the first query has.
+            let is_mixed = types.contains(&DataType::Utf8)
+                && types.iter().any(|of| matches!(of, DataType::Dictionary(_, text) if **text == DataType::Utf8));
+            is_mixed.then(|| types[0].clone())
+        })
+    };
+    if has_union { rewritten(plan, |node, _| texts(node), |expr, _| Ok(Transformed::no(expr))) } else { Ok(plan) }
+}
+
+/// A union whose columns have the type that `common` gives for those of its inputs; without one they stay as they are.
+fn with_columns_cast(
+    node: LogicalPlan,
+    common: impl Fn(&[DataType]) -> Option<DataType>,
+) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Union(union) = &node else { return Ok(Transformed::no(node)) };
     let width = union.inputs.first().map_or(0, |input| input.schema().fields().len());
-    let is = |column: usize, test: fn(&DataType) -> bool| {
-        union
-            .inputs
-            .iter()
-            .any(|input| input.schema().fields().get(column).is_some_and(|field| test(field.data_type())))
+    let types = |column: usize| -> Vec<DataType> {
+        let fields = union.inputs.iter().filter_map(|input| input.schema().fields().get(column));
+        fields.map(|field| field.data_type().clone()).collect()
     };
-    let mixed: Vec<bool> =
-        (0..width).map(|column| is(column, DataType::is_floating) && is(column, is_decimal)).collect();
-    if !mixed.contains(&true) {
+    let common: Vec<Option<DataType>> = (0..width).map(|column| common(&types(column))).collect();
+    if common.iter().all(Option::is_none) {
         return Ok(Transformed::no(node));
     }
     let inputs = union.inputs.iter().map(|input| {
-        let columns = input.schema().iter().zip(&mixed).map(|((relation, field), is_mixed)| {
+        let columns = input.schema().iter().zip(&common).map(|((relation, field), common)| {
             let column = Expr::Column(Column::new(relation.cloned(), field.name()));
-            match *is_mixed && is_decimal(field.data_type()) {
-                true => Ok(column
-                    .cast_to(&DataType::Float64, input.schema())?
-                    .alias_qualified(relation.cloned(), field.name())),
-                false => Ok(column),
+            match common.as_ref().filter(|common| *common != field.data_type()) {
+                Some(common) => {
+                    Ok(column.cast_to(common, input.schema())?.alias_qualified(relation.cloned(), field.name()))
+                }
+                None => Ok(column),
             }
         });
         let projection = Projection::try_new(columns.collect::<Result<Vec<_>>>()?, Arc::clone(input))?;
