@@ -105,6 +105,19 @@ def test_first_and_last_of_buckets_follow_the_time(trade):
     assert dearest.filter(dearest.top != dearest.high).fetchall() == [] and len(dearest) > 0
 
 
+def test_first_and_last_follow_the_time_whatever_the_groups(trade):
+    last = splay.col("price").last()
+    expected = eager(trade).sort("time").group_by("side").agg(p=pl.col("price").last(), at=pl.col("time").last())
+    same(trade.group_by("side").agg(p=last, at=splay.col("time").last()), expected)
+    assert trade.select(at=splay.col("time").last(), early=splay.col("time").first()).fetchall() == [
+        (max(trade.df()["time"]), min(trade.df()["time"]))
+    ]
+    # Within a symbol rows come in the order of the time, and a sort of the frame goes before.
+    assert "ORDER BY" not in trade.group_by("symbol", "side").agg(p=last).sql()
+    dearest = trade.sort("price").group_by("side").agg(top=last, high=splay.col("price").max())
+    assert dearest.filter(dearest.top != dearest.high).fetchall() == [] and len(dearest) > 0
+
+
 def test_filled_bars_repeat_the_close(trade):
     bars = trade.bars("1m").df().set_index(["symbol", "time"])
     filled = trade.bars("1m", fill="previous").sort("symbol", "time").df()

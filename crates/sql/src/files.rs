@@ -10,18 +10,19 @@ use std::sync::Arc;
 
 use crate::file_scan::FileScanExec;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, DFSchema, DataFusionError, Result, ScalarValue};
 use datafusion::datasource::TableType;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, utils::conjunction};
+use datafusion::logical_expr::{Expr, ExprSchemable, TableProviderFilterPushDown, utils::conjunction};
 use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use splay_functions::walk::Walk;
 use splay_import::{FileSlice, FilesInPlace, GroupStatistics, ImportSettings, expand};
 
 /// Batches that wait between the thread that reads a file and the operators.
@@ -61,13 +62,42 @@ impl FileTable {
     /// Which row groups may hold a row that passes the filters.
     fn row_groups(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<bool>> {
         let all = vec![true; self.files.groups()];
-        let Some(filter) = conjunction(filters.iter().cloned()) else { return Ok(all) };
         let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+        let filters = filters.iter().filter(|filter| compares_in_order(filter, &schema));
+        let Some(filter) = conjunction(filters.cloned()) else { return Ok(all) };
         let filter = state.create_physical_expr(filter, &schema)?;
         // Without statistics a row group isn't ruled out.
         let row_groups = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema)).try_build(filter);
         let row_groups = row_groups.and_then(|predicate| predicate.prune(self));
         Ok(row_groups.unwrap_or(all))
+    }
+}
+
+/// Whether the least and the greatest value of a column are so by each cast of a filter as well. DataFusion 55.2 casts both, whatever the types:
+/// of a time to its time of day, too.
+fn compares_in_order(filter: &Expr, schema: &DFSchema) -> bool {
+    let is_disordered = |expr: &Expr| {
+        let (inner, to) = match expr {
+            Expr::Cast(cast) => (&cast.expr, cast.field.data_type()),
+            Expr::TryCast(cast) => (&cast.expr, cast.field.data_type()),
+            _ => return false,
+        };
+        !inner.get_type(schema).is_ok_and(|from| keeps_order(&from, to))
+    };
+    !filter.exists(|expr| Ok(is_disordered(expr))).unwrap_or(true)
+}
+
+fn keeps_order(from: &DataType, to: &DataType) -> bool {
+    let is_utc = |zone: &Option<Arc<str>>| zone.as_deref().is_none_or(|zone| matches!(zone, "UTC" | "+00:00"));
+    match (from, to) {
+        (DataType::Dictionary(_, from), to) => keeps_order(from, to),
+        (from, DataType::Dictionary(_, to)) => keeps_order(from, to),
+        // Two zones show the same instants, and clocks without a zone may be set back.
+        (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, Some(_))) => true,
+        (DataType::Timestamp(_, from), DataType::Timestamp(_, to)) => is_utc(from) && is_utc(to),
+        (DataType::Timestamp(_, zone), DataType::Date32 | DataType::Date64) => is_utc(zone),
+        (DataType::Date32 | DataType::Date64, DataType::Timestamp(_, zone)) => is_utc(zone),
+        (from, to) => from == to || from.is_numeric() && to.is_numeric() || from.is_string() && to.is_string(),
     }
 }
 

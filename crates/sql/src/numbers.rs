@@ -5,6 +5,7 @@
 //! | A whole number that its type doesn't hold is an error ([`NumberRule`], `operator_call.rs`) | wraps |
 //! | A bound of a frame `RANGE` is where it is, also beyond the range of its key's type ([`NumberRule`]) | at the partition's end, or at zero |
 //! | A null in a list makes what isn't in the list unknown ([`NumberRule`]) | of two lists over one value it makes one, for which a null is a value |
+//! | A cast to fewer digits, or to a coarser unit of time, comes before a comparison ([`NumberRule`]) | compares what was cast |
 //! | Both zeros are one ([`NumberRule`]) | in `=` and `GROUP BY` alone |
 //! | All NaN are one, above all numbers (`one_nan.rs`) | by sign and payload |
 //!
@@ -26,14 +27,17 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, WindowFrameBound, WindowFrameUnits,
+    BinaryExpr, Cast, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TryCast, Volatility, WindowFrameBound, WindowFrameUnits,
 };
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::{Walk, WalkPlan};
 use splay_store::canonical;
 
 use crate::operator_call;
+
+/// A value as it is, where DataFusion would look below it.
+static AS_CAST: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("as_cast", |_| None));
 
 static ONE_ZERO: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("one_zero", canonical));
 
@@ -132,6 +136,12 @@ fn number(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let branches = when_then_expr.into_iter().map(|(w, then)| Ok((when(w)?, then))).collect::<Result<_>>()?;
             Expr::Case(Case { expr: Some(when(subject)?), when_then_expr: branches, else_expr })
         }
+        // DataFusion compares `x` with 4.00 where `x::int = 4` is asked for.
+        Expr::Cast(Cast { ref expr, ref field }) | Expr::TryCast(TryCast { ref expr, ref field })
+            if expr.get_type(schema).is_ok_and(|from| is_coarser(field.data_type(), &from)) =>
+        {
+            AS_CAST.call(vec![expression])
+        }
         // DataFusion merges two lists over one value, and treats a null in them as a value like others: `x NOT IN (1, NULL) AND x IN (1, 2)`,
         // which is never true, would become `x IN (2)`.
         Expr::InList(InList { expr, list, negated }) if list.iter().any(is_null) => {
@@ -159,6 +169,18 @@ fn number(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::WindowFunction(window) => Expr::WindowFunction(Box::new(window_keys(*window, schema)?)),
         other => return Ok(Transformed::no(other)),
     }))
+}
+
+/// Whether a cast may give different values of a type the same value of a coarser one, as far as DataFusion takes it back before a comparison.
+fn is_coarser(to: &DataType, from: &DataType) -> bool {
+    match (from, to) {
+        (DataType::Decimal128(_, from) | DataType::Decimal256(_, from), to) => match to {
+            DataType::Decimal128(_, to) | DataType::Decimal256(_, to) => to < from,
+            to => *from > 0 && to.is_integer(),
+        },
+        (DataType::Timestamp(from, _), DataType::Timestamp(to, _)) => to < from,
+        _ => false,
+    }
 }
 
 fn window_keys(mut window: WindowFunction, schema: &DFSchema) -> Result<WindowFunction> {

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from splay.errors import FrameError
 from splay.frames.expr import Expr
 from splay.frames.functions import col
-from splay.frames.grouped import GroupBy
+from splay.frames.grouped import GroupBy, with_order
 from splay.frames.namespaces import bucket_width
-from splay.frames.nodes import Call, Kind, Node, Operation, SortKey, value
+from splay.frames.nodes import Kind, Node, Operation, value
 from splay.frames.relation import Item
 from splay.frames.text import literal
 from splay.frames.windows import rolled
@@ -45,14 +45,6 @@ class Buckets(GroupBy):
         keys = [Item(name, col(name).node) for name in series]
         super().__init__(frame, [*keys, Item(time, bucket)])
 
-    @property
-    def _is_in_order(self) -> bool:
-        """Whether rows of a series come in the order of the time, or in one that was asked for."""
-        query = self._frame._query
-        series = [item.name.lower() for item in self._keys[:-1]]
-        in_order = query.is_ordered and (query.time or "").lower() == self.time.lower()
-        return bool(query.order) or (in_order and (query.symbol is None or query.symbol.lower() in series))
-
     def agg(self, *aggregates: Any, **named_aggregates: Any) -> "Frame":
         """A row for each bucket of each series: the series, the start of the bucket, then the aggregates. In any order.
 
@@ -62,9 +54,7 @@ class Buckets(GroupBy):
         ['symbol', 'time', 'n']
         """
         items = self._frame._items(aggregates, named_aggregates)
-        if not self._is_in_order:
-            key = (SortKey(col(self.time).node),)
-            items = [Item(item.name, _by_time(item.node, key)) for item in items]
+        items = with_order(self._frame._query, self._keys, items, self.time)
         if self._fill is not None:
             template = FILLS[self._fill]
             items = [Item(item.name, _wrapped(item.node, template)) for item in items]
@@ -91,13 +81,6 @@ class Buckets(GroupBy):
     def _timed(self, frame: "Frame") -> "Frame":
         """The start of a bucket is the time of the result."""
         return frame._with(dataclasses.replace(frame._query, time_item=self.time))
-
-
-def _by_time(node: Node, key: tuple[SortKey, ...]) -> Node:
-    """Aggregates that need an order and name none, in that of the time."""
-    if isinstance(node, Call):
-        return dataclasses.replace(node, order=key) if node.needs_order and not node.order else node
-    return node.replace_parts(lambda part: _by_time(part, key))
 
 
 def _wrapped(node: Node, template: str) -> Node:

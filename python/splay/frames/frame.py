@@ -9,7 +9,7 @@ from splay.frames.base import Ordering, named, of, sort_keys
 from splay.frames.books import BookVerbs
 from splay.frames.checks import has_loose_column, is_constant, needs_order
 from splay.frames.expr import Expr
-from splay.frames.grouped import GroupBy
+from splay.frames.grouped import GroupBy, with_order
 from splay.frames.joins import Joins
 from splay.frames.nodes import Call, Column, Kind, Node, Over, SortKey
 from splay.frames.plots import Plots
@@ -220,6 +220,7 @@ class Frame(Joins, TimeJoins, TimeVerbs, BookVerbs, Results):
                 f"{', '.join(rows + loose)} has a value for each row and stands beside aggregates: write .over() behind those, "
                 "or group_by"
             )
+        items = with_order(self._query, [], items, self._query.time)
         return self._with(self._query.grouped([], items, any(needs_order(item.node) for item in items)))
 
     def with_columns(self, *columns: Any, **named_columns: Any) -> "Frame":

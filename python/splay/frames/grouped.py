@@ -1,16 +1,40 @@
 """Groups of rows that wait for what is computed of them."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from splay.errors import FrameError
 from splay.frames.checks import check_nesting, has_loose_column, needs_order
 from splay.frames.functions import col, count
-from splay.frames.nodes import Kind
+from splay.frames.nodes import Call, Column, Kind, Node, SortKey
+from splay.frames.query import Query
 from splay.frames.relation import Item
 
 if TYPE_CHECKING:
     from splay.frames.frame import Frame
+
+
+def with_order(query: Query, keys: Sequence[Item], items: Sequence[Item], time: str | None) -> list[Item]:
+    """Aggregates of groups: those that need an order and name none follow the sort of the frame, else the time.
+
+    A table's own order is that of the symbol first, so that rows come in the order of the time within a symbol alone.
+    """
+    if query.order or time is None:
+        return list(items)
+    columns = [key.node.name.lower() for key in keys if isinstance(key.node, Column)]
+    is_by_time = query.is_ordered and (query.time or "").lower() == time.lower()
+    if is_by_time and (query.symbol is None or query.symbol.lower() in columns):
+        return list(items)
+    key = (SortKey(Column(query.spelled(time))),)
+    return [Item(item.name, _ordered(item.node, key)) for item in items]
+
+
+def _ordered(node: Node, order: tuple[SortKey, ...]) -> Node:
+    """Aggregates that need an order and name none, in this one."""
+    if isinstance(node, Call):
+        return dataclasses.replace(node, order=order) if node.needs_order and not node.order else node
+    return node.replace_parts(lambda part: _ordered(part, order))
 
 
 class GroupBy:
@@ -30,7 +54,9 @@ class GroupBy:
             check_nesting(item.node)
             if item.node.kind != Kind.AGGREGATE or has_loose_column(item.node):
                 raise FrameError(f"{item.name} is no aggregate: a group has one row, write .first(), .max(), .mean() or the like")
-        query = self._frame._query.grouped(self._keys, items, any(needs_order(item.node) for item in items))
+        query = self._frame._query
+        items = with_order(query, self._keys, items, query.time)
+        query = query.grouped(self._keys, items, any(needs_order(item.node) for item in items))
         return self._frame._with(query)
 
     def __getitem__(self, columns: str | list[str]) -> "GroupedColumns":
