@@ -137,3 +137,31 @@ def test_empty_files_have_no_rows(db, tmp_path):
 def test_leaving_early_ends_the_reading(db, folder):
     answer = db.sql(f"select a.size from '{folder}/day*.csv' a cross join '{folder}/day1.parquet' b")
     next(iter(answer))
+
+
+def test_row_groups_are_passed_over_only_by_casts_that_keep_an_order(tmp_path):
+    # Two days in one row group, whose least time of day is that of the last row.
+    times = [np.datetime64("2024-03-08T14:40"), np.datetime64("2024-03-09T09:00")]
+    pq.write_table(pa.table({"t": pa.array(times, pa.timestamp("us")), "n": [-4, 7]}), tmp_path / "t.parquet")
+    db = splay.open(tmp_path / "db")
+
+    def count(condition: str) -> int:
+        return db.sql(f"select count(*) as n from '{tmp_path}/t.parquet' where {condition}").fetchall()[0][0]
+
+    assert count("t::time >= time '14:35'") == 1
+    assert count("t::time between time '14:35' and time '15:00'") == 1
+    assert count("t::time < time '10:00'") == 1
+    assert count("t::date = date '2024-03-08'") == 1
+    assert count("t::date > date '2024-03-09'") == 0
+    assert count("n::bigint > 7") == 0
+    assert count("n::double = -4.0") == 1
+
+
+def test_rounded_decimals_are_compared_by_their_values(tmp_path):
+    values = pa.array(["1.2500", "1.2345"]).cast(pa.decimal128(12, 4))
+    pq.write_table(pa.table({"d": values}), tmp_path / "d.parquet")
+    db = splay.open(tmp_path / "db")
+    file = f"'{tmp_path}/d.parquet'"
+    assert db.sql(f"select count(*) as n from {file} where d = round(d, 2)").fetchall() == [(1,)]
+    assert db.sql(f"select count(*) as n from {file} a join {file} b on a.d = round(b.d, 2)").fetchall() == [(1,)]
+    assert db.sql(f"select count(*) as n from {file} where d::int = 1").fetchall() == [(2,)]

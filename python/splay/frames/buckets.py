@@ -9,7 +9,7 @@ from splay.frames.expr import Expr
 from splay.frames.functions import col
 from splay.frames.grouped import GroupBy, with_order
 from splay.frames.namespaces import bucket_width
-from splay.frames.nodes import Kind, Node, Operation, value
+from splay.frames.nodes import Call, Kind, Node, Operation, value
 from splay.frames.relation import Item
 from splay.frames.text import literal
 from splay.frames.windows import rolled
