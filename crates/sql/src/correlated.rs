@@ -10,7 +10,13 @@
 //! look their values up by it, with null equal to null. A row without a match has the aggregates' result for no rows.
 //! `LIMIT 1` is the aggregate `first_value`; a query without an aggregate has that of its only row.
 //!
+//! A query that is bound by equalities alone is left to DataFusion, which groups it by the columns that they name. Of
+//! `b.time::date = a.time::date` it takes the column `b.time`, and so gives each row as many times as that has values
+//! in a day: what the query computes for an equality becomes a column first.
+//!
 //! Source: Neumann and Kemper, "Unnesting Arbitrary Queries", BTW 2015.
+
+use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
@@ -18,11 +24,13 @@ use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result, Table
 use datafusion::functions_aggregate::first_last::first_value;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, FetchType, Join, Limit, SkipType, Subquery};
-use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::only_row;
 use splay_functions::walk::{Walk, WalkPlan};
+
+use crate::numbers::rewritten;
 
 /// Joins values by what their queries read from around them, before types are coerced.
 #[derive(Debug)]
@@ -31,11 +39,62 @@ pub(crate) struct JoinCorrelated;
 impl AnalyzerRule for JoinCorrelated {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut number = 0;
+        let plan = rewritten(plan, |node, _| Ok(Transformed::no(node)), |expr, _| bound_by_columns(expr))?;
         Ok(plan.rewrite_steps_up(|node| joined(node, &mut number))?.data)
     }
 
     fn name(&self) -> &str {
         "join_correlated"
+    }
+}
+
+/// A query as a value whose equalities with what is around it are of its columns.
+fn bound_by_columns(expr: Expr) -> Result<Transformed<Expr>> {
+    let Expr::ScalarSubquery(query) = expr else { return Ok(Transformed::no(expr)) };
+    if query.outer_ref_columns.is_empty() {
+        return Ok(Transformed::no(Expr::ScalarSubquery(query)));
+    }
+    let plan = query.subquery.as_ref().clone().rewrite_steps_up(with_equal_columns)?;
+    Ok(plan.update_data(|plan| Expr::ScalarSubquery(query.with_plan(Arc::new(plan)))))
+}
+
+/// A filter over further columns, which are what the query's side of its equalities computes.
+fn with_equal_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Filter(filter) = &node else { return Ok(Transformed::no(node)) };
+    let mut computed: Vec<Expr> = Vec::new();
+    let mut column_of = |own: &Expr| {
+        let place = computed.iter().position(|one| one == own).unwrap_or_else(|| {
+            computed.push(own.clone());
+            computed.len() - 1
+        });
+        Expr::Column(Column::from_name(format!("__equal_{place}")))
+    };
+    let conditions = split_conjunction(&filter.predicate).into_iter().map(|condition| match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) if is_equality(condition) => {
+            let is_computed = |own: &Expr, other: &Expr| {
+                other.contains_outer()
+                    && !matches!(own, Expr::Column(_))
+                    && !own.column_refs().is_empty()
+                    && !own.is_volatile()
+            };
+            match (is_computed(left, right), is_computed(right, left)) {
+                (true, _) => column_of(left).eq(right.as_ref().clone()),
+                (_, true) => left.as_ref().clone().eq(column_of(right)),
+                _ => condition.clone(),
+            }
+        }
+        other => other.clone(),
+    });
+    let conditions: Vec<Expr> = conditions.collect();
+    if computed.is_empty() {
+        return Ok(Transformed::no(node));
+    }
+    let columns = filter.input.schema().columns().into_iter().map(Expr::Column);
+    let computed = computed.into_iter().enumerate().map(|(place, own)| own.alias(format!("__equal_{place}")));
+    let input = LogicalPlanBuilder::from(filter.input.as_ref().clone()).project(columns.chain(computed))?;
+    match conjunction(conditions) {
+        Some(predicate) => Ok(Transformed::yes(input.filter(predicate)?.build()?)),
+        None => Ok(Transformed::no(node)),
     }
 }
 
