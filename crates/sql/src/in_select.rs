@@ -1,5 +1,6 @@
 //! `x IN (SELECT y …)` as a value: in a select list, in what is aggregated, and in `ORDER BY`. DataFusion 55.2 plans it as a condition of `WHERE`
-//! alone, and `1 NOT IN (SELECT y …)` without regard to nulls: of a condition too, a query in which one value is looked for is joined here.
+//! alone, for which null is as good as false. So `(x IN (SELECT y …)) IS NULL` and `a OR x NOT IN (SELECT y …)` of a condition are joined here, too,
+//! and so is `1 IN (SELECT y …)`, of which it forgets the nulls.
 //!
 //! The rows are joined with the values that the query gives (a mark join, which keeps each row once), and with how many there are and how many of
 //! them aren't null, which determines the result for a value that isn't found:
@@ -20,7 +21,7 @@ use datafusion::common::{Column, JoinType, Result, ScalarValue, plan_err};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::InSubquery;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit, when};
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::{Walk, WalkPlan};
 
@@ -46,11 +47,15 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
         _ => return Ok(Transformed::no(node)),
     };
     let mut subqueries: Vec<InSubquery> = Vec::new();
+    let mut of_conditions: Vec<InSubquery> = Vec::new();
+    if let LogicalPlan::Filter(filter) = &node {
+        conditions(&filter.predicate, false, &mut of_conditions);
+    }
     node.walk_expressions(|expr| {
         expr.apply(|expr| {
             if let Expr::InSubquery(subquery) = expr
                 && !subqueries.contains(subquery)
-                && (!is_filter || is_of_one_value(subquery))
+                && (!is_filter || is_joined_in_filter(subquery, &of_conditions))
             {
                 subqueries.push(subquery.clone());
             }
@@ -93,13 +98,36 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
     }))
 }
 
-/// Whether one value is looked for, whatever the row, in a query that reads no column from around it.
-fn is_of_one_value(membership: &InSubquery) -> bool {
+/// Whether a filter needs the value of an expression that DataFusion plans as a condition, or plans so only if its value differs with the row. Only
+/// of a query that reads no column from around it.
+fn is_joined_in_filter(membership: &InSubquery, of_conditions: &[InSubquery]) -> bool {
     let InSubquery { expr, subquery, .. } = membership;
-    expr.column_refs().is_empty()
-        && !expr.contains_outer()
+    let is_constant = expr.column_refs().is_empty() && !expr.contains_outer();
+    subquery.outer_ref_columns.is_empty()
         && !expr.is_volatile()
-        && subquery.outer_ref_columns.is_empty()
+        && !expr.contains_outer()
+        && (is_constant || !of_conditions.contains(membership))
+}
+
+/// The expressions that are conditions by themselves: for these null is as good as false.
+fn conditions(predicate: &Expr, is_beside_or: bool, of_conditions: &mut Vec<InSubquery>) {
+    match predicate {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            conditions(left, is_beside_or, of_conditions);
+            conditions(right, is_beside_or, of_conditions);
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+            conditions(left, true, of_conditions);
+            conditions(right, true, of_conditions);
+        }
+        Expr::InSubquery(membership) if !(membership.negated && is_beside_or) => of_conditions.push(membership.clone()),
+        Expr::Not(inner) if !is_beside_or => {
+            if let Expr::InSubquery(membership) = inner.as_ref() {
+                of_conditions.push(membership.clone());
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The input with what says whether its rows are found, and the value of the expression over it.
