@@ -99,9 +99,12 @@ fn with_equal_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
-    if !matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Aggregate(_)) {
-        return Ok(Transformed::no(node));
-    }
+    // Rows that are filtered or sorted have the columns of the others.
+    let has_columns_of_input = match node {
+        LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) => false,
+        LogicalPlan::Filter(_) | LogicalPlan::Sort(_) => true,
+        _ => return Ok(Transformed::no(node)),
+    };
     let subqueries = queries(&node)?;
     let mut input = match node.inputs().as_slice() {
         [input] if !subqueries.is_empty() => (*input).clone(),
@@ -132,25 +135,24 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
         Ok(name.restore(replaced?.data))
     });
     let exprs = exprs.collect::<Result<Vec<_>>>()?;
-    let is_filter = matches!(node, LogicalPlan::Filter(_));
     let node = node.with_new_exprs(exprs, vec![input])?;
-    let node = match is_filter {
+    let node = match has_columns_of_input {
         true => LogicalPlanBuilder::from(node).project(columns.into_iter().map(Expr::Column))?.build()?,
         false => node,
     };
     Ok(Transformed::yes(node))
 }
 
-/// The queries of a step that DataFusion has no plan for, each once: any in what is aggregated.
+/// The queries of a step that DataFusion has no plan for, each once: any in what is aggregated or sorted by.
 fn queries(node: &LogicalPlan) -> Result<Vec<Subquery>> {
-    let is_aggregated = matches!(node, LogicalPlan::Aggregate(_));
+    let are_all = matches!(node, LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_));
     let mut subqueries: Vec<Subquery> = Vec::new();
     node.walk_expressions(|expr| {
         expr.apply(|expr| {
             if let Expr::ScalarSubquery(query) = expr
                 && !query.outer_ref_columns.is_empty()
                 && !subqueries.contains(query)
-                && (is_aggregated || !is_aggregate(&query.subquery) || !is_bound_by_equalities(&query.subquery)?)
+                && (are_all || !is_aggregate(&query.subquery) || !is_bound_by_equalities(&query.subquery)?)
             {
                 subqueries.push(query.clone());
             }
