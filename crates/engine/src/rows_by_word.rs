@@ -191,8 +191,8 @@ fn places(words: &[u64], nulls: Option<&NullBuffer>) -> Option<(u64, usize)> {
     (places <= count.checked_mul(PLACES_OF_WORD_MAX)?).then_some((least, places))
 }
 
-/// The least of some words, of which null doesn't count, and the distance from it to the greatest. Words are the two's complements of signed
-/// numbers, or small enough to be so. `None` without words, or if the greatest distance is no signed number.
+/// The first of some words on the circle of all words, of which null doesn't count, and the distance from it to the last: whole numbers near zero
+/// are close together, with a sign or without. `None` without words, or if they are more than half of the circle apart.
 pub(crate) fn range(words: &[u64], nulls: Option<&NullBuffer>) -> Option<(u64, u64)> {
     let first = match nulls {
         None => *words.first()?,
@@ -244,11 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn the_range_of_words_is_that_of_signed_numbers() {
+    fn the_range_of_words_is_one_on_their_circle() {
         let words = |numbers: &[i64]| numbers.iter().map(|number| number.cast_unsigned()).collect::<Vec<_>>();
         assert_eq!(range(&[], None), None);
         assert_eq!(range(&words(&[3, -2, 1]), None), Some(((-2i64).cast_unsigned(), 5)));
-        assert_eq!(range(&words(&[i64::MIN, i64::MAX]), None), None);
+        assert_eq!(range(&words(&[i64::MIN, i64::MAX]), None), Some((i64::MAX.cast_unsigned(), 1)));
+        assert_eq!(range(&words(&[i64::MIN, 0, i64::MAX]), None), None);
         let nulls = NullBuffer::from(vec![false, true, true]);
         assert_eq!(range(&words(&[900, 7, 9]), Some(&nulls)), Some((7, 2)));
         assert_eq!(range(&words(&[900]), Some(&NullBuffer::new_null(1))), None);

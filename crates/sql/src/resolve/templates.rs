@@ -59,7 +59,7 @@ const TEMPLATES: [(&str, usize, &str); 56] = [
     ("list_sort", 2, "array_sort($1, $2, 'NULLS LAST')"),
     ("make_timestamp", 1, "CAST(to_timestamp_micros($1) AS TIMESTAMP)"),
     ("make_timestamp_ms", 1, "CAST(to_timestamp_millis($1) AS TIMESTAMP)"),
-    ("make_timestamp_ns", 1, "to_timestamp_nanos($1)"),
+    ("make_timestamp_ns", 1, "CAST(to_timestamp_nanos($1) AS TIMESTAMP)"),
     ("map_contains", 2, "array_has(map_keys($1), $2)"),
     ("millennium", 1, "((date_part('year', $1) + 999) / 1000)"),
     ("mod", 2, "($1 % $2)"),
