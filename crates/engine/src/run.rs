@@ -60,13 +60,21 @@ pub fn run(plan: &Plan, context: &ExecutionContext<'_>, schema: &SchemaRef) -> R
     Ok(batches)
 }
 
-/// Runs a plan whose rows go into one batch.
+/// Runs a plan whose rows go into one batch, of which there may be so many.
 ///
 /// # Errors
-/// As [`run`].
-pub fn run_in_one(plan: &Plan, context: &ExecutionContext<'_>, schema: &SchemaRef) -> Result<RecordBatch> {
+/// As [`run`]; [`Error::Unsupported`] for more rows, before they are copied.
+pub fn run_in_one(
+    plan: &Plan,
+    context: &ExecutionContext<'_>,
+    schema: &SchemaRef,
+    rows_max: usize,
+) -> Result<RecordBatch> {
     let batches = run(plan, context, schema)?;
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
+    if rows > rows_max {
+        return Err(Error::Unsupported("a join whose sides are both large".to_owned()));
+    }
     let threads = parallel::threads_for(rows, 0, context.threads);
     let columns = parallel::each(schema.fields().len(), threads, |column| {
         context.stop.check()?;

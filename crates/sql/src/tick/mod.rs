@@ -150,11 +150,9 @@ impl TickStatement {
         let mut reads = if limits.measures_memory { Reads::with_memory() } else { Reads::default() };
         for (number, side) in self.sides.iter().enumerate() {
             let setting = ExecutionContext { tables, constants: &constants, threads, memory_bytes, stop, reads };
-            let rows = splay_engine::run_in_one(&side.plan, &setting, &side.schema)?;
+            let rows_max = memory_bytes / 2 / side.row_bytes();
+            let rows = splay_engine::run_in_one(&side.plan, &setting, &side.schema, rows_max)?;
             reads = setting.reads;
-            if rows.num_rows().saturating_mul(side.row_bytes()) > memory_bytes / 2 {
-                return Err(splay_engine::Error::Unsupported("a join whose sides are both large".to_owned()));
-            }
             self.constants.fill(number, rows.columns(), &mut constants);
         }
         self.lookups.iter().try_for_each(|table| table.check(&constants, threads))?;
