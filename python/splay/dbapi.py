@@ -317,10 +317,10 @@ class Cursor:
         self.description: list[tuple[str, TypeObject, None, None, None, None, bool | None]] | None = None
         """Name and type of each column of the answer; None where a statement gives no rows."""
         self.rowcount = -1
-        """Rows that a statement has written; -1 for a query, and for a statement with RETURNING, whose rows say it."""
+        """Rows that a statement has written, with RETURNING the rows of its answer; -1 for a query."""
         self.lastcommit: int | None = None
-        """The number of the commit of the last statement that wrote."""
-        self._answer: AnyAnswer | None = None
+        """The number of the commit of the last statement that wrote; None if it has none, or had RETURNING, whose answer doesn't say it."""
+        self._answer: AnyAnswer | _ReturnedRows | None = None
         self._rows: Iterator[tuple[Any, ...]] | None = None
         self._is_closed = False
 
@@ -349,10 +349,13 @@ class Cursor:
                 return self
             if _WRITING.match(operation):
                 # With RETURNING.
-                self.connection._has_changes = True
+                self.connection._has_changes, self.lastcommit = True, None
+                rows = answer.to_arrow()
+                self._answer, self.rowcount = _ReturnedRows(rows), rows.num_rows
+            else:
+                self._answer = answer
         schema = pyarrow.schema(answer.schema)
         self.description = [(field.name, _type_of(field.type), None, None, None, None, field.nullable) for field in schema]
-        self._answer = answer
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> "Cursor":
@@ -427,7 +430,7 @@ class Cursor:
         if answer is not None:
             answer.__exit__(None, None, None)
 
-    def _whole(self, read: "Callable[[AnyAnswer], Any]") -> Any:
+    def _whole(self, read: "Callable[[AnyAnswer | _ReturnedRows], Any]") -> Any:
         self._check()
         if self._answer is None:
             raise ProgrammingError("there are no rows: run a query first")
@@ -442,6 +445,29 @@ class Cursor:
             with _Translation():
                 self._rows = _rows_of(iter(self._answer))
         return self._rows
+
+
+class _ReturnedRows:
+    """The rows of a statement with RETURNING, of which the number is known. Read as an answer is: once."""
+
+    def __init__(self, rows: pyarrow.Table):
+        self.schema: pyarrow.Schema = rows.schema
+        self._rows: pyarrow.Table | None = rows
+
+    def to_arrow(self) -> pyarrow.Table:
+        rows, self._rows = self._rows, None
+        if rows is None:
+            raise errors.ConsumedError("the rows of this answer were read before; run the statement again")
+        return rows
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        return self.to_arrow().to_pandas()
+
+    def __iter__(self) -> Iterator[pyarrow.RecordBatch]:
+        return iter(self.to_arrow().to_batches())
+
+    def __exit__(self, *_: object) -> None:
+        self._rows = None
 
 
 def _rows_of(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[tuple[Any, ...]]:

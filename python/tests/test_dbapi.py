@@ -1,5 +1,6 @@
 """DB-API 2.0 over a folder and over a server: PEP 249's words, errors as it names them, pandas on top."""
 
+import contextlib
 import datetime
 import warnings
 
@@ -168,6 +169,35 @@ def test_changes_count_rows_and_are_not_rolled_back(tmp_path):
         assert connection.execute("select 'x' as statement, 1 as rows, 2 as commit").fetchall() == [("x", 1, 2)]
         cursor.execute("create table new (time timestamptz, x double precision)")
         assert "new" in connection.database.tables()
+
+
+@pytest.mark.parametrize("place", ["folder", "server"])
+def test_changes_with_returning_count_their_rows(tmp_path, place):
+    splay.open(tmp_path / "db").write("trade", frame_day.trades())
+    with contextlib.ExitStack() as stack:
+        place = stack.enter_context(test_server.Server(tmp_path / "db")).http if place == "server" else tmp_path / "db"
+        connection = stack.enter_context(dbapi.connect(place))
+        cursor = stack.enter_context(connection.cursor())
+        (expected,) = connection.execute("select count(*) from trade where size > 250").fetchone()
+        cursor.execute("delete from trade where size > 1000000")
+        assert (cursor.rowcount, cursor.description) == (0, None)
+        cursor.execute("-- twice\n update trade set size = size * 2 where size > ? returning symbol, size", [250])
+        assert cursor.rowcount == expected > 1 and cursor.lastcommit is None
+        assert [(column[0], column[1]) for column in cursor.description] == [("symbol", dbapi.STRING), ("size", dbapi.NUMBER)]
+        first, rest = cursor.fetchone(), cursor.fetchall()
+        assert 1 + len(rest) == cursor.rowcount == expected and first[1] > 500 and cursor.fetchone() is None
+        with pytest.raises(dbapi.ProgrammingError, match="read before"):
+            cursor.fetch_arrow_table()
+        with pytest.raises(dbapi.NotSupportedError, match="undo"):
+            connection.rollback()
+        cursor.execute("insert into trade (time, symbol, price, size, side) values (?, 'RET', 1.5, 1, 'buy') returning *", [datetime.datetime(2024, 1, 3, tzinfo=datetime.UTC)])
+        assert cursor.rowcount == 1 and cursor.fetch_arrow_table().num_rows == 1
+        cursor.execute("delete from trade where symbol = 'nobody' returning symbol, size")
+        assert cursor.rowcount == 0 and len(cursor.description) == 2 and cursor.fetchall() == []
+        cursor.execute("delete from trade where symbol = 'RET' returning size")
+        assert cursor.rowcount == 1 and cursor.fetch_df()["size"].tolist() == [1]
+        # A query says nothing of its rows before they are read.
+        assert cursor.execute("select 1").rowcount == -1
 
 
 def test_pandas_reads_by_it(connection):

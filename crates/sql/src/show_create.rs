@@ -141,11 +141,7 @@ impl Session {
         if kind == Kind::MaterializedView && view.materialized.is_none() {
             return fault(format!("{name:?} is a view whose rows aren't kept: SHOW CREATE VIEW shows its statement"));
         }
-        let rows = match view.rows_table().map(|rows| self.database().table(&rows)?.snapshot()) {
-            // Until its first rows are there.
-            Some(Err(splay_store::Error::NoSuchTable { .. })) | None => None,
-            Some(rows) => Some(rows?),
-        };
+        let rows = self.database().rows_of_view(view)?;
         Ok((name.clone(), create_text::of_view(view, rows.as_ref().map(|rows| rows.spec()))))
     }
 }

@@ -326,6 +326,9 @@ pub struct TableSpec {
     /// The form in which other engines are to read its Parquet segments. Default none, with the smallest segments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publish: Option<Publish>,
+    /// Of the rows of a materialized view: whether statements over the table of the view read them. Default: as [`View::query_rewrite`](crate::View) says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query_rewrite: Option<bool>,
     /// Names of columns that were dropped. Older files have them still, so that no other column may get such a name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<String>,
@@ -371,13 +374,20 @@ pub struct Lifecycle {
     pub tiers: Vec<TierRule>,
     /// The form in which others are to read its Parquet segments, if they are.
     pub publish: Option<Publish>,
+    /// As [`TableSpec::query_rewrite`].
+    pub query_rewrite: Option<bool>,
 }
 
 impl TableSpec {
     /// The table's [`Lifecycle`].
     #[must_use]
     pub fn lifecycle(&self) -> Lifecycle {
-        Lifecycle { retention: self.retention, tiers: self.tiers.clone(), publish: self.publish }
+        Lifecycle {
+            retention: self.retention,
+            tiers: self.tiers.clone(),
+            publish: self.publish,
+            query_rewrite: self.query_rewrite,
+        }
     }
 
     /// Gives the table another one. Rules of tiers that say nothing new are left out.
@@ -385,6 +395,7 @@ impl TableSpec {
         let by_age: BTreeMap<u32, TierRule> = lifecycle.tiers.into_iter().map(|rule| (rule.after, rule)).collect();
         self.retention = lifecycle.retention;
         self.publish = lifecycle.publish;
+        self.query_rewrite = lifecycle.query_rewrite;
         self.tiers = by_age.into_values().collect();
         self.tiers.dedup_by_key(|rule| rule.tier);
     }
@@ -421,6 +432,7 @@ impl TableSpec {
             retention: Retention::default(),
             tiers: Vec::new(),
             publish: None,
+            query_rewrite: None,
             dropped: Vec::new(),
             reference: None,
         }

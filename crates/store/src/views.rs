@@ -10,10 +10,10 @@ use std::sync::{Arc, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use crate::database::{Database, WRITER_LOCK};
+use crate::database::{Database, TableSnapshot, WRITER_LOCK};
 use crate::error::{Error, Result};
 use crate::rename::refuse_drop_of_read;
-use crate::schema::{refuse_quarantine_name, validate_name};
+use crate::schema::{TableSpec, refuse_quarantine_name, validate_name};
 use crate::storage::{self, LockMode};
 
 /// Version of the file that this release reads.
@@ -36,7 +36,8 @@ pub struct View {
     /// The table that the query reads, for a materialized view: one whose rows are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub materialized: Option<String>,
-    /// Whether statements over the table may be answered from this view's rows.
+    /// Whether statements over the table may be answered from this view's rows, unless the table of these rows says otherwise
+    /// ([`View::is_query_rewrite`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub query_rewrite: bool,
 }
@@ -54,6 +55,13 @@ impl View {
             (Some(_), false) => 2,
             (None, false) => 1,
         }
+    }
+
+    /// Whether statements over the table of a materialized view may be answered from its rows. `rows` is the table of these, in which a change of
+    /// the option is recorded: it and the other options of the rows change by one commit.
+    #[must_use]
+    pub fn is_query_rewrite(&self, rows: Option<&TableSpec>) -> bool {
+        rows.and_then(|rows| rows.query_rewrite).unwrap_or(self.query_rewrite)
     }
 
     /// The table that keeps its rows, for a materialized view.
@@ -239,21 +247,17 @@ impl Database {
         .map(drop)
     }
 
-    /// Says whether statements over the table of a materialized view read its rows where these answer them.
+    /// The table that keeps the rows of a materialized view, as its files are; `None` before there are any.
     ///
     /// # Errors
-    /// As [`Database::create_view`]; [`Error::Refused`] if there is no such materialized view.
-    pub fn set_query_rewrite(&self, name: &str, query_rewrite: bool) -> Result<()> {
-        self.change_views(|views| {
-            let view = views.iter_mut().find(|view| view.name.eq_ignore_ascii_case(name));
-            let Some(view) = view.filter(|view| view.materialized.is_some()) else {
-                return Err(Error::Refused { reason: format!("no materialized view {name:?}") });
-            };
-            let has_changed = view.query_rewrite != query_rewrite;
-            view.query_rewrite = query_rewrite;
-            Ok(has_changed)
-        })
-        .map(drop)
+    /// As [`Table::stored`](crate::Table::stored).
+    pub fn rows_of_view(&self, view: &View) -> Result<Option<TableSnapshot>> {
+        let Some(rows) = view.rows_table() else { return Ok(None) };
+        match self.table(&rows).and_then(|table| table.stored()) {
+            Ok(stored) => Ok(Some(stored)),
+            Err(Error::NoSuchTable { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Removes a view; whether there was one. `reads` says whether the query of another one reads it.

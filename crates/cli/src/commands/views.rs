@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use splay_sql::statements::quoted;
 use splay_sql::{Session, SessionSettings};
-use splay_store::{ColumnType, Database, TableSpec, View};
+use splay_store::{ColumnType, Database, TableSnapshot, TableSpec, View};
 
 use crate::output;
 use crate::print::say;
@@ -41,7 +41,7 @@ pub fn describe(database: &Database, view: &View, storage: bool) -> Result<()> {
         }
         _ => say!("kind       {}", kind(view))?,
     }
-    if view.query_rewrite {
+    if view.is_query_rewrite(database.rows_of_view(view)?.as_ref().map(TableSnapshot::spec)) {
         say!("rewrite    statements over the table read it where it answers them")?;
     }
     say!("")?;

@@ -39,7 +39,7 @@ pub(crate) fn of_view(view: &View, rows: Option<&TableSpec>) -> String {
         return format!("CREATE VIEW {name}{columns} AS\n{query}");
     }
     let mut options = rows.map(options_of_rows).unwrap_or_default();
-    if view.query_rewrite {
+    if view.is_query_rewrite(rows) {
         options.push(("query_rewrite", "true".to_owned()));
     }
     format!("CREATE MATERIALIZED VIEW {name}{columns}{} AS\n{query}", clauses(options))

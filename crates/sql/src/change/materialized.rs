@@ -9,7 +9,7 @@ use splay_engine::Stop;
 use splay_store::{Database, Table, TableSpec, View, ViewPart};
 
 use super::fit::fitted_rows;
-use super::options::{self, LIFECYCLE, Options, option};
+use super::options::{self, LIFECYCLE, Options, QUERY_REWRITE, option};
 use super::run::{patiently, refuse_repeated};
 use super::spec::{period_of, spec};
 use super::statement::{Statement, begins};
@@ -18,9 +18,6 @@ use crate::error::{Error, Result, fault};
 use crate::materialized::{Query, ViewState};
 use crate::session::{Parameters, Session};
 use crate::token_reader::TokenReader;
-
-/// The option for which a view answers statements over its table.
-const QUERY_REWRITE: &str = "query_rewrite";
 
 /// Rows of the table that one commit of a refresh covers, unless one part has more.
 const ROWS_MAX: u64 = 50_000_000;
@@ -79,7 +76,7 @@ pub(super) fn create(session: &Session, creation: Creation, stop: Stop<'_>) -> R
     }
     let query = Query::of(session, &view, stop)?;
     view.materialized = Some(query.table().to_owned());
-    view.query_rewrite = query_rewrite(&options)?.unwrap_or_default();
+    view.query_rewrite = option(&options, QUERY_REWRITE).map_or(Ok(false), options::query_rewrite)?;
     refuse_repeated(query.names())?;
     let source = database.table(query.table())?.snapshot()?.spec().clone();
     let spec = rows_spec(&view, &query, &source, &options)?;
@@ -139,16 +136,6 @@ fn rows_spec(view: &View, query: &Query, source: &TableSpec, options: &[(String,
     Ok(spec)
 }
 
-/// What the options say of [`View::query_rewrite`].
-fn query_rewrite(options: &[(String, String)]) -> Result<Option<bool>> {
-    match option(options, QUERY_REWRITE).map(str::to_lowercase).as_deref() {
-        None => Ok(None),
-        Some("true" | "on") => Ok(Some(true)),
-        Some("false" | "off" | "") => Ok(Some(false)),
-        Some(other) => fault(format!("{QUERY_REWRITE} is true or false, not {other}")),
-    }
-}
-
 fn refuse_unknown(options: &[(String, String)], supported: &[&str], of: &str) -> Result<()> {
     match options.iter().find(|(name, _)| !supported.contains(&name.as_str())) {
         Some((name, _)) => fault(format!("{name} is no option {of} {}", supported.join(", "))),
@@ -156,7 +143,7 @@ fn refuse_unknown(options: &[(String, String)], supported: &[&str], of: &str) ->
     }
 }
 
-/// Changes what can be changed of a view that is there: of its rows first, then of the view.
+/// Changes the options of a view that is there by one commit, of the table that keeps its rows.
 pub(super) fn set_options(
     database: &Database,
     name: &str,
@@ -166,16 +153,9 @@ pub(super) fn set_options(
     let supported = [&[QUERY_REWRITE][..], &LIFECYCLE].concat();
     refuse_unknown(options, &supported, "that ALTER MATERIALIZED VIEW changes; there are")?;
     let view = view_named(database, name)?;
-    let query_rewrite = query_rewrite(options)?;
     let of_rows = options::of_lifecycle(options)?;
-    let commit = match of_rows.is_empty() {
-        true => None,
-        false => Some(options::change(&rows_of(database, &view)?, &of_rows, stop)?),
-    };
-    if let Some(query_rewrite) = query_rewrite {
-        patiently(stop, || database.set_query_rewrite(&view.name, query_rewrite))?;
-    }
-    Ok(ChangeOutcome { what: "ALTER MATERIALIZED VIEW", rows: 0, commit })
+    let commit = options::change(&rows_of(database, &view)?, &of_rows, stop)?;
+    Ok(ChangeOutcome { what: "ALTER MATERIALIZED VIEW", rows: 0, commit: Some(commit) })
 }
 
 /// The table that keeps the rows of a view.

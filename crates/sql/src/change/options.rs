@@ -11,6 +11,9 @@ use crate::token_reader::TokenReader;
 /// Options of what becomes of rows with time, which can be changed later.
 pub(super) const LIFECYCLE: [&str; 4] = ["retain_days", "retain_bytes", "tier", "publish"];
 
+/// The option for which a materialized view answers statements over its table.
+pub(super) const QUERY_REWRITE: &str = "query_rewrite";
+
 /// Names in small letters, with values.
 pub(crate) type Options = Vec<(String, String)>;
 
@@ -124,6 +127,7 @@ pub(super) enum LifecycleOption {
     Bytes(Option<u64>),
     Tiers(Vec<TierRule>),
     Publish(Option<Publish>),
+    QueryRewrite(bool),
 }
 
 impl LifecycleOption {
@@ -133,6 +137,7 @@ impl LifecycleOption {
             LifecycleOption::Bytes(bytes) => lifecycle.retention.bytes = bytes,
             LifecycleOption::Tiers(tiers) => lifecycle.tiers = tiers,
             LifecycleOption::Publish(publish) => lifecycle.publish = publish,
+            LifecycleOption::QueryRewrite(query_rewrite) => lifecycle.query_rewrite = Some(query_rewrite),
         }
     }
 }
@@ -147,6 +152,7 @@ pub(super) fn of_lifecycle(options: &[(String, String)]) -> Result<Vec<Lifecycle
             "retain_bytes" => found.push(LifecycleOption::Bytes(bytes(text)?)),
             "tier" => found.push(LifecycleOption::Tiers(tiers(text)?)),
             "publish" => found.push(LifecycleOption::Publish(publish(text)?)),
+            QUERY_REWRITE => found.push(LifecycleOption::QueryRewrite(query_rewrite(text)?)),
             _ => {}
         }
     }
@@ -168,6 +174,15 @@ fn bytes(text: &str) -> Result<Option<u64>> {
         _ => {
             fault(format!("retain_bytes is a size above 0 such as '512M' or '2G', or a number of bytes, not {text:?}"))
         }
+    }
+}
+
+/// Whether a materialized view answers statements over its table; not for an empty text.
+pub(super) fn query_rewrite(text: &str) -> Result<bool> {
+    match text.to_lowercase().as_str() {
+        "true" | "on" => Ok(true),
+        "false" | "off" | "" => Ok(false),
+        other => fault(format!("{QUERY_REWRITE} is true or false, not {other}")),
     }
 }
 
@@ -216,7 +231,8 @@ mod tests {
         let tokens = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize().unwrap();
         let options = of_change(&mut TokenReader::of(&tokens))?.unwrap();
         let tiers = vec![TierRule { after: 0, tier: Tier::Fast }];
-        let mut lifecycle = Lifecycle { retention: Retention { days: Some(30), bytes: None }, tiers, publish: None };
+        let retention = Retention { days: Some(30), bytes: None };
+        let mut lifecycle = Lifecycle { retention, tiers, ..Lifecycle::default() };
         of_lifecycle(&options)?.into_iter().for_each(|option| option.put(&mut lifecycle));
         Ok(lifecycle)
     }

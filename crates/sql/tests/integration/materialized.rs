@@ -601,3 +601,59 @@ fn a_view_that_was_read_holds_no_files() {
     assert_eq!(one(&session, "select sum(volume) from bars"), "3");
     assert!(nobody_reads());
 }
+
+/// Retention, tiers and `query_rewrite` of a view change by one commit: after a power cut all of them are as before, or all are changed.
+#[test]
+fn a_power_cut_leaves_all_options_of_a_view_changed_or_none() {
+    const CHANGES: [&str; 2] = [
+        "alter materialized view bars set (query_rewrite = true, retain_days = 400, tier = 'small')",
+        "alter materialized view bars reset (tier, query_rewrite, retain_days)",
+    ];
+    let base = FaultStorage::new();
+    Database::create_on(Arc::new(base.clone()), &splay_store::Settings::default()).unwrap();
+    let session = open(&base).unwrap();
+    change(&session, "create table trade (time timestamp, size bigint)");
+    change(&session, "insert into trade values ('2024-03-01 10:00:00', 1), ('2024-03-02 10:00:00', 2)");
+    change(
+        &session,
+        "create materialized view bars as select time_bucket('1h', time) as bar, sum(size) as volume from trade group by 1",
+    );
+    drop(session);
+    // Whether the view answers a statement over its table, and the text with its options.
+    let state = |session: &Session| {
+        let question = "explain select sum(size) from trade";
+        let plan = session.sql(question, Parameters::None).unwrap().batches().unwrap();
+        let plan = arrow::util::pretty::pretty_format_batches(&plan).unwrap().to_string();
+        (plan.contains("bars.rows"), session.create_statement("bars").unwrap())
+    };
+    let mut before = base;
+    for statement in CHANGES {
+        let whole = before.copy();
+        let begun = whole.operations();
+        let session = open(&whole).unwrap();
+        let old = state(&session);
+        change(&session, statement);
+        let new = state(&session);
+        drop(session);
+        assert!(old.0 != new.0 && old.1 != new.1, "{old:?} {new:?}");
+        let total = whole.operations() - begun;
+        for n in 0..=total {
+            let storage = before.copy();
+            storage.stop_after(Some(n));
+            let is_done = open(&storage).is_some_and(|session| {
+                session.change(statement, Parameters::None, Stop::NEVER, &IntoFiles(session.database())).is_ok()
+            });
+            for seed in 0..8 {
+                let mut random = ChaCha8Rng::seed_from_u64(seed);
+                let image = storage.crash(&mut |bound| random.random_range(0..bound));
+                let session = open(&image).unwrap();
+                let found = state(&session);
+                let what = format!("{statement}: power cut after {n} of {total} operations, seed {seed}: {found:?}");
+                assert!(found == new || !is_done && found == old, "{what}");
+                change(&session, statement);
+                assert_eq!(state(&session), new, "{what}");
+            }
+        }
+        before = whole;
+    }
+}

@@ -23,7 +23,7 @@ use datafusion::sql::sqlparser::ast::{self, Query, SetExpr, VisitorMut};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use splay_engine::Stop;
 use splay_functions::DAY_NS;
-use splay_store::View;
+use splay_store::{TableSnapshot, View};
 
 pub(super) use self::grouped_view::GroupedView;
 use super::{PlannedView, ViewState};
@@ -131,16 +131,20 @@ impl Rewrites {
 
 /// A statement with views in the place of tables whose questions they answer.
 pub(crate) fn rewritten<'t>(session: &Session, views: &[View], text: &'t str, stop: Stop<'_>) -> Cow<'t, str> {
-    if text.len() > TEXT_BYTES_MAX || !views.iter().any(|view| view.query_rewrite) {
+    if text.len() > TEXT_BYTES_MAX || views.iter().all(|view| view.materialized.is_none()) {
         return Cow::Borrowed(text);
     }
     let Some(tokens) = views::tokens(text) else { return Cow::Borrowed(text) };
     let may_answer = |view: &&View| {
-        let table = view.materialized.as_deref().filter(|_| view.query_rewrite);
-        table.is_some_and(|table| {
+        let is_read = view.materialized.as_deref().is_some_and(|table| {
             let mut named = (0..tokens.len()).filter(|at| views::is_name(&tokens[*at], table)).peekable();
             named.peek().is_some() && !named.any(|at| views::is_defined(&tokens, at))
-        })
+        });
+        is_read
+            && session
+                .database()
+                .rows_of_view(view)
+                .is_ok_and(|rows| view.is_query_rewrite(rows.as_ref().map(TableSnapshot::spec)))
     };
     let candidates = views.iter().filter(may_answer).filter_map(|view| Candidate::of(session, view, stop));
     let mut candidates: Vec<Candidate> = candidates.collect();
