@@ -182,3 +182,98 @@ fn nulls_of(words: &[u64]) -> Option<NullBuffer> {
     let has = BooleanBuffer::collect_bool(words.len(), |row| words[row] != NO_WORD);
     Some(NullBuffer::new(has)).filter(|nulls| nulls.null_count() > 0)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    use arrow::array::{Float64Array, Int64Array, StringArray, TimestampNanosecondArray};
+    use arrow::compute::concat;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Columns of few and of many values: near and far numbers, floats, times, texts, texts of a dictionary.
+    fn column(kind: u8, values: &[Option<u8>]) -> ArrayRef {
+        let far = |value: u8| i64::from(value).wrapping_mul(0x0123_4567_89ab_cdef);
+        let text = |value: u8| format!("t{}", value % 50);
+        match kind {
+            0 => {
+                Arc::new(values.iter().map(|value| value.map(|value| i64::from(value % 7) - 3)).collect::<Int64Array>())
+            }
+            1 => Arc::new(values.iter().map(|value| value.map(far)).collect::<Int64Array>()),
+            2 => {
+                Arc::new(values.iter().map(|value| value.map(|value| f64::from(value) / 8.0)).collect::<Float64Array>())
+            }
+            3 => {
+                let times = values.iter().map(|value| value.map(|value| i64::from(value) * 3_600_000_000_000));
+                Arc::new(times.collect::<TimestampNanosecondArray>())
+            }
+            4 => Arc::new(values.iter().map(|value| value.map(text)).collect::<StringArray>()),
+            _ => {
+                let texts: Vec<Option<String>> = values.iter().map(|value| value.map(text)).collect();
+                Arc::new(texts.iter().map(Option::as_deref).collect::<DictionaryArray<Int32Type>>())
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_row_of_each_key_is_found(
+            kinds in prop::collection::vec(0u8..6, 2..6),
+            rows in prop::collection::vec(prop::collection::vec(prop::option::weighted(0.9, 0u8..4), 5), 0..60),
+            probes in prop::collection::vec(prop::collection::vec(prop::option::weighted(0.9, 0u8..5), 5), 0..60),
+            spread in 1u8..40,
+            threads in 1usize..3,
+        ) {
+            let values = |rows: &[Vec<Option<u8>>], place: usize| -> Vec<Option<u8>> {
+                rows.iter().map(|row| row[place].map(|value| value.wrapping_mul(spread))).collect()
+            };
+            let columns = |rows: &[Vec<Option<u8>>]| -> Vec<ArrayRef> {
+                kinds.iter().enumerate().map(|(place, kind)| column(*kind, &values(rows, place))).collect()
+            };
+            let (keys, others) = (columns(&rows), columns(&probes));
+            // Those that are there, and others.
+            let asked: Vec<ArrayRef> =
+                keys.iter().zip(&others).map(|(key, other)| concat(&[key, other]).unwrap()).collect();
+            let shown = |columns: &[ArrayRef], row: usize| -> Option<Vec<String>> {
+                columns.iter().map(|column| {
+                    let value = arrow::util::display::array_value_to_string(column, row).unwrap();
+                    column.logical_nulls().is_none_or(|nulls| nulls.is_valid(row)).then_some(value)
+                }).collect()
+            };
+            let mut firsts: HashMap<Vec<String>, u32> = HashMap::new();
+            let mut repeats = false;
+            for (row, number) in (0..rows.len()).zip(0u32..) {
+                if let Some(key) = shown(&keys, row) {
+                    repeats |= *firsts.entry(key).or_insert(number) != number;
+                }
+            }
+            let expected: Vec<u32> = (0..rows.len() + probes.len())
+                .map(|row| shown(&asked, row).and_then(|key| firsts.get(&key).copied()).unwrap_or(MISSING))
+                .collect();
+            let table = RowsByKeys::new(&keys, true, threads).unwrap();
+            prop_assert_eq!(table.find(&asked).unwrap(), expected);
+            prop_assert_eq!(table.repeats(), repeats);
+            prop_assert_eq!(RowsByKeys::new(&keys, false, threads).is_err(), repeats);
+        }
+    }
+
+    #[test]
+    fn a_full_word_is_replaced_by_its_number() {
+        let rows = 70_000;
+        let far = |factor: i64| -> ArrayRef {
+            Arc::new((0..rows).map(|row| i64::from(row % 300).wrapping_mul(factor)).collect::<Int64Array>())
+        };
+        let own: ArrayRef = Arc::new((0..rows).map(i64::from).collect::<Int64Array>());
+        // 59 bits each, and 17 for the row.
+        let keys = [far(1 << 50), far(1 << 51), own];
+        for threads in [1, 2] {
+            let table = RowsByKeys::new(&keys, false, threads).unwrap();
+            assert_eq!(table.columns.iter().filter(|column| column.numbers.is_some()).count(), 1);
+            assert_eq!(table.find(&keys).unwrap(), (0..rows.unsigned_abs()).collect::<Vec<u32>>());
+        }
+    }
+}
