@@ -1,4 +1,4 @@
-//! Columns of a frame: which types they get in a new table, and which of them is the time and which the symbol.
+//! Columns of a frame: their types in a new table, and the choice of the time and the symbol column.
 //!
 //! The names that are looked for, and their order, are those of the importer: a frame and a file make the same table.
 
@@ -7,7 +7,7 @@ use arrow::datatypes::{Field, Schema};
 use splay_import::{SAMPLE_ROWS, SYMBOL_NAMES, TIME_NAMES, TextSample, natural_type, reference_symbol};
 use splay_store::{ColumnSpec, ColumnType, DayStart, Error, Reference, Result, TableSpec};
 
-/// What the caller says about the table; what is not said is guessed, or as the table has it.
+/// The caller's options for the table. Options that are missing are guessed, or taken from the existing table.
 #[derive(Debug, Default)]
 pub(crate) struct NewTableOptions {
     pub(crate) time: Option<String>,

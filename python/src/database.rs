@@ -1,4 +1,4 @@
-//! Databases: opening, loading, writing, asking.
+//! Databases: open, load, write and query them.
 
 use std::path::PathBuf;
 

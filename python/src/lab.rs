@@ -1,4 +1,4 @@
-//! The laboratory of compression: what `splay.lab` calls.
+//! The laboratory of compression, as `splay.lab` calls it.
 //!
 //! Results cross as Arrow tables, so that choices over them are made by the same code as in the command.
 
@@ -42,7 +42,7 @@ pub(crate) fn lab_generate(py: Python<'_>, kind: &str, count: usize, order: &str
     to_python(py, batch.map_err(splay_store::Error::from)?)
 }
 
-/// What is measured, and how.
+/// The measurements to make.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct CompressionRequest {

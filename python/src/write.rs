@@ -1,4 +1,4 @@
-//! Frames into tables: batch by batch, whoever made them.
+//! Writes frames into tables, batch by batch, from any Arrow producer.
 
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::Schema;
@@ -68,7 +68,7 @@ pub(crate) fn write(
 
 /// A frame, and the table that it goes into.
 struct Frame {
-    /// What the table is, or shall be if there is none.
+    /// The table's schema; of a new table, the schema that it gets.
     spec: TableSpec,
     rows: Batches,
     /// The columns that go into it. The date of a table that doesn't keep one is among them, to be compared.
@@ -156,7 +156,7 @@ pub(crate) fn one_batch(
     Ok((spec, rows))
 }
 
-/// What a table is, or `None` if there is none of that name.
+/// The schema of a table, or `None` if there is none of that name.
 ///
 /// # Errors
 /// Those of the store.

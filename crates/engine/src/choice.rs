@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::expr::{Columns, Expr, Value};
 use crate::filter_mask::FilterMask;
 
-/// Conditions with their values, and the value where none of them holds: null without one.
+/// Conditions with their values, and the value if no condition holds: null if there is none.
 pub(crate) struct Choice<'a> {
     pub branches: &'a [(Expr, Expr)],
     pub otherwise: Option<&'a Expr>,
@@ -36,7 +36,7 @@ impl Choice<'_> {
         Ok(result)
     }
 
-    /// The values, each computed for the rows that ask for it.
+    /// The values; each is computed only for the rows that select it.
     pub fn as_asked(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Value> {
         let mut result = self.null();
         let mut open = BooleanArray::from(vec![true; columns.rows()]);
@@ -81,13 +81,13 @@ fn put(
     chosen(selected, &value, others)
 }
 
-/// For each row that a mask sets its place among these, for others null.
+/// For each row of a mask its position among the set rows; null if it isn't set.
 fn places(mask: &BooleanArray) -> UInt32Array {
     let mut next = 0u32..;
     mask.values().iter().map(|is_set| if is_set { next.next() } else { None }).collect()
 }
 
-/// A mask of the rows of another mask as one of all rows.
+/// Converts a mask over the rows of another mask to one over all rows.
 pub(crate) fn spread(of: &BooleanArray, holds: &BooleanArray) -> BooleanArray {
     let mut all = BooleanBufferBuilder::new(of.len());
     all.append_n(of.len(), false);
@@ -112,7 +112,7 @@ impl<'a> SomeRows<'a> {
         SomeRows { columns, mask: FilterMask::new(mask), are_asked }
     }
 
-    /// Rows that ask for a value. Choices nested within it compute only what these rows ask for: if each tried all rows first, the number of attempts
+    /// Rows that select a value. Choices nested within it compute only what these rows select: if each tried all rows first, the number of attempts
     /// would double with each level.
     fn selected(columns: &'a dyn Columns, mask: BooleanArray) -> SomeRows<'a> {
         SomeRows { are_asked: true, ..SomeRows::new(columns, mask) }

@@ -16,7 +16,7 @@ use arrow::datatypes::{ArrowNativeType, DataType};
 
 use crate::error::Result;
 
-/// Rows whose part of a mask is one word.
+/// Rows that one word of a mask covers.
 const WORD_ROWS: usize = 64;
 
 /// A side of the choice: an array, or one value for all rows.
@@ -27,7 +27,7 @@ struct ChoiceSide<'a> {
     is_one: bool,
 }
 
-/// The value of `then` where the mask, which has no nulls, is set, and of `otherwise` where it isn't. Both have one type.
+/// `then` where the mask is set, and `otherwise` elsewhere. The mask has no nulls, and both sides have one type.
 pub(crate) fn choose(mask: &BooleanArray, then: &dyn Datum, otherwise: &dyn Datum) -> Result<ArrayRef> {
     let [left, right] = [then, otherwise].map(|datum| {
         let (values, is_one) = datum.get();
@@ -86,7 +86,7 @@ fn by_mask(set: &BooleanBuffer, left: BooleanBuffer, right: BooleanBuffer) -> Bo
     &left | &(&!set & &right)
 }
 
-/// Which rows have a value; `None` if all have.
+/// The rows with a value; `None` if all have one.
 fn valid(set: &BooleanBuffer, left: ChoiceSide<'_>, right: ChoiceSide<'_>) -> Option<NullBuffer> {
     if left.values.null_count() == 0 && right.values.null_count() == 0 {
         return None;

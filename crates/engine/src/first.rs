@@ -15,7 +15,7 @@ use crate::run::{ExecutionContext, covers, frames, over_input, whole};
 /// Input rows that are tried first.
 const TRIED_ROWS: usize = 65_536;
 
-/// Rows beyond which all are made, by threads.
+/// Row limit above which all rows are computed, by several threads.
 const FIRST_ROWS_MAX: usize = 1 << 18;
 
 /// The first rows of a plan: at least `row_limit` of them if the plan has as many, maybe more.

@@ -24,7 +24,7 @@ pub(crate) struct Frame {
     rows: usize,
 }
 
-/// By what rows are sorted.
+/// A sort key.
 #[derive(Debug, Clone)]
 pub struct SortKey {
     /// The value.
@@ -40,7 +40,7 @@ impl Frame {
         Frame::of(columns.into_iter().map(FrameColumn::Made).collect(), rows)
     }
 
-    /// A frame of columns that may be late.
+    /// A frame of columns, which may be late.
     pub fn of(columns: Vec<FrameColumn>, rows: usize) -> Frame {
         Frame { columns, rows }
     }
@@ -154,7 +154,7 @@ impl Frame {
         Ok(Frame { columns, rows: indices.len() })
     }
 
-    /// The rows in order, rows of equal keys as they stood; with `fetch` only the first of them.
+    /// The rows in sorted order, stable; with `fetch` only the first of them.
     pub fn sort(&self, keys: &[SortKey], fetch: Option<usize>, constants: &[ArrayRef]) -> Result<Frame> {
         match sorted_indices(self, keys, fetch, constants)? {
             None => Ok(self.slice(0, fetch.unwrap_or(self.rows))),
@@ -177,7 +177,7 @@ pub(crate) fn joined(parts: Vec<ArrayRef>, data_type: &DataType) -> Result<Array
     })
 }
 
-/// Puts dictionary arrays over one dictionary, in which no text occurs twice. Other arrays stay as they are.
+/// Gives dictionary arrays one common dictionary without duplicate texts. Other arrays stay as they are.
 pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
     let values = |array: &ArrayRef| array.as_any_dictionary_opt().map(|dictionary| Arc::clone(dictionary.values()));
     let Some(first) = parts.first().and_then(values) else { return Ok(parts) };
@@ -192,10 +192,10 @@ pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
     if coded.iter().any(|part| part.values().as_string_opt::<i32>().is_none()) {
         return behind_each_other(&coded);
     }
-    // The texts of all, each once, and for each part what its codes become.
+    // The distinct texts of all parts, and the new codes of each part.
     let mut texts: Vec<&str> = Vec::new();
     let mut codes_by_text: HashMap<&str, i32> = HashMap::new();
-    // By the dictionary, which many parts may share.
+    // Keyed by dictionary, because many parts may share one.
     let mut mappings: HashMap<(*const u8, usize), Vec<i32>> = HashMap::new();
     let identity = |values: &StringArray| (values.offsets().inner().inner().as_ptr(), values.len());
     for part in &coded {
@@ -218,7 +218,7 @@ pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
         let keys = if is_same {
             keys.clone()
         } else {
-            // What stands for a null may be any number.
+            // The code of a null may be any number.
             let new = |code: i32| usize::try_from(code).ok().and_then(|code| mapping.get(code)).copied().unwrap_or(0);
             Int32Array::new(keys.values().iter().map(|code| new(*code)).collect(), keys.nulls().cloned())
         };
@@ -227,7 +227,7 @@ pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
     mapped.collect()
 }
 
-/// Dictionaries of what isn't text, as functions make them of symbols, over the values of all.
+/// Dictionaries of values other than texts, as functions make them of symbols: their values are concatenated.
 fn behind_each_other(parts: &[&DictionaryArray<Int32Type>]) -> Result<Vec<ArrayRef>> {
     let values: Vec<&dyn arrow::array::Array> = parts.iter().map(|part| part.values().as_ref()).collect();
     let values = concat(&values)?;
@@ -250,7 +250,7 @@ pub(crate) fn sorted_indices(
     Ok(order(&sort_columns(frame, keys, constants)?, fetch)?.map(UInt32Array::from))
 }
 
-/// What rows are sorted by.
+/// The values that rows are sorted by.
 pub(crate) fn sort_columns(frame: &Frame, keys: &[SortKey], constants: &[ArrayRef]) -> Result<Vec<SortColumn>> {
     let columns = keys.iter().map(|key| {
         let values = key.expr.evaluate(frame, constants)?.into_array(frame.len())?;

@@ -24,10 +24,10 @@ use crate::filter_mask::FilterMask;
 use crate::frame::{joined, one_dictionary};
 use crate::gather::interleaved_codes;
 
-/// Rows of a run, on average, from which on runs are taken and put one behind the other.
+/// Average rows of a run from which on runs are taken one by one and concatenated.
 const RUN_ROWS: usize = 64;
 
-/// Rows of a page of a stored column, more or less.
+/// Approximate number of rows of a page of a stored column.
 const PAGE_ROWS: usize = 4096;
 
 /// A column of a frame.
@@ -55,7 +55,7 @@ impl FrameColumn {
         }
     }
 
-    /// Whether values would have to be copied to be looked at.
+    /// Whether reading the values would copy them.
     pub fn is_to_be_copied(&self) -> bool {
         match self {
             FrameColumn::Made(_) => false,
@@ -63,7 +63,7 @@ impl FrameColumn {
         }
     }
 
-    /// Values that are read to gather this many rows: whole pages, if the values are stored in pages.
+    /// The number of values that are read to gather this many rows: whole pages, if the values are stored in pages.
     pub fn values_read(&self, rows: usize) -> usize {
         match self {
             FrameColumn::Late(late) if late.parts.iter().any(|part| matches!(part, ColumnPart::Stored { .. })) => {
@@ -85,21 +85,21 @@ impl FrameColumn {
     }
 }
 
-/// Rows of mapped values.
+/// A column whose values aren't read yet.
 #[derive(Debug, Clone)]
 pub(crate) struct LateColumn {
-    /// At least one, one behind the other.
+    /// At least one part; they follow each other.
     parts: Arc<[ColumnPart]>,
     rows: Arc<RowChoice>,
     values: Arc<LateValues>,
 }
 
-/// Where the values of some rows that follow each other are.
+/// Consecutive values of a column, or the place to read them from.
 #[derive(Debug, Clone)]
 pub(crate) enum ColumnPart {
     /// A slice of a mapped file, or of rows that are held anyway.
     Mapped(ArrayRef),
-    /// Rows of a segment that has to decode them.
+    /// Rows of a segment that decodes them when they are read.
     Stored { segment: Arc<Segment>, spec: Arc<TableSpec>, column: usize, rows: Range<usize>, data_type: DataType },
 }
 
@@ -133,7 +133,7 @@ impl ColumnPart {
         }
     }
 
-    /// The kept rows, or all and the mask that keeps them.
+    /// The kept rows, or all rows and the mask of the kept ones.
     fn with_mask<'k>(&self, mask: Option<&'k FilterMask>) -> Result<(ArrayRef, Option<&'k FilterMask>)> {
         if let (ColumnPart::Stored { .. }, Some(rows)) = (self, mask.and_then(FilterMask::numbers)) {
             return Ok((self.take(&rows.to_vec().into())?, None));
@@ -142,7 +142,7 @@ impl ColumnPart {
     }
 }
 
-/// Values, once they were looked at.
+/// The values, once they were read.
 #[derive(Debug, Default)]
 struct LateValues {
     made: OnceLock<ArrayRef>,
@@ -160,7 +160,7 @@ impl LateColumn {
         LateColumn::new(Arc::new([part]), Arc::clone(rows))
     }
 
-    /// The values of all rows of a mapped part, if that is what it is.
+    /// The values of all rows of a single mapped part; `None` for other columns.
     fn one_slice(&self) -> Option<&ArrayRef> {
         match (&self.rows.chosen, self.parts.as_ref()) {
             (RowChoices::All, [ColumnPart::Mapped(values)]) => Some(values),
@@ -168,7 +168,7 @@ impl LateColumn {
         }
     }
 
-    /// The values, if they were decoded already: then they needn't be so again.
+    /// The values, if they were decoded before.
     fn decoded(&self) -> Option<&ArrayRef> {
         let is_stored = self.parts.iter().any(|part| matches!(part, ColumnPart::Stored { .. }));
         self.values.made.get().filter(|_| is_stored)
@@ -188,10 +188,10 @@ impl LateColumn {
     }
 }
 
-/// Which rows of some parts that stand one behind the other. Rows are numbered from the first one of the first part.
+/// Chosen rows of parts that follow each other. Rows are numbered from the first row of the first part.
 #[derive(Debug)]
 pub(crate) struct RowChoice {
-    /// Where each part begins, and where the last one ends.
+    /// The first row number of each part, and the end of the last part.
     starts: Vec<u32>,
     chosen: RowChoices,
     /// The numbers of the rows, where they are known.
@@ -210,7 +210,7 @@ enum RowChoices {
 /// Rows of several parts.
 #[derive(Debug)]
 enum RowPlaces {
-    /// Rows of a part that follow each other, counted from the begin of the part.
+    /// Consecutive runs, each of rows of one part, counted from the beginning of the part.
     Runs(Vec<(usize, UInt32Array)>),
     /// The rows of each part, and for each row the number of its part and its place among that part's rows.
     Dealt { by_part: Vec<(usize, UInt32Array)>, indices: Vec<(usize, usize)> },
@@ -226,7 +226,7 @@ impl RowChoice {
         RowChoice { numbers: OnceLock::from(numbers), ..choice }
     }
 
-    /// All rows of one part; `None` of more than there are numbers for.
+    /// All rows of one part; `None` if they exceed the range of row numbers.
     pub fn all(rows: usize) -> Option<RowChoice> {
         Some(RowChoice::new(vec![0, u32::try_from(rows).ok()?], RowChoices::All))
     }
@@ -391,7 +391,7 @@ impl RowChoice {
     }
 }
 
-/// The choices that a step makes of those that columns share.
+/// The new choices of a step, cached by the choice that columns share.
 #[derive(Default)]
 pub(crate) struct Choices {
     made: Vec<(Arc<RowChoice>, Arc<RowChoice>)>,
@@ -423,7 +423,7 @@ impl Choices {
         })
     }
 
-    /// The rows of a column at these places, in their order.
+    /// The rows of a column at these positions.
     pub fn take(&mut self, column: &FrameColumn, places: &UInt32Array) -> Result<FrameColumn> {
         Ok(match column {
             FrameColumn::Made(values) => FrameColumn::Made(take(values, places, None)?),
@@ -460,7 +460,7 @@ impl Choices {
     }
 }
 
-/// The choices of frames that are put one behind the other.
+/// The concatenated choices of frames that are concatenated.
 #[derive(Default)]
 pub(crate) struct JoinedChoices {
     made: Vec<(Vec<Arc<RowChoice>>, Arc<RowChoice>)>,

@@ -20,43 +20,43 @@ use crate::hashed::{NumbersByHash, half, hash};
 use crate::per_run::PerRun;
 use crate::translations::numbers_in;
 
-/// In the place of a row where there is none.
+/// Stands for the row of a key that has none.
 pub(crate) const MISSING: u32 = u32::MAX;
 
-/// Rows by a key that each has for itself, of one column or of several.
+/// Finds rows by a unique key of one or several columns.
 #[derive(Debug)]
 pub struct LookupTable {
-    /// Numbers of the constants that hold the columns of the key; none where rows are looked up by their number.
+    /// Numbers of the constants that hold the key columns; none if rows are found by their number.
     keys: Vec<usize>,
     /// Numbers of the constants that hold the columns.
     columns: Vec<usize>,
-    /// Whether of equal keys the first one's row is found, rather than that such a table is refused.
+    /// Whether the first row of duplicate keys is found; otherwise a table with duplicates is refused.
     first: bool,
     rows: PerRun<Rows>,
 }
 
-/// Rows by key. One without a key is never found.
+/// The rows by key. A null key is never found.
 #[derive(Debug)]
 enum Rows {
     Texts(RowsByText),
     Words(DataType, RowsByWord),
-    /// Words close together: the least, and for each from there on its row, or [`MISSING`].
+    /// For words in a small range: its beginning, and the row of each word from there on, or [`MISSING`].
     Places(DataType, u64, Vec<u32>),
-    /// By several columns: of each the first row with an equal value, and from the second on the first row that is equal in this one and those
-    /// before, by the numbers of both.
+    /// By several columns. For each column the number of an equal value; from the second on, the pair of numbers of this column and the ones before
+    /// gives the first row that is equal in all of them.
     Several(Box<Rows>, Vec<(Rows, HashMap<u64, u32>)>),
 }
 
-/// Texts of a dictionary for each key up to which keys are found by its codes.
+/// Texts of a dictionary per key up to which keys are found by its codes.
 const TEXTS_OF_KEY_MAX: usize = 64;
 
-/// Keys up to which each is searched for by itself, rather than that all texts of a dictionary are looked up.
+/// Up to this many keys, each is searched for by itself instead of translating a whole dictionary.
 pub(crate) const FEW_KEYS_MAX: usize = 64;
 
-/// Texts of a dictionary for each row up to which they are looked up rather than the rows.
+/// Texts of a dictionary per row up to which the texts are looked up instead of the rows.
 const TEXTS_OF_ROW_MAX: usize = 8;
 
-/// Places for each key up to which rows are found by place.
+/// Places per key up to which rows are found by place.
 const PLACES_OF_KEY_MAX: usize = 4;
 
 impl LookupTable {
@@ -66,14 +66,14 @@ impl LookupTable {
         LookupTable { keys, columns, first: false, rows: PerRun::default() }
     }
 
-    /// A table whose rows are looked up by their number, which [`Expr::Find`](crate::Expr::Find) gives.
+    /// A table whose rows are found by their number, the result of [`Expr::Find`](crate::Expr::Find).
     #[must_use]
     pub fn by_number(columns: Vec<usize>) -> LookupTable {
         LookupTable::new(Vec::new(), columns)
     }
 
-    /// A table that gives the number of the first of equal keys. A key of one column may be of any type; those that aren't
-    /// [taken](LookupTable::takes) are found one by one.
+    /// A table that gives the number of the first row of duplicate keys. A key of one column may have any type; types that [`LookupTable::takes`]
+    /// refuses are searched for one by one.
     pub(crate) fn of_first(keys: Vec<usize>) -> LookupTable {
         LookupTable { first: true, ..LookupTable::new(keys, Vec::new()) }
     }
@@ -101,7 +101,7 @@ impl LookupTable {
         }
     }
 
-    /// Refuses a table with a duplicate key, even if no row looks it up.
+    /// Refuses a table with a duplicate key, even if no look-up meets it.
     ///
     /// # Errors
     /// [`Error::RepeatedKey`] for such a table.
@@ -122,11 +122,11 @@ impl LookupTable {
     pub(crate) fn first_rows(&self, keys: &[ArrayRef], constants: &[ArrayRef]) -> Result<Vec<u32>> {
         let of = self.key_columns(constants);
         let (Some(first), true) = (of.first(), of.len() == keys.len()) else { return Err(of_another_width()) };
-        // What is read for a run is read at once, so that the first column tells for which one these are.
+        // All columns of a run are read together, so the first column identifies the run.
         self.rows.get(first, || Rows::by_several(&of, self.first))?.find_several(keys)
     }
 
-    /// Whether keys of two types are found by each other.
+    /// Whether keys of one type can be looked up among keys of another.
     #[must_use]
     pub fn takes(one: &DataType, other: &DataType) -> bool {
         let is_word = match one {
@@ -138,7 +138,7 @@ impl LookupTable {
         is_word && plain(one) == plain(other) || is_text(one) && is_text(other)
     }
 
-    /// Whether each key is there once.
+    /// Whether the keys are unique.
     #[must_use]
     pub fn are_unique(keys: &[ArrayRef]) -> bool {
         Rows::by_several(keys, false).is_ok()
@@ -159,7 +159,7 @@ impl LookupTable {
         Ok(Arc::new(BooleanArray::new(is_present, None)))
     }
 
-    /// A column's texts for each key, as codes; `None` of other columns.
+    /// A text column's values for each key, as codes; `None` for other columns.
     pub(crate) fn coded(&self, keys: &ArrayRef, column: usize, constants: &[ArrayRef]) -> Result<Option<ArrayRef>> {
         let Some(texts) = self.columns.get(column).map(|column| &constants[*column]) else { return Ok(None) };
         if *texts.data_type() != DataType::Utf8 {
@@ -170,7 +170,7 @@ impl LookupTable {
         Ok(Some(Arc::new(DictionaryArray::try_new(codes.as_primitive::<Int32Type>().clone(), Arc::clone(texts))?)))
     }
 
-    /// A column's values for each key; of a table that gives numbers the number, or [`MISSING`].
+    /// A column's values for each key; from a table that gives numbers, the number or [`MISSING`].
     pub(crate) fn column(&self, keys: &ArrayRef, column: usize, constants: &[ArrayRef]) -> Result<ArrayRef> {
         if self.first {
             return Ok(Arc::new(UInt32Array::from(self.rows(keys, constants)?)));
@@ -181,7 +181,7 @@ impl LookupTable {
 }
 
 impl Rows {
-    /// The rows of some keys, of equal ones the first, if it `may_repeat`.
+    /// Indexes the rows of some keys. Of duplicates it takes the first if keys `may_repeat`.
     fn new(keys: &ArrayRef, may_repeat: bool) -> Result<Rows> {
         if is_text(keys.data_type()) {
             return RowsByText::new(keys, may_repeat)?.map(Rows::Texts).ok_or(Error::RepeatedKey);
@@ -209,7 +209,7 @@ impl Rows {
         Ok(Rows::Words(plain(keys.data_type()), rows))
     }
 
-    /// The rows of keys of one or more columns, of equal ones the first, if they `may_repeat`.
+    /// Indexes the rows of keys of one or more columns. Of duplicates it takes the first if keys `may_repeat`.
     fn by_several(keys: &[ArrayRef], may_repeat: bool) -> Result<Rows> {
         let (first, further) = match keys {
             [] => return Err(of_another_width()),
@@ -289,18 +289,18 @@ impl Rows {
     }
 }
 
-/// Rows by word.
+/// The rows by key, for keys of one word.
 #[derive(Debug)]
 struct RowsByWord {
     seed: u64,
-    /// Each word once, with the first of its rows, and where it stands here by its hash.
+    /// Each distinct word with its first row, addressed by its hash.
     entries: Vec<(u64, u32)>,
     places: NumbersByHash,
-    /// Whether a word has several rows.
+    /// Whether a word occurs several times.
     repeat: bool,
 }
 
-/// Words that are looked up at once.
+/// Words that are looked up as a batch.
 const WORDS_TOGETHER: usize = 1_024;
 
 impl RowsByWord {
@@ -344,22 +344,22 @@ impl RowsByWord {
     }
 }
 
-/// Rows by text.
+/// The rows by key, for text keys.
 #[derive(Debug)]
 struct RowsByText {
     texts: StringArray,
-    /// The row of each text, and the dictionary that these are; none where the list is one of rows.
+    /// The row of each text, and the dictionary of the texts; none if the texts are the rows.
     rows: Option<(Vec<u32>, ArrayRef)>,
-    /// Numbers of the texts by their hash; none where each text is greater than the one before, as those of a table's symbols are.
+    /// Numbers of the texts by hash; none if the texts are in ascending order, like the symbols of a table.
     by_hash: Option<(DefaultHashBuilder, HashTable<u32>)>,
-    /// Results of look-ups by dictionary: the row of each text.
+    /// Cached look-ups by dictionary: the row of each of its texts.
     of_codes: PerRun<Vec<u32>>,
     /// Address of the dictionary whose rows were last looked up one by one, and the number of these rows.
     apart: Mutex<(usize, usize)>,
 }
 
 impl RowsByText {
-    /// The rows of some texts, of equal ones the first; `None` if there are equal ones and none `may_repeat`.
+    /// Indexes texts. Of duplicates it takes the first if they `may_repeat`; otherwise it returns `None`.
     fn new(keys: &ArrayRef, may_repeat: bool) -> Result<Option<RowsByText>> {
         if let Some(coded) = keys.as_dictionary_opt::<Int32Type>()
             && (coded.len() > FEW_KEYS_MAX || coded.values().len() <= coded.len() * TEXTS_OF_KEY_MAX)
@@ -397,7 +397,7 @@ impl RowsByText {
         Ok(Some(RowsByText { by_hash: Some((hasher, by_hash)), ..RowsByText::of(texts) }))
     }
 
-    /// Texts that rise, each of which is its own row.
+    /// Texts in ascending order, each of which is its own row.
     fn of(texts: StringArray) -> RowsByText {
         RowsByText { texts, rows: None, by_hash: None, of_codes: PerRun::default(), apart: Mutex::default() }
     }
@@ -411,21 +411,21 @@ impl RowsByText {
         }
     }
 
-    /// Whether all texts of a dictionary are looked up, rather than the texts of so few rows.
+    /// Whether looking up all texts of a dictionary pays, compared with the texts of these rows.
     fn pays(&self, coded: &DictionaryArray<Int32Type>) -> bool {
         let (dictionary, rows) = (coded.values(), coded.len());
         let are_few = |rows: usize| dictionary.len() > rows.saturating_mul(TEXTS_OF_ROW_MAX);
         if !are_few(rows) || self.of_codes.has(dictionary) {
             return true;
         }
-        // Many blocks of few rows have many together.
+        // Many blocks of few rows add up.
         let mut apart = self.apart.lock().unwrap_or_else(PoisonError::into_inner);
         let address = Arc::as_ptr(dictionary).cast::<()>().addr();
         *apart = (address, if apart.0 == address { apart.1.saturating_add(rows) } else { rows });
         !are_few(apart.1)
     }
 
-    /// The row of each text of a dictionary. The result is kept, because a later statement may ask for the same dictionary.
+    /// The row of each text of a dictionary, cached because a later statement may use the same dictionary.
     fn of_dictionary(&self, dictionary: &ArrayRef, texts: &StringArray) -> Vec<u32> {
         match &self.rows {
             Some((rows, of)) => rows_of(&numbers_in(dictionary, of, || self.numbers(texts)), rows),
@@ -433,7 +433,7 @@ impl RowsByText {
         }
     }
 
-    /// The number of each text among those here, or [`MISSING`].
+    /// The number of each text here, or [`MISSING`].
     fn numbers(&self, texts: &StringArray) -> Vec<u32> {
         let mut from = 0;
         let mut number = |text: &str| match &self.by_hash {
@@ -446,7 +446,8 @@ impl RowsByText {
         texts.iter().map(|text| text.map_or(MISSING, &mut number)).collect()
     }
 
-    /// The number of a text among those that rise. Texts that rise as well are found one behind the other, in steps that double.
+    /// The number of a text among texts in ascending order. It gallops from the previous result, because the texts that are looked up are often
+    /// ascending, too.
     fn search(&self, text: &str, from: &mut usize) -> Option<u32> {
         let (len, is_before) = (self.texts.len(), |number: usize| self.texts.value(number) < text);
         let mut low = if *from > 0 && is_before(*from - 1) { *from } else { 0 };
@@ -465,7 +466,7 @@ impl RowsByText {
     }
 }
 
-/// The rows of numbers, of which some are [`MISSING`].
+/// The rows of numbers, some of which are [`MISSING`].
 fn rows_of(numbers: &[u32], rows: &[u32]) -> Vec<u32> {
     numbers.iter().map(|number| rows.get(*number as usize).copied().unwrap_or(MISSING)).collect()
 }
@@ -479,14 +480,14 @@ fn pair(one: u32, other: u32) -> Option<u64> {
     (one != MISSING && other != MISSING).then(|| u64::from(one) << 32 | u64::from(other))
 }
 
-/// Numbers of rows, null for those that are missing.
+/// Row numbers as an array, null for missing rows.
 pub(crate) fn numbered(mut rows: Vec<u32>) -> UInt32Array {
     let has = BooleanBuffer::collect_bool(rows.len(), |at| rows[at] != MISSING);
     rows.iter_mut().filter(|row| **row == MISSING).for_each(|row| *row = 0);
     UInt32Array::new(rows.into(), Some(NullBuffer::new(has)))
 }
 
-/// Whether each text is greater than the one before, and none is null.
+/// Whether the texts are strictly ascending and none is null.
 fn rises(texts: &StringArray) -> bool {
     texts.null_count() == 0 && (1..texts.len()).all(|at| texts.value(at - 1) < texts.value(at))
 }
@@ -503,7 +504,7 @@ fn first_equal(keys: &ArrayRef, values: &ArrayRef) -> Result<Vec<u32>> {
     Ok(rows)
 }
 
-/// The rows of keys, of which null has none.
+/// The rows of keys; a null key has none.
 fn valid(keys: &ArrayRef, mut rows: Vec<u32>) -> Vec<u32> {
     if let Some(nulls) = keys.nulls().filter(|nulls| nulls.null_count() > 0) {
         (0..rows.len()).filter(|at| nulls.is_null(*at)).for_each(|at| rows[at] = MISSING);
@@ -511,7 +512,7 @@ fn valid(keys: &ArrayRef, mut rows: Vec<u32>) -> Vec<u32> {
     rows
 }
 
-/// The least of some words, and how many places there are from it to the greatest; `None` if these are far more than there are words.
+/// The least word and the number of places up to the greatest; `None` if there are far more places than words.
 fn places(words: &[(u64, u32)]) -> Option<(u64, usize)> {
     let (first, _) = words.first()?;
     // Wrapping differences stay small for negative numbers as well.
@@ -521,7 +522,7 @@ fn places(words: &[(u64, u32)]) -> Option<(u64, usize)> {
     (places <= words.len().checked_mul(PLACES_OF_KEY_MAX)?).then(|| (first.wrapping_add_signed(below), places))
 }
 
-/// A type without its time zone: instants are equal whatever it is.
+/// The type without its time zone, which doesn't matter for the equality of instants.
 fn plain(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Timestamp(unit, _) => DataType::Timestamp(*unit, None),

@@ -6,10 +6,10 @@ use arrow::array::{Array, ArrayRef};
 
 use crate::error::Result;
 
-/// Most runs at a time whose things are kept.
+/// Most runs whose values are cached at a time.
 const RUNS_MAX: usize = 16;
 
-/// Things by the constants that they were made of, kept as long as these live.
+/// Values derived from constants, cached as long as the constants live.
 #[derive(Debug)]
 pub(crate) struct PerRun<T>(Mutex<Vec<(Weak<dyn Array>, Arc<T>)>>);
 
@@ -34,7 +34,7 @@ impl<T> PerRun<T> {
         Ok(made)
     }
 
-    /// Whether something was made of a constant.
+    /// Whether a value is cached for a constant.
     pub fn has(&self, of: &ArrayRef) -> bool {
         let cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         cache.iter().any(|(one, _)| std::ptr::addr_eq(one.as_ptr(), Arc::as_ptr(of)))

@@ -18,17 +18,17 @@ use crate::expr::{Columns, EvaluatedColumns, Expr, Value};
 /// Fewest rows for which distinct texts are counted.
 const ROWS_MIN: usize = 1_024;
 
-/// Rows whose texts are counted at first, and for how many of them there must be one.
+/// Rows whose texts are counted first, and rows per distinct text that evaluation per text takes.
 const SAMPLE_ROWS: usize = 2_048;
 const ROWS_OF_TEXT_MIN: usize = 3;
 
 /// Rows for which the function is called to see how long it takes.
 const TIMED_ROWS: usize = 128;
 
-/// What a row must take to be worth it.
+/// The least time per row at which evaluation per text pays.
 const ROW_MIN: Duration = Duration::from_nanos(40);
 
-/// The values of a call that reads one column of plain texts alone, computed for each text; `None` where that doesn't pay, or something is refused.
+/// The values of a call that reads one column of plain texts, computed once per text; `None` if that doesn't pay, or evaluation refuses a text.
 pub(crate) fn over_recurring_texts(
     expr: &Expr,
     columns: &dyn Columns,

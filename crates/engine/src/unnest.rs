@@ -16,10 +16,10 @@ use crate::late::FrameColumn;
 use crate::row_count::RowCount;
 use crate::run::{ExecutionContext, in_blocks, over_frames};
 
-/// Bytes of a value of a type, more or less.
+/// Approximate size of a value in bytes.
 const VALUE_BYTES: usize = 16;
 
-/// The rows of some frames with the values of the lists of some columns in their places.
+/// Repeats the rows of frames, with the values of the lists of some columns in place of the lists.
 pub(crate) fn unnest(input: Vec<Frame>, columns: &[usize], context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
     let bytes = |data_type: &DataType| item(data_type).unwrap_or(data_type).primitive_width().unwrap_or(VALUE_BYTES);
     let row_bytes = input.first().map_or(0, |frame| frame.types().map(bytes).sum());
@@ -46,7 +46,7 @@ fn unnested(frame: &Frame, columns: &[usize], count: &RowCount) -> Result<Frame>
     for (row, length) in (0u32..).zip(&lengths) {
         of_rows.resize(of_rows.len() + length, row);
     }
-    // Lists aren't repeated with their rows.
+    // Lists aren't repeated.
     let others = frame.columns().iter().enumerate().filter(|(place, _)| !columns.contains(place));
     let others = Frame::of(others.map(|(_, column)| column.clone()).collect(), frame.len());
     let mut others = others.take(&of_rows.into())?.columns().to_vec().into_iter();
@@ -64,7 +64,7 @@ fn unnested(frame: &Frame, columns: &[usize], count: &RowCount) -> Result<Frame>
 /// The lists of a column.
 struct Lists {
     values: ArrayRef,
-    /// Where the values of each row are, nowhere those of null.
+    /// The range of each row's values; empty for null.
     places: Vec<Range<usize>>,
 }
 
@@ -93,7 +93,7 @@ impl Lists {
         Ok(lists)
     }
 
-    /// The values, of each row as many as its length says.
+    /// The values, as many for each row as `lengths` says; null beyond the end of its list.
     fn spread(&self, lengths: &[usize], rows: usize) -> Result<ArrayRef> {
         let follow = self.places.windows(2).all(|pair| pair[0].end == pair[1].start);
         let are_all = self.places.iter().zip(lengths).all(|(place, length)| place.len() == *length);

@@ -75,7 +75,7 @@ impl Appends {
     /// Hands over rows. Returns once they are accepted, which back-pressure delays.
     ///
     /// # Errors
-    /// What refused them at once.
+    /// The refusal, if capture refuses them at once.
     pub(crate) async fn submit(&self, append: Append) -> Outcome<AckReceiver> {
         self.submit_made(move |_| Ok(vec![append])).await
     }
@@ -135,7 +135,7 @@ impl Appends {
     /// Hands over rows and waits for the ack.
     ///
     /// # Errors
-    /// What refused them.
+    /// The refusal.
     pub(crate) async fn append(&self, append: Append) -> Outcome<Ack> {
         self.submit(append).await?.ack().await
     }

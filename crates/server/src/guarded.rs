@@ -26,7 +26,7 @@ pub(crate) struct GuardedIngest {
     is_counted: AtomicBool,
 }
 
-/// What becomes of rows beyond a quota.
+/// The treatment of rows beyond a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExcessRule {
     /// Messages beyond the quota are refused, to be sent again.

@@ -44,7 +44,7 @@ const LOOK_AROUND: Duration = Duration::from_millis(200);
 /// Pause between two attempts to store rows on a full disk.
 const FULL_PAUSE: Duration = Duration::from_millis(100);
 
-/// What connections share.
+/// The state that connections share.
 #[derive(Debug, Clone)]
 pub(crate) struct LineFront {
     pub(crate) ingest: Arc<dyn Ingest>,
@@ -100,7 +100,7 @@ struct Connection {
     sink: Arc<LineSink>,
 }
 
-/// Where a connection's rows go.
+/// The sink of a connection's rows.
 struct LineSink {
     front: LineFront,
     client: SocketAddr,

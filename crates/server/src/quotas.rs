@@ -27,7 +27,7 @@ const USERS_MAX: usize = 4096;
 /// Refusals by quota.
 pub(crate) type QuotaRefusals = Family<[(&'static str, &'static str); 1], Counter>;
 
-/// What all users take who have quotas.
+/// The usage of all users who have quotas.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     users: Mutex<HashMap<String, Arc<Usage>>>,
@@ -39,7 +39,7 @@ impl Quotas {
         Quotas { users: Mutex::default(), refusals }
     }
 
-    /// What a user may take by his quotas.
+    /// The allowance of a user by his quotas.
     pub(crate) fn of(&self, user: &str, allowed: &Arc<BTreeMap<Quota, RoleLimit>>) -> Allowance {
         if allowed.is_empty() {
             return Allowance::default();
@@ -57,7 +57,7 @@ impl Quotas {
     }
 }
 
-/// What a user takes.
+/// The usage of a user.
 #[derive(Debug, Default)]
 struct Usage {
     statements: AtomicU64,
@@ -171,7 +171,7 @@ impl Allowance {
         }
     }
 
-    /// Counts a refusal that [`Allowance::named`] named, once for a statement.
+    /// Counts a refusal that [`Allowance::name_quota`] named, once for a statement.
     pub(crate) fn count(&self, problem: &Problem) {
         if let (Some(state), Some(quota)) = (&self.0, quota_of(problem.code))
             && problem.quota.is_some()
@@ -211,7 +211,7 @@ impl Allowance {
         }
     }
 
-    /// What is to be called when rows are stored or refused, which gives them back if they aren't stored.
+    /// The callback for rows that are stored or refused. It gives back the quota of rows that aren't stored.
     pub(crate) fn until_done(&self, rows: u64, done: IngestCallback) -> IngestCallback {
         if !self.counts_rows() {
             return done;
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(bucket.pause(100, at(0.5)), after);
         assert!(bucket.take(100, 1, at(4.9)).is_err());
         assert_eq!(bucket.take(100, 1, at(0.5) + after), Ok(()));
-        // What isn't taken isn't kept for longer than a second.
+        // An unused allowance is kept for at most a second.
         bucket.charge(100, 99, at(1000.0));
         assert_eq!(bucket.take(100, 1, at(1000.0)), Ok(()));
         assert!(bucket.take(100, 1, at(1000.0)).is_err());

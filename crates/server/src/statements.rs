@@ -52,7 +52,7 @@ fn piece_rows(batch: &RecordBatch, bytes_max: u64) -> usize {
 
 /// Makes pieces of a format of an answer's batches. Runs on the statement's thread.
 pub(crate) trait Encode: Send + Sync + 'static {
-    /// What is sent.
+    /// An encoded piece of the answer.
     type Piece: Send + 'static;
 
     /// Bytes of rows that are encoded at once: as many as the memory for an answer has room for, with the pieces that wait.
@@ -65,7 +65,7 @@ pub(crate) trait Encode: Send + Sync + 'static {
         Ok(())
     }
 
-    /// What comes before the rows. All pieces count against the statement's memory until they are sent.
+    /// Encodes the head of the answer. All pieces count against the statement's memory until they are sent.
     fn start(&mut self, schema: &SchemaRef, memory: &AnswerMemory) -> Outcome<Vec<Self::Piece>>;
 
     /// Rows.
@@ -76,7 +76,7 @@ pub(crate) trait Encode: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// What comes behind the rows.
+    /// Encodes the end, behind the rows.
     fn end(&mut self, stats: &StatementStats) -> Outcome<Vec<Self::Piece>>;
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Statements {
     session: Session,
     /// The caller, for the audit log.
     who: Actor,
-    /// What he may take.
+    /// The caller's quotas.
     allowance: Allowance,
     shared: Arc<StatementState>,
 }
@@ -111,7 +111,7 @@ pub(crate) struct EncodedAnswer<P> {
     ended: bool,
 }
 
-/// What a statement is held to.
+/// The limits of a request's statement.
 #[derive(Debug, Clone)]
 struct RequestBounds {
     shared: Arc<StatementState>,
@@ -149,7 +149,7 @@ struct Admission {
     slot: UsageSlot,
 }
 
-/// What a statement's thread says. One that ends without the last word has broken off.
+/// A message of a statement's thread. A thread that ends without its last message has broken off.
 #[derive(Debug)]
 enum PieceMessage<P> {
     Piece(P),
@@ -318,7 +318,7 @@ impl Statements {
         Ok(EncodedAnswer { receiver, deadline, bounds, ended: false })
     }
 
-    /// What a statement would give, without running it.
+    /// Describes the answer of a statement, without running it.
     pub(crate) async fn describe(&self, text: String) -> Outcome<splay_sql::Description> {
         self.with_session(move |session, stop| session.describe_until(&text, stop)).await
     }
@@ -348,7 +348,7 @@ impl Statements {
         done.map_err(|problem| bounds.named(problem)).inspect_err(|problem| bounds.allowance.count(problem))
     }
 
-    /// What a statement that changes something takes and gives, without running it.
+    /// Describes the parameters and the answer of a statement that changes something, without running it.
     pub(crate) async fn describe_change(&self, text: String) -> Outcome<ChangeDescription> {
         self.with_session(move |session, stop| session.describe_change(&text, stop)).await
     }
@@ -407,13 +407,13 @@ struct StatementRun<'a, P> {
     rows: u64,
     /// Rows that it has changed, if it changes some.
     changed: Option<u64>,
-    /// What it has cost, once it was planned.
+    /// Its cost, once it was planned.
     cost: Option<Cost>,
-    /// Where rows go that it inserts; `None` if it may only read.
+    /// The sink of the rows that it inserts; `None` if it may only read.
     ingest: Option<Arc<dyn Ingest>>,
 }
 
-/// What a statement cost.
+/// The cost of a statement.
 #[derive(Debug, Default)]
 struct Cost {
     stats: StatementStats,
@@ -461,7 +461,7 @@ impl StatementState {
     }
 }
 
-/// What became of a statement that wasn't refused.
+/// The outcome of a statement that wasn't refused.
 enum Attempt {
     Ended,
     /// It was stopped before it sent anything: all long places are taken.
@@ -580,7 +580,7 @@ impl<P: Send + 'static> StatementRun<'_, P> {
     fn count(&mut self, batch: &RecordBatch) -> Result<(), Problem> {
         self.rows += batch.num_rows() as u64;
         let rows_max = self.bounds.bound(Quota::StatementRowsMax);
-        // What a change answers with was counted before it was committed.
+        // The rows of a change's answer were counted before the commit.
         let is_checked = self.changed.is_some();
         if self.rows > rows_max && !is_checked { Err(too_many_rows(rows_max)) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! Protects filters of physical plans from columns of the same name.
+//! Blocks filters of physical plans at operators whose columns have a name twice.
 //!
 //! Columns of physical plans have no relation, so a join's output may have one name twice. DataFusion 55.2 pushes
 //! filters below projections and other operators by column name, and takes the first match, which may be another
@@ -15,7 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::pass::{PassExec, PassThrough, with_inputs};
 
-/// Stands above an operator whose columns have a name twice, while filters are moved.
+/// The barrier above an operator whose columns have a name twice, while filters are moved.
 #[derive(Debug, Clone, PartialEq)]
 struct Barrier;
 
@@ -27,7 +27,7 @@ impl PassThrough for Barrier {
     }
 }
 
-/// A plan whose filters were moved by a rule, but none by a name that is there twice.
+/// Applies a rule that moves filters, and keeps it from moving any by a duplicate name.
 ///
 /// # Errors
 /// Those of the rule.

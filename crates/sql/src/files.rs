@@ -24,7 +24,7 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use splay_import::{FileSlice, FilesInPlace, GroupStatistics, ImportSettings, expand};
 
-/// Batches that wait between the thread that reads a file and the operators.
+/// Most batches that wait between the thread that reads a file and the operators.
 const BATCHES_WAITING: usize = 2;
 
 /// Files that a statement reads.
@@ -41,14 +41,14 @@ pub(crate) fn is_path(name: &str) -> bool {
 }
 
 impl FileTable {
-    /// Looks at the files of a path or pattern. `threads` parse text.
+    /// Opens the files of a path or pattern. `threads` parse text.
     pub(crate) fn open(path: &str, threads: usize) -> Result<FileTable> {
         let settings = ImportSettings { threads, ..ImportSettings::default() };
         let files = expand(&[path.to_owned()]).and_then(|files| FilesInPlace::open(files, &settings));
         let files = Arc::new(files.map_err(|error| DataFusionError::Plan(error.to_string()))?);
         let fold = |field: &Arc<Field>| field.as_ref().clone().with_name(field.name().to_lowercase());
         let schema = Arc::new(Schema::new(files.schema().fields().iter().map(fold).collect::<Vec<_>>()));
-        // Names that differ in case alone would be one.
+        // Names that differ only in case would be ambiguous.
         DFSchema::try_from(Arc::clone(&schema))?.check_names()?;
         Ok(FileTable { files, schema })
     }
@@ -58,13 +58,13 @@ impl FileTable {
         self.files.schema().fields().iter().map(|field| field.name().as_str())
     }
 
-    /// Which row groups may hold a row that passes the filters.
+    /// Tells for each row group whether it may hold a row that passes the filters.
     fn row_groups(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<bool>> {
         let all = vec![true; self.files.groups()];
         let Some(filter) = conjunction(filters.iter().cloned()) else { return Ok(all) };
         let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
         let filter = state.create_physical_expr(filter, &schema)?;
-        // Without statistics a row group isn't ruled out.
+        // Without statistics a row group isn't excluded.
         let row_groups = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema)).try_build(filter);
         let row_groups = row_groups.and_then(|predicate| predicate.prune(self));
         Ok(row_groups.unwrap_or(all))
@@ -113,8 +113,8 @@ fn pushed(filter: &Expr) -> TableProviderFilterPushDown {
 }
 
 impl FileTable {
-    /// What the files say of a column. Of floats nothing is used: NaN counts as greater than every number, and no file's greatest value
-    /// is one.
+    /// The statistics of a column in the files. Those of floats aren't used: NaN counts as greater than every number, and no file has it as its
+    /// greatest value.
     fn statistics(&self, column: &Column) -> Option<GroupStatistics> {
         let field = self.files.schema().field(self.schema.index_of(&column.name).ok()?);
         if field.data_type().is_floating() { None } else { self.files.statistics(field.name()) }
@@ -147,7 +147,7 @@ impl PruningStatistics for FileTable {
     }
 }
 
-/// Parts of files, read one after the other by a thread of their own.
+/// Parts of files, read one after the other by a dedicated thread.
 #[derive(Debug)]
 struct FileStream {
     files: Arc<FilesInPlace>,

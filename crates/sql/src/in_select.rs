@@ -24,7 +24,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit, when}
 use datafusion::optimizer::AnalyzerRule;
 use splay_functions::walk::{Walk, WalkPlan};
 
-/// Joins what is looked for in queries, before types are coerced.
+/// Joins rows with the queries of their `IN (SELECT …)`, before types are coerced.
 #[derive(Debug)]
 pub(crate) struct JoinInSelect;
 
@@ -90,7 +90,7 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
     }))
 }
 
-/// The input with what says whether its rows are found, and the value of the expression over it.
+/// The input with columns that tell whether its rows are found, and the expression of the result over them.
 fn looked_up(input: LogicalPlan, membership: &InSubquery, number: usize) -> Result<(LogicalPlan, Expr)> {
     if !membership.subquery.outer_ref_columns.is_empty() {
         return plan_err!("IN in a select list takes a query that reads no column from around it");

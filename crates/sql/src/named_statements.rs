@@ -15,13 +15,13 @@ use crate::placeholders;
 use crate::statements;
 use crate::token_reader::TokenReader;
 
-/// Bytes of the texts that a session keeps.
+/// Most bytes of the texts that a session stores.
 const STATEMENTS_BYTES_MAX: usize = 16 << 20;
 
-/// Words that such statements begin with.
+/// First words of such statements.
 const FIRST_WORDS: [&str; 4] = ["prepare", "execute", "deallocate", "explain"];
 
-/// A statement about statements with names.
+/// A statement about named statements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamedStatement {
     /// `PREPARE name [(type, …)] AS statement`.
@@ -49,7 +49,7 @@ pub enum NamedStatement {
     },
 }
 
-/// The statements that a session keeps under names.
+/// The named statements of a session.
 #[derive(Debug, Default)]
 pub struct NamedStatements {
     statements: HashMap<String, StoredStatement>,
@@ -61,17 +61,17 @@ struct StoredStatement {
     text: String,
 }
 
-/// What a statement comes to in a session.
+/// A statement as a session has to run it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ResolvedStatement<'a> {
-    /// It is to be run: as it is written, or the one that `EXECUTE` names.
+    /// A statement to run: the text itself, or the statement that `EXECUTE` names.
     Statement(Cow<'a, str>),
-    /// It is done: `PREPARE` or `DEALLOCATE`.
+    /// `PREPARE` or `DEALLOCATE`, which was carried out.
     Done,
 }
 
 impl NamedStatement {
-    /// The statement, if it is one of these.
+    /// Parses such a statement; `None` for any other.
     ///
     /// # Errors
     /// [`Error::Statement`](crate::Error::Statement) for one that isn't complete.
@@ -132,11 +132,11 @@ fn prepare(words: &mut TokenReader<'_>) -> Result<NamedStatement> {
 }
 
 impl NamedStatements {
-    /// What a statement comes to. `PREPARE` and `DEALLOCATE` are carried out.
+    /// Resolves a statement: `EXECUTE` gives the prepared text with its values. `PREPARE` and `DEALLOCATE` are carried out.
     ///
     /// # Errors
-    /// [`Error::Statement`](crate::Error::Statement) for a name that isn't there, or is there already; for as many values as the statement doesn't have
-    /// placeholders; for more texts than a session keeps.
+    /// [`Error::Statement`](crate::Error::Statement) for an unknown name or one in use, for a wrong number of values, and for more text than a
+    /// session stores.
     pub fn resolve<'a>(&mut self, text: &'a str) -> Result<ResolvedStatement<'a>> {
         match NamedStatement::of(text)? {
             None => Ok(ResolvedStatement::Statement(Cow::Borrowed(text))),
@@ -147,7 +147,7 @@ impl NamedStatements {
         }
     }
 
-    /// Carries out `PREPARE` and `DEALLOCATE`; gives the statement that `EXECUTE` names.
+    /// Carries out `PREPARE` and `DEALLOCATE`; returns the statement that `EXECUTE` names.
     ///
     /// # Errors
     /// As [`NamedStatements::resolve`].
@@ -168,7 +168,7 @@ impl NamedStatements {
         Ok(None)
     }
 
-    /// Whether there is a statement of a name.
+    /// Whether there is a statement of this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.statements.contains_key(name)

@@ -1,9 +1,9 @@
 //! Keeps sorts above limits with an `OFFSET`.
 //!
-//! Where rows of such a limit are to be sorted by other or further keys, DataFusion 55.2 sorts below the limit: by other keys it then skips other rows,
-//! and by further ones it takes the offset off the number of rows twice (`pushdown_requirement_to_children` of `sort_pushdown.rs`). While sorts are
-//! moved, a barrier that no order gets through stands above these limits, but for one whose rows are the statement's answer. Can go once DataFusion
-//! looks at the offset.
+//! If the rows of such a limit have to be sorted by other or further keys, DataFusion 55.2 sorts below the limit. By other keys the limit then skips
+//! other rows, and by further keys the offset is subtracted from the number of rows twice (`pushdown_requirement_to_children` of `sort_pushdown.rs`).
+//! While sorts are moved, a barrier that no order passes stands above each of these limits, except one whose rows are the statement's answer. The
+//! barriers can go once DataFusion looks at the offset.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use crate::pass::{PassExec, PassThrough, with_inputs};
 /// The rule that moves sorts.
 pub(crate) const MOVES_SORTS: &str = "EnsureRequirements";
 
-/// Operators whose rows are those of the answer if they are the first of a plan.
+/// Operators that preserve the rows of the answer, if they are the first of a plan.
 const OF_ANSWER: [&str; 4] =
     ["CoalescePartitionsExec", "OutputRequirementExec", "ProjectionExec", "SortPreservingMergeExec"];
 
-/// Stands above a limit with an offset, while sorts are moved.
+/// The barrier above a limit with an offset, while sorts are moved.
 #[derive(Debug, Clone, PartialEq)]
 struct Barrier;
 
@@ -35,7 +35,7 @@ impl PassThrough for Barrier {
     }
 }
 
-/// A plan whose sorts were moved by a rule, but none below a limit with an offset.
+/// Applies a rule that moves sorts, and keeps it from moving any below a limit with an offset.
 ///
 /// # Errors
 /// Those of the rule.

@@ -1,4 +1,4 @@
-//! One NaN: every NaN that DataFusion computes becomes the one that is above all numbers.
+//! One NaN: every NaN that DataFusion computes becomes the NaN that is greater than all numbers.
 //!
 //! DataFusion orders, groups and compares floats by their bits, and processors set the sign of the NaNs that they make (x86, for the
 //! difference of two infinities), which would be below all numbers, and unequal to other NaNs. Stored floats have one NaN, so
@@ -20,10 +20,10 @@ use crate::numbers::{FloatForm, is_float, rewritten};
 
 static ONE_NAN: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("one_nan", one_nan));
 
-/// Functions that give one of their arguments as it is.
+/// Functions that return one of their arguments unchanged.
 const PASSING: [&str; 4] = ["one_nan", "one_zero", "coalesce", "nullif"];
 
-/// NaNs without a sign in what DataFusion computes.
+/// Removes the sign of NaNs that DataFusion computes.
 #[derive(Debug)]
 pub(crate) struct OneNan;
 
@@ -70,7 +70,7 @@ fn in_form(expression: Expr, schema: &DFSchema) -> Expr {
     if is_float(&expression, schema) { ONE_NAN.call(vec![expression]) } else { expression }
 }
 
-/// What arithmetic reads as it was before its NaNs lost their sign: there the sign has no meaning.
+/// The operand of an arithmetic operation, without the function that takes the sign off its NaNs: there the sign has no effect.
 #[expect(clippy::boxed_local, reason = "as its expression has it")]
 fn operand(expression: Box<Expr>) -> Box<Expr> {
     match *expression {
@@ -81,7 +81,7 @@ fn operand(expression: Box<Expr>) -> Box<Expr> {
     }
 }
 
-/// A node of aggregates or window functions, with a projection above it that rewrites those that are floats.
+/// A node of aggregates or window functions, with a projection above it that rewrites its floats.
 fn of_rows_together(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let first = match &plan {
         LogicalPlan::Aggregate(aggregate) => aggregate.schema.fields().len() - aggregate.aggr_expr.len(),

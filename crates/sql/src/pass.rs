@@ -10,18 +10,18 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions};
 
-/// What is done with the batches of an input that are handed on.
+/// The work of a [`PassExec`] on the batches that it hands on.
 pub(crate) trait PassThrough: Debug + Clone + PartialEq + Send + Sync + 'static {
     /// The operator's name in `EXPLAIN`.
     const NAME: &'static str;
-    /// Whether an order of the output may be asked of the input.
+    /// Whether the operator keeps the order of its input.
     const KEEPS_ORDER: bool = true;
 
-    /// Hands the input's batches on, unchanged.
+    /// Returns the input's batches, unchanged.
     fn stream(&self, input: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream;
 }
 
-/// Hands on the batches of its input by way of a passage.
+/// An operator that passes the batches of its input through a passage.
 #[derive(Debug)]
 pub(crate) struct PassExec<P> {
     input: Arc<dyn ExecutionPlan>,
@@ -29,7 +29,7 @@ pub(crate) struct PassExec<P> {
 }
 
 impl<P: PassThrough> PassExec<P> {
-    /// The input by way of a passage, once.
+    /// The input below a passage; without a second one if it has it already.
     pub(crate) fn over(input: &Arc<dyn ExecutionPlan>, passage: &P) -> Arc<dyn ExecutionPlan> {
         if input.downcast_ref::<PassExec<P>>().is_some_and(|there| there.passage == *passage) {
             return Arc::clone(input);
@@ -38,7 +38,7 @@ impl<P: PassThrough> PassExec<P> {
     }
 }
 
-/// The operator over other inputs.
+/// The operator with other inputs.
 pub(crate) fn with_inputs(
     operator: &Arc<dyn ExecutionPlan>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,

@@ -22,7 +22,7 @@ use crate::provider::TickRowOrder;
 use crate::tick::TickPartPlanner;
 use crate::yielding::{self, with_yields};
 
-/// The physical plan of a logical one, of a statement whose joins were rewritten if `has_joins`.
+/// Plans a logical plan physically. `has_joins` says whether joins of the statement were rewritten.
 pub(crate) async fn physical(
     state: &SessionState,
     plan: LogicalPlan,

@@ -1,5 +1,4 @@
-//! Refuses statements that change a table, a setting or a file, that are too large to be planned, or that nothing
-//! executes.
+//! Refuses statements that change a table, a setting or a file, that are too large to be planned, or that no operator executes.
 //!
 //! The parsed statement decides, before it is planned: the result is the same whether the object of a change exists
 //! or not. The statements that read are listed, so a statement that a later parser learns is refused.
@@ -26,7 +25,7 @@ use crate::unnest_joins;
 use crate::unsupported;
 use crate::walk::visit;
 
-/// The plan of a statement that only reads, and how it spells its columns; of one whose joins were rewritten if `has_joins`.
+/// Plans a statement that only reads, and returns its spelling of columns. `has_joins` says whether its joins were rewritten.
 ///
 /// # Errors
 /// [`Error::ReadOnly`], wrapped, for any other; those of DataFusion.
@@ -55,7 +54,7 @@ pub(crate) async fn plan(
     let plan = array_queries::as_aggregates(plan)?;
     limits::check_plan(&plan)?;
     let plan = with_own_calendars(plan, state.config())?;
-    // The list of what reads is ours; this one is DataFusion's.
+    // Our own list of reading statements was checked; this check is DataFusion's.
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     options.verify_plan(&plan).map_err(|_| wrapped(refusal("a statement within the statement")))?;
     Ok((plan, written))
@@ -69,7 +68,7 @@ fn wrapped(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// Breaks with why a statement is refused: it, or one within it, changes something, or it is too large.
+/// Breaks with the reason if the statement, or one within it, changes something or is too large.
 fn check(statement: &Statement, state: &SessionState) -> ControlFlow<Error> {
     match statement {
         Statement::Statement(statement) => visit(statement, &mut Check { state, limits: StatementLimits::default() }),
@@ -85,7 +84,7 @@ struct Check<'a> {
     limits: StatementLimits,
 }
 
-/// Goes on after a check that passed.
+/// Continues after a check that passed.
 fn flow(checked: Result<(), Error>) -> ControlFlow<Error> {
     match checked {
         Ok(()) => ControlFlow::Continue(()),

@@ -32,12 +32,12 @@ enum Kind {
 }
 
 impl ShowCreate {
-    /// The statement, if it is one.
+    /// Parses such a statement; `None` for any other.
     ///
     /// # Errors
     /// [`Error::Statement`] if no table or view of the database is named.
     pub(crate) fn of(text: &str) -> Result<Option<ShowCreate>> {
-        // Without a look at the rest of most statements.
+        // Most statements end here, after their first word.
         let start = text.trim_start();
         let begins = |word: &str| start.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
         if !["show", "--", "/*"].into_iter().any(begins) {
@@ -83,7 +83,7 @@ fn name(words: &mut TokenReader<'_>) -> Result<String> {
 }
 
 impl Session {
-    /// The statement that makes a table or a view again: `CREATE TABLE …`, without the columns that may not be read.
+    /// The statement that recreates a table or a view: `CREATE TABLE …`, without columns that the caller may not read.
     ///
     /// # Errors
     /// [`splay_store::Error::NoSuchTable`] if there is none, or none that may be read; [`splay_store::Error::Denied`] for the query of a view,
@@ -142,7 +142,7 @@ impl Session {
             return fault(format!("{name:?} is a view whose rows aren't kept: SHOW CREATE VIEW shows its statement"));
         }
         let rows = match view.rows_table().map(|rows| self.database().table(&rows)?.snapshot()) {
-            // Until its first rows are there.
+            // The table of its rows exists only after the first refresh.
             Some(Err(splay_store::Error::NoSuchTable { .. })) | None => None,
             Some(rows) => Some(rows?),
         };

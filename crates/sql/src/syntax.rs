@@ -1,4 +1,4 @@
-//! Clauses that the SQL parser doesn't read, written so that it does.
+//! Rewrites clauses that the SQL parser doesn't read into forms that it reads.
 //!
 //! | Written | Read as |
 //! | --- | --- |
@@ -27,23 +27,23 @@ pub(crate) use self::sample_by::SAMPLE;
 pub(crate) use self::time_travel::snapshot_of;
 use crate::error::{Result, fault};
 
-/// A `*` of the columns whose names fit a pattern.
+/// The function that stands for a `*` of the columns whose names match a pattern.
 pub(crate) const STAR: &str = "__star";
 
-/// Several columns in the place of one argument.
+/// The function that stands for several columns in place of one argument.
 pub(crate) const UNPACKED: &str = "__unpacked_columns";
 
-/// What `EXCLUDE` is followed by in a frame.
+/// The words that may follow `EXCLUDE` in a frame.
 const EXCLUSIONS: [(&[&str], &str); 4] =
     [(&["current", "row"], "current row"), (&["group"], "group"), (&["ties"], "ties"), (&["no", "others"], "")];
 
-/// Rewrites what there is of these clauses; whether there was any.
+/// Rewrites these clauses, and returns whether there were any.
 ///
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) for a clause that isn't complete.
 pub(crate) fn rewrite(tokens: &mut Vec<Token>) -> Result<bool> {
     let mut rewritten = false;
-    // From the last to the first, so that places before stay as they are.
+    // Backwards, so that earlier positions stay valid.
     for at in (0..tokens.len()).rev() {
         if let (Token::Number(_, false), Some(Token::Word(_))) = (&tokens[at], tokens.get(at + 1)) {
             rewritten |= grouped_digits(tokens, at);
@@ -97,7 +97,7 @@ pub(crate) fn has_alias(tokens: &[Token], behind: usize) -> bool {
     }
 }
 
-/// The place behind some words, if they stand there.
+/// The position behind some words, if they come next.
 fn behind(tokens: &[Token], mut at: usize, words: &[&str]) -> Option<usize> {
     for word in words {
         at = solid(tokens, at);
@@ -123,7 +123,7 @@ fn grouped_digits(tokens: &mut Vec<Token>, at: usize) -> bool {
     true
 }
 
-/// The token before a place that isn't white space.
+/// The last token before a position that isn't white space.
 pub(crate) fn before(tokens: &[Token], at: usize) -> Option<&Token> {
     tokens[..at].iter().rev().find(|token| !matches!(token, Token::Whitespace(_)))
 }
@@ -140,7 +140,7 @@ fn hint_of_table(tokens: &mut [Token], at: usize) -> bool {
     };
     let is_query = tokens.get(solid(tokens, at + 1)) == Some(&Token::LParen);
     if is_query {
-        // Places before stay as they are.
+        // Earlier positions stay valid.
         for place in [start, at] {
             tokens[place] = Token::Whitespace(Whitespace::Space);
         }
@@ -211,7 +211,7 @@ fn exclusion(tokens: &mut Vec<Token>, at: usize) -> bool {
     true
 }
 
-/// The bracket around a place.
+/// The opening bracket around a position.
 fn opening(tokens: &[Token], at: usize) -> Option<usize> {
     let mut depth = 0usize;
     for place in (0..at).rev() {

@@ -22,7 +22,7 @@ pub struct CommitReport {
     pub commit: u64,
     /// Nanoseconds since the epoch, by the clock of the machine that wrote it.
     pub at: i64,
-    /// What it did: load, capture, compact, schema, delete, replace, update, expire, undo or forget.
+    /// The commit's kind: load, capture, compact, schema, delete, replace, update, expire, undo or forget.
     pub operation: &'static str,
     /// Rows that it added.
     pub added: u64,

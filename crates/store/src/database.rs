@@ -594,7 +594,7 @@ impl Table {
         }
     }
 
-    /// What its folder has now, unless the table there was dropped or renamed.
+    /// The files of its folder as they are now, unless the table there was dropped or renamed.
     fn stored_here(&self) -> Result<TableSnapshot> {
         let stored = self.stored_or_dropped()?;
         if stored.state().is_called(&self.name) {
@@ -769,7 +769,7 @@ impl TableSnapshot {
         &self.watch
     }
 
-    /// Which of the captured rows are in the table's files.
+    /// The captured rows that are in the table's files.
     #[must_use]
     pub fn captured(&self) -> WriteDownPosition {
         self.commit.state.captured

@@ -286,7 +286,7 @@ pub struct NewCommit {
 }
 
 impl NewCommit {
-    /// Which captured rows are in its files.
+    /// The captured rows that are in its files.
     #[must_use]
     pub fn captured(&self) -> WriteDownPosition {
         self.state.captured

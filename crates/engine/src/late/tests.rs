@@ -1,4 +1,4 @@
-//! Late columns have the values that others have, whatever steps do with them.
+//! Late columns have the same values as others, whatever steps do with them.
 
 use arrow::array::{BooleanArray, DictionaryArray, Int64Array, StringArray};
 use arrow::datatypes::Int32Type;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::frame::Frame;
 
-/// What a step does with the rows of a frame.
+/// A step over the rows of a frame.
 #[derive(Debug, Clone)]
 enum Step {
     Keep(Vec<bool>),

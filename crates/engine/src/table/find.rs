@@ -124,7 +124,7 @@ pub(crate) fn find_end(
     Ok(covers)
 }
 
-/// What is looked for in segments.
+/// A search in the segments of a table.
 #[derive(Clone, Copy)]
 struct SegmentSearch<'a> {
     snapshot: &'a TableSnapshot,
@@ -391,7 +391,7 @@ fn places(times: &[i64], bounds: Bounds<i64>) -> (usize, usize) {
     )
 }
 
-/// Where an instant would stand among `rows` times between two, if they were as far from each other all over.
+/// The place where an instant would stand among `rows` evenly spaced times between two others.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the rows, and a guess at that")]
 fn place_between(earliest: i64, latest: i64, instant: i64, rows: usize) -> usize {
     let share = instant.saturating_sub(earliest) as f64 / latest.saturating_sub(earliest).max(1) as f64;

@@ -59,7 +59,7 @@ use crate::statements::{Statements, or_broke_off};
 /// The action that cancels a statement by its flight.
 const CANCEL_FLIGHT_INFO: &str = "CancelFlightInfo";
 
-/// What the older action that cancels says.
+/// The result of the older cancel action.
 const CANCEL_RESULT_CANCELLED: i32 = 1;
 
 type Rows = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;

@@ -20,7 +20,7 @@ use crate::ingest::{AckClass, Append, Producer};
 use crate::ipc;
 use crate::problem::{Code, Outcome, Problem};
 
-/// What a client may say about a batch, as its metadata.
+/// The metadata of a batch.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct BatchMetadata {
@@ -28,7 +28,7 @@ struct BatchMetadata {
     sequence: Option<u64>,
 }
 
-/// What a client says about all batches of a stream, as headers of the call.
+/// The headers of a call, which hold for all batches of its stream.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     pub(super) table: String,
@@ -124,7 +124,7 @@ pub(super) type Acks = Pin<Box<dyn Stream<Item = Result<PutResult, Status>> + Se
 /// Takes batches as they come, and as fast as their sender may send, and acknowledges each, in their order. A batch that is refused ends the stream, those before it
 /// were acknowledged; or it is reported in its place, if that was asked for and sending it again wouldn't help.
 pub(super) fn put(appends: Appends, target: Target, mut batches: FlightDataDecoder, waiting_max: usize) -> Acks {
-    // What became of a batch, and whether nothing can come behind it.
+    // The outcome of each batch, and whether it is the last one.
     let (sender, receiver) = mpsc::channel::<(Outcome<AckReceiver>, bool)>(waiting_max);
     let goes_on = target.goes_on;
     let is_reported = move |problem: &Problem| goes_on && matches!(problem.code, Code::Request | Code::Rejected);

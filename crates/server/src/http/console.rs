@@ -11,11 +11,11 @@ use splay_console::Asset;
 
 use crate::problem::{Code, Outcome, Problem};
 
-/// What the page may load and do.
+/// The page's content security policy.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// What a program says that was built without the console.
+/// The answer of a program that was built without the console.
 const ABSENT: &str = "This program was built without the web console: `make console`, which needs Node.js 20, and another build include it.\n";
 
 /// Files whose names change with their bytes.

@@ -209,7 +209,7 @@ impl Encode for Encoder {
     }
 }
 
-/// What was written into a buffer, or why it wasn't.
+/// The bytes that were written into a buffer, or the reason why they weren't.
 fn encoded_part(buffer: &mut CountedBuffer, written: Result<(), ArrowError>) -> Outcome<Bytes> {
     match written {
         Ok(()) => Ok(buffer.take()),

@@ -31,7 +31,7 @@ const REASON_BYTES_MAX: usize = 64;
 /// The cookie of a session, where the request is of this origin.
 pub(super) fn session_of<'a>(callers: &Callers, headers: &'a HeaderMap) -> Option<&'a str> {
     let session = &callers.vouching()?.cookies().session;
-    // What it says has been compared with the host before.
+    // The header's value was compared with the host before.
     let has_origin = headers.contains_key(header::ORIGIN);
     let is_same = headers.get("sec-fetch-site").is_some_and(|site| site == "same-origin");
     cookie(headers, session).filter(|_| has_origin || is_same)
@@ -111,7 +111,7 @@ pub(super) async fn begin(State(server): Server, headers: HeaderMap) -> Response
     private(begun.await.unwrap_or_else(|problem| problem_response(&problem)))
 }
 
-/// What the provider sends the browser back with.
+/// The parameters with which the provider sends the browser back.
 #[derive(Deserialize)]
 pub(super) struct Callback {
     code: Option<String>,

@@ -104,7 +104,7 @@ struct WebSocketFrames {
     format: Format,
 }
 
-/// What an update is, by name, and whether more of the same snapshot follows.
+/// The kind of an update by name, and whether more of the same snapshot follows.
 pub(crate) fn kind(kind: UpdateKind) -> (&'static str, bool) {
     match kind {
         UpdateKind::Snapshot { first: true, more } => ("snapshot", more),

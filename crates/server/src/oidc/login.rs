@@ -1,4 +1,4 @@
-//! Sign-ins of browsers, from their begin to the end of the session.
+//! Sign-ins of browsers, from their beginning to the end of the session.
 //!
 //! - The server stores nothing for a sign-in that has begun, so nobody can fill its memory: the browser has a cookie
 //!   of random bytes and the time, and state, nonce and PKCE's verifier are keyed digests of it. A browser with
@@ -33,7 +33,7 @@ pub(super) struct SignedIn {
     pub(super) until: i64,
 }
 
-/// What the parts of a sign-in are derived by, and the sessions.
+/// Derives the parts of a sign-in from secrets, and keeps the sessions.
 pub(super) struct Logins {
     key: [u8; 32],
     sessions: Mutex<LruCache<SessionMark, SignedIn>>,
@@ -64,17 +64,17 @@ impl PendingSignIn<'_> {
             .finalize()
     }
 
-    /// What the provider sends back with the browser.
+    /// The state that the provider sends back with the browser.
     pub(super) fn state(&self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.part("state").as_bytes())
     }
 
-    /// What the ID token has to hold.
+    /// The nonce that the ID token must hold.
     pub(super) fn nonce(&self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.part("nonce").as_bytes())
     }
 
-    /// What is shown when the code is redeemed.
+    /// The verifier that is sent when the code is redeemed.
     pub(super) fn verifier(&self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.part("verifier").as_bytes())
     }

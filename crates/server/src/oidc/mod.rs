@@ -56,13 +56,13 @@ pub(crate) struct VerifiedIdentity {
 
 /// A sign-in that a browser begins.
 pub(crate) struct SignIn {
-    /// Where the browser is sent.
+    /// The URL to which the browser is sent.
     pub(crate) url: String,
-    /// What it keeps until it is back.
+    /// The cookie that it keeps until it is back.
     pub(crate) cookie: String,
 }
 
-/// What the browser comes back with.
+/// The parameters with which the browser comes back.
 #[derive(Debug, Default)]
 pub(crate) struct SignInReturn<'a> {
     pub(crate) code: &'a str,
@@ -109,7 +109,7 @@ fn no_random(error: crate::Error) -> Problem {
     Problem::new(Code::Internal, "the system gives no random bytes")
 }
 
-/// Where the provider sends browsers back to.
+/// The URL to which the provider sends browsers back.
 fn callback(console: &str) -> String {
     format!("{}/auth/oidc/callback", console.trim_end_matches('/'))
 }
@@ -141,7 +141,7 @@ impl IdentityProvider {
         &self.0.cookies
     }
 
-    /// What the console calls the provider.
+    /// The console's name for the provider.
     pub(crate) fn name(&self) -> String {
         self.settings().shown_name()
     }

@@ -50,7 +50,7 @@ const ASK_INTERVAL: Duration = Duration::from_secs(30);
 const FRESH_TIME: Duration = Duration::from_secs(3600);
 const CACHE_TIME: Duration = Duration::from_secs(24 * 3600);
 
-/// Where systems keep the certificates that they trust.
+/// The files in which systems keep the certificates that they trust.
 const SYSTEM_AUTHORITIES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -273,7 +273,7 @@ impl Provider {
         checked.or_else(refused)
     }
 
-    /// Where a browser is sent to sign in.
+    /// The URL to which a browser is sent to sign in.
     ///
     /// # Errors
     /// [`Code::Provider`].

@@ -41,11 +41,11 @@ pub(super) enum Command {
     Discard,
     /// About a cursor.
     Cursor(CursorCommand),
-    /// What there is nothing to do for, with the tag that it is answered with.
+    /// A command without an effect here, with the tag of its answer.
     Nothing(&'static str),
 }
 
-/// What a transaction is, as far as it is said.
+/// The modes of a transaction that a statement names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Modes {
     reads: Option<bool>,
@@ -91,7 +91,7 @@ impl Command {
     /// The command that a statement is; `None` if it is for SQL.
     ///
     /// # Errors
-    /// What isn't supported, by name.
+    /// A refusal that names what isn't supported.
     pub(super) fn of(text: &str) -> Result<Option<Command>, Refusal> {
         let start = without_blanks(text);
         let first_length = start.bytes().take_while(u8::is_ascii_alphabetic).count();

@@ -66,7 +66,7 @@ pub(crate) struct Connection {
     savepoints: Vec<String>,
     /// Whether a statement has run in the transaction: its level is settled by then.
     has_read: bool,
-    /// What it sees, if its statements see the same.
+    /// The snapshots of the transaction, if all its statements see the same state.
     reads: TransactionReads,
     pub(super) prepared: HashMap<String, std::sync::Arc<PreparedStatement>>,
     /// Statements of `PREPARE`.
@@ -115,7 +115,7 @@ impl Connection {
         Ok(self.caller.check(role)?)
     }
 
-    /// Where its client's statements run, by the rights that he has now.
+    /// Statements with the rights that the client has now.
     pub(super) async fn statements(&mut self) -> Result<Statements, Refusal> {
         self.caller = self.front.shared.callers.still(&self.caller)?;
         let mut session = self.front.shared.callers.session(&self.caller, self.front.statements.session()).await?;
@@ -377,7 +377,7 @@ impl Connection {
         }
     }
 
-    /// Where the newest savepoint of a name is among those of the transaction, of which there has to be one.
+    /// The index of the newest savepoint of a name, or of any name. There must be a transaction.
     fn savepoint(&self, name: Option<&str>) -> Result<usize, Refusal> {
         if self.transaction == Transaction::None {
             return Err(Refusal::new("25P01", "savepoints are for transactions: BEGIN one"));
@@ -437,7 +437,7 @@ impl Connection {
         }
     }
 
-    /// What runs in a transaction that has failed: its end.
+    /// Refuses everything but its end in a transaction that has failed.
     pub(super) fn check_transaction(&self, command: Option<&Command>) -> Result<(), Refusal> {
         match (self.transaction, command) {
             (Transaction::Failed, Some(Command::End { .. } | Command::RollbackTo(_)))

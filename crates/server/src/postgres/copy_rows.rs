@@ -14,7 +14,7 @@ use splay_sql::{ScalarValue, StreamFormat, StreamKind};
 use super::types::Type;
 use super::values;
 
-/// What binary data begin with.
+/// The beginning of binary data.
 pub(super) const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 
 /// Rows that are decoded at once.
@@ -98,7 +98,7 @@ impl<'a> CopyLines<'a> {
         batch(self.fields, columns.collect()).map(Some)
     }
 
-    /// What is wrong with a line of so many values.
+    /// The error for a line with another number of values.
     fn wrong_count(&self, values: usize) -> String {
         match self.fields.get(values) {
             Some(missing) => format!("missing data for column {:?}", missing.name()),

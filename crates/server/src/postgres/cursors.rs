@@ -18,10 +18,10 @@ pub(super) enum CursorCommand {
 }
 
 impl CursorCommand {
-    /// What a statement says that begins with `DECLARE`, whose query may be long.
+    /// Parses a statement that begins with `DECLARE`. Its query may be long.
     ///
     /// # Errors
-    /// What isn't supported, by name.
+    /// A refusal that names what isn't supported.
     pub(super) fn declare(text: &str) -> Result<CursorCommand, Refusal> {
         let (head, query) = split_query(text)?;
         let words = words(head);
@@ -31,10 +31,10 @@ impl CursorCommand {
         Ok(CursorCommand::Declare { name: unquoted(&words[1]), query: query.to_owned() })
     }
 
-    /// What another statement of these words says.
+    /// Parses another statement of cursors from its words.
     ///
     /// # Errors
-    /// What isn't supported, by name.
+    /// A refusal that names what isn't supported.
     pub(super) fn of(words: &[String]) -> Result<CursorCommand, Refusal> {
         let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
         let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
@@ -62,7 +62,7 @@ impl CursorCommand {
     }
 }
 
-/// What may stand between the name of a cursor and its query.
+/// Checks the options between the name of a cursor and its query.
 fn check_options(options: &[String]) -> Result<(), Refusal> {
     let mut before = options.iter().map(String::as_str).peekable();
     while let Some(word) = before.next() {

@@ -55,7 +55,7 @@ pub(super) struct Bind {
     pub(super) columns: Vec<i16>,
 }
 
-/// What is described or closed.
+/// The object to describe or to close.
 #[derive(Debug)]
 pub(super) enum Target {
     Statement(String),
@@ -162,7 +162,7 @@ impl ClientMessage {
     /// The message of a kind with this body.
     ///
     /// # Errors
-    /// What isn't a message of the protocol ends the connection; text that is not UTF-8 doesn't.
+    /// A malformed message, which ends the connection. Text that isn't UTF-8 doesn't.
     pub(super) fn of(kind: u8, body: Bytes) -> Result<ClientMessage, Refusal> {
         let mut body = Body(body);
         let message = match kind {

@@ -26,7 +26,7 @@ const PASSWORD_BYTES_MAX: usize = crate::oidc::TOKEN_BYTES_MAX + 1;
 /// Requests for TLS or GSSAPI before the first packet that is none.
 const REQUESTS_MAX: usize = 4;
 
-/// What a client began with.
+/// The first message of a client.
 pub(super) enum StartupStream<S> {
     /// A packet to begin with.
     Plain(Reader<S>, Bytes),
@@ -82,7 +82,7 @@ async fn refuse(stream: &mut (impl AsyncWrite + Unpin), refusal: &Refusal) {
     let _ = stream.shutdown().await;
 }
 
-/// What a client asks for in its first packet.
+/// The request of a client's first packet.
 struct StartupRequest {
     user: String,
     parameters: Parameters,

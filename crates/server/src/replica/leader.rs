@@ -1,4 +1,4 @@
-//! A client of the leader, over HTTP.
+//! A client for the requests of a follower to its leader, over HTTP.
 //!
 //! - Requests for journal bytes, which wait, have a connection of their own; all others share one.
 //! - Answers are bounded by the request. Journal bytes come with their checksum, and files with their digests: see

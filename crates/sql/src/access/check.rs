@@ -7,7 +7,7 @@ use crate::change::{DropStatement, Statement};
 use crate::error::{Error, Result};
 use crate::session::Session;
 
-/// Refuses a statement that the rights of a session don't allow.
+/// Refuses a statement that the session's rights don't allow.
 ///
 /// # Errors
 /// [`splay_store::Error::NoSuchTable`] for a table that may not be known, [`splay_store::Error::Denied`] for one that may.
@@ -25,7 +25,7 @@ pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
             match updated.map(Iterator::collect::<Vec<_>>) {
                 Some(updated) if !updated.is_empty() => {
                     needs_columns(session, guard, table, Privilege::Update, Some(&updated))?;
-                    // Its values are made of the stored row.
+                    // Its values are computed from the stored row.
                     needs(session, guard, table, Privilege::Select)
                 }
                 _ => Ok(()),
@@ -80,7 +80,7 @@ fn needs(session: &Session, guard: &Guard, table: &str, privilege: Privilege) ->
     }
 }
 
-/// Like [`needs`], for a privilege on some columns or on all of them.
+/// Like [`needs`], for a privilege on some or all columns.
 pub(crate) fn needs_columns(
     session: &Session,
     guard: &Guard,
@@ -96,7 +96,7 @@ pub(crate) fn needs_columns(
     }
 }
 
-/// Refuses a change of rows of a table that can't be read: its condition and its values are made of them, and they are found by their time.
+/// Refuses a change of rows of a table that can't be read: its condition and its values depend on them, and they are found by their time.
 fn reads(session: &Session, guard: &Guard, table: &str) -> Result<()> {
     let permission = permitted(session, guard, table, Privilege::Select)?;
     // What is no table, such as a view, the change itself says.
@@ -120,7 +120,7 @@ fn permitted(session: &Session, guard: &Guard, table: &str, privilege: Privilege
     }
 }
 
-/// Whoever doesn't see all rows of a table changes none: numbers of rows and conflicts of keys would tell of the others.
+/// A caller who doesn't see all rows of a table can't change any: row counts and key conflicts would reveal the others.
 fn refuse_hidden_rows(rights: &Rights, table: &str) -> Result<(), Error> {
     match rights.has_row_condition(table) {
         true => Err(denied(format!("to change table {table}: policies hide rows of it, which needs BYPASSRLS"))),

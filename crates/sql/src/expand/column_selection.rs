@@ -1,4 +1,4 @@
-//! Which columns a call of `COLUMNS`, or a star with options, names (`stars.rs`).
+//! The columns that a call of `COLUMNS`, or a star with options, selects (`stars.rs`).
 
 use arrow::array::{Array, AsArray, StringArray};
 use arrow::compute::kernels::regexp::regexp_match;
@@ -11,13 +11,13 @@ use super::relation::{FromColumn, Relation};
 use crate::error::{Result, fault};
 use crate::syntax::STAR;
 
-/// A column that was chosen.
+/// A selected column.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SelectedColumn {
     pub expression: Expr,
-    /// What it is called, folded.
+    /// Its name, folded.
     pub name: String,
-    /// Its name, and the parts of it that fitted a pattern.
+    /// The parts of its name that matched a pattern: the whole match first.
     pub parts: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ fn text_of(expression: &Expr) -> Option<String> {
     }
 }
 
-/// The regular expression of a `LIKE`, which a whole name fits, or of a `SIMILAR TO`, which a part does.
+/// The regular expression of a `LIKE`, which must match a whole name, or of a `SIMILAR TO`, which may match a part.
 fn pattern_of(kind: &str, pattern: &str) -> String {
     if kind.ends_with("similar to") {
         return pattern.to_owned();
@@ -111,7 +111,7 @@ fn named<'a>(name: &Expr, relation: &'a Relation) -> Result<&'a FromColumn> {
     }
 }
 
-/// The columns whose name has a part that fits a pattern, or has none.
+/// The columns whose name matches a pattern, or doesn't.
 fn fitting(columns: Vec<&FromColumn>, regex: &str, is_not: bool, written: &str) -> Result<Vec<SelectedColumn>> {
     let names = StringArray::from_iter_values(columns.iter().map(|column| column.written.as_str()));
     let regex = StringArray::new_scalar(regex);
@@ -151,7 +151,7 @@ pub(super) fn of_relation<'a>(name: &ObjectName, relation: &'a Relation) -> Resu
     }
 }
 
-/// The columns that options leave, under the names that they give.
+/// The columns that options keep, under the names that they give.
 pub(super) fn plain(mut columns: Vec<&FromColumn>, options: &WildcardAdditionalOptions) -> Result<Vec<SelectedColumn>> {
     let mut parts: Vec<(String, Vec<String>)> = Vec::new();
     if let Some(ilike) = &options.opt_ilike {

@@ -40,7 +40,7 @@ const TIME: &str = "time";
 /// Zone of stored times.
 const ZONE: &str = "UTC";
 
-/// What a query is made of.
+/// The parts of a view's query.
 #[derive(Debug)]
 pub(crate) struct Definition {
     /// The table that it reads.
@@ -64,7 +64,7 @@ pub(crate) struct JoinedTable {
     pub(crate) only_before: bool,
 }
 
-/// What a column of a plan is.
+/// The kind of a plan's column.
 #[derive(Debug, Clone, PartialEq)]
 enum Kind {
     /// The time of the table's rows.
@@ -148,7 +148,7 @@ struct DefinitionWalk {
 }
 
 impl DefinitionWalk {
-    /// What the columns of a plan are.
+    /// The kinds of a plan's columns.
     fn columns(&mut self, plan: &LogicalPlan) -> Result<Vec<Kind>> {
         plan.apply_expressions(|expr| {
             expr.apply(|inner| refuse_expression(inner).map(|()| TreeNodeRecursion::Continue))
@@ -268,7 +268,7 @@ fn table_of(scan: &TableScan) -> Result<TableSpec> {
     Ok(table.spec().clone())
 }
 
-/// What an expression over the columns of a plan is.
+/// The kind of an expression over the columns of a plan.
 fn kind_of(expr: &Expr, schema: &DFSchema, input: &[Kind]) -> Result<Kind> {
     let kind_of_column = |expr: &Expr| match expr {
         Expr::Column(column) => schema.index_of_column(column).map(|place| input[place].clone()),

@@ -37,7 +37,7 @@ const RUNS_MAX: usize = 16;
 /// Times that the query of a view is planned while its tables get other columns.
 const PLANNED_ANEW_MAX: usize = 3;
 
-/// What sessions know of the materialized views.
+/// The materialized views as the sessions of a database cache them.
 #[derive(Debug, Default)]
 pub(crate) struct MaterializedViews {
     planned: Mutex<HashMap<String, Arc<PlannedView>>>,
@@ -74,7 +74,7 @@ pub(crate) struct ViewState {
     kept_rows: u64,
 }
 
-/// What tells a state of a view from others.
+/// Identifies a state of a view.
 #[derive(Debug, PartialEq, Eq)]
 struct Key {
     /// The folder of each table, its commit, and its dates with live rows.
@@ -313,7 +313,7 @@ impl Query {
     /// # Errors
     /// [`Error::Statement`] for one whose rows can't be kept.
     pub(crate) fn of(session: &Session, view: &View, stop: Stop<'_>) -> Result<Query> {
-        // What a view within gives may change without a change of a table.
+        // The rows of a view within the query may change although no table changes.
         let views = session.database().views()?;
         views::with_views(&views, &view.query, &mut |within| {
             fault(format!("a materialized view reads tables, and {} is a view", within.name))

@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     SetExpr, TableAlias, TableFactor, TableWithJoins, WildcardAdditionalOptions,
 };
 
-/// The columns of a query as far as its text names them, in their order.
+/// The columns of a query in order, as far as its text names them.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct QueryColumns {
     columns: Vec<SpelledColumn>,
@@ -24,14 +24,14 @@ struct SpelledColumn {
     spelling: Spelling,
 }
 
-/// What spells the name of a column.
+/// The source of the spelling of a column's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Spelling {
-    /// An alias, which is this.
+    /// An alias, in this spelling.
     Alias(String),
     /// An alias in quotes. It is folded before the statement is parsed.
     Quoted,
-    /// The table that it is a column of.
+    /// The table that has the column.
     Table,
 }
 
@@ -46,7 +46,7 @@ impl QueryColumns {
         }
     }
 
-    /// The spelling of the answer's column at a place, which has a folded name; `None` if the text doesn't name it.
+    /// The spelling of the answer's column at a position, given its folded name; `None` if the text doesn't name it.
     pub(crate) fn spelling(&self, place: usize, name: &str) -> Option<&Spelling> {
         let at_place = self.columns.get(place).filter(|column| column.name == name);
         let any = || self.columns.iter().find(|column| column.name == name);
@@ -156,7 +156,7 @@ fn nameless() -> SpelledColumn {
     SpelledColumn { name: String::new(), spelling: Spelling::Table }
 }
 
-/// A column by its name, of any relation or of that of a name.
+/// A column by its name, of a given relation or of any.
 fn column(relation: Option<String>, name: &Ident, relations: &[SpelledRelation]) -> SpelledColumn {
     let name = folded(name);
     let of = relations.iter().filter(|other| relation.is_none() || other.name == relation);

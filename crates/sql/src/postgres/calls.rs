@@ -60,7 +60,7 @@ pub(super) fn view_definition(expr: &Expr) -> Option<Expr> {
     ))
 }
 
-/// What a call is written as, in a statement about the catalogue alone.
+/// The expression that replaces a call in a statement about the catalogue alone.
 pub(super) fn of_catalogue(expr: &Expr) -> Option<Expr> {
     let (name, args) = parts(expr)?;
     match (name.as_str(), args.as_slice()) {

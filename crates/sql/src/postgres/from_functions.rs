@@ -10,13 +10,13 @@ use datafusion::sql::sqlparser::ast::{Ident, ObjectNamePart, TableAlias, TableFa
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-/// Functions of rows: the others give one value.
+/// Functions that return rows; the others return one value.
 const OF_ROWS: [&str; 2] = ["generate_series", "range"];
 
-/// The function of PostgreSQL's own words, which drivers tell from those of the standard: none.
+/// The function that lists PostgreSQL's own keywords, which drivers distinguish from those of the standard. Here it returns none.
 const KEYWORDS: &str = "pg_get_keywords";
 
-/// Depth of expressions that the parser goes into.
+/// Most levels of an expression that is parsed.
 const DEPTH_MAX: usize = 200;
 
 /// The query that replaces a function in `FROM`; `None` for anything else, and for functions that exist here.

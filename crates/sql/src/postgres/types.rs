@@ -36,7 +36,7 @@ pub struct Type {
 impl Type {
     pub const TEXT: Type = Type { oid: TEXT, size: -1, modifier: -1 };
 
-    /// How columns of an Arrow type are sent.
+    /// The type in which columns of an Arrow type are sent.
     #[must_use]
     pub fn of(data_type: &DataType) -> Type {
         let (oid, size) = match data_type {
@@ -72,7 +72,7 @@ impl Type {
     }
 }
 
-/// The type of lists of a type; text for those that have none.
+/// The type of lists of a type; text for types without one.
 fn array(item: u32, data_type: &DataType) -> u32 {
     if data_type.is_nested() {
         return TEXT;
@@ -107,7 +107,7 @@ pub fn item(data_type: &DataType) -> Option<&DataType> {
     }
 }
 
-/// The number of an array's items by that of the array.
+/// The number of an array's item type by that of the array.
 #[must_use]
 pub fn item_of(array: u32) -> Option<u32> {
     LISTED.iter().find(|listed| listed.array == array && array != 0).map(|listed| listed.oid)
@@ -157,7 +157,7 @@ pub(crate) const LISTED: [CatalogueType; 18] = [
     listed(NUMERIC, "numeric", "numeric", -1, "N", 1231),
 ];
 
-/// The name of a type as `format_type` says it.
+/// The name of a type as `format_type` returns it.
 pub(crate) fn shown(oid: i64, modifier: Option<i64>) -> String {
     if let Some(array) = LISTED.iter().find(|listed| i64::from(listed.array) == oid) {
         return format!("{}[]", array.shown);
@@ -182,7 +182,7 @@ pub(crate) fn name(oid: u32) -> String {
     }
 }
 
-/// The function that does something with values of a type, as PostgreSQL calls it: drivers know types by it. Some have an underscore.
+/// The name of a function of a type in PostgreSQL: drivers recognise types by it. Some have an underscore.
 pub(crate) fn function(oid: u32, act: &str) -> String {
     let name = name(oid);
     match oid {

@@ -12,7 +12,7 @@ use splay_functions::CAST;
 
 use crate::walk::{any_expression, change_expressions, each_expression};
 
-/// Names the casts of a select and of the order of its query, where names would be the same without.
+/// Names the casts of a select and of its query's order, if two columns would otherwise have the same name.
 pub(super) fn name_apart(select: &mut Select, order: &mut [OrderByExpr]) {
     if has_conflict(select, order) {
         each(select, order, &mut |expression| {

@@ -1,4 +1,4 @@
-//! Comparisons with the rows of a query.
+//! Rewrites comparisons with the rows of a query: `x = ANY (SELECT …)`, `(a, b) IN (SELECT …)` and the like.
 //!
 //! | Written | Planned as |
 //! | --- | --- |
@@ -21,14 +21,14 @@ use super::{is_aggregate, nothing};
 use crate::error::{Error, Result, fault};
 use crate::walk::{any_expression, change_expressions};
 
-/// What a comparison is that no row decides: of no rows it is `$2`, of a null among them or as the value itself null, else `$2` again.
+/// The value of a comparison that no row decides: `$2` if there are no rows, null if one of them or the value itself is null, else `$2`.
 const UNDECIDED: &str =
     "CASE $rows WHEN 0 THEN $2 WHEN 1 THEN NULL ELSE CASE WHEN $x IS NULL THEN NULL ELSE $2 END END";
 
-/// Whether there is a row, and one that is null.
+/// 0 if there is no row, 1 if one is null, otherwise 2.
 const ROWS: &str = "CASE WHEN count(*) = 0 THEN 0 WHEN count(*) > count($y) THEN 1 ELSE 2 END";
 
-/// Writes comparisons with queries, each of which gets a number.
+/// Rewrites comparisons with queries; each gets a number.
 pub(super) struct Comparisons<'a> {
     pub(super) state: &'a SessionState,
     pub(super) number: usize,
@@ -38,7 +38,7 @@ impl Comparisons<'_> {
     /// Rewrites the comparisons of a condition in which null has the same effect as false.
     ///
     /// # Errors
-    /// [`Error::Internal`] if what they are written as isn't parsed.
+    /// [`Error::Internal`] if the replacement can't be parsed.
     pub(super) fn of_condition(&mut self, condition: &mut Expr) -> Result<()> {
         match condition {
             Expr::Nested(inner) => self.of_condition(inner),
@@ -64,10 +64,10 @@ impl Comparisons<'_> {
         }
     }
 
-    /// Writes an expression that compares with a query as the planner takes it.
+    /// Rewrites a comparison with a query into a form that the planner accepts.
     ///
     /// # Errors
-    /// [`Error::Statement`] for another operator than a comparison.
+    /// [`Error::Statement`] for an operator that isn't a comparison.
     pub(super) fn write_out(&mut self, expression: &mut Expr) -> Result<()> {
         if let Expr::InSubquery { subquery, .. } = expression
             && matches!(subquery.body.as_ref(), SetExpr::Values(_))
@@ -87,7 +87,7 @@ impl Comparisons<'_> {
         }
         let (least, greatest) = match (extreme(compare_op, is_any), &*compare_op) {
             (Some(extreme), _) => (extreme, extreme),
-            // Another value than x is the least, or the greatest.
+            // Some row differs from x exactly if the least or the greatest does.
             (None, BinaryOperator::Eq | BinaryOperator::NotEq) => ("min", "max"),
             (None, op) => return fault(format!("ANY and ALL compare with the rows of a query, and not by {op}")),
         };
@@ -123,7 +123,7 @@ fn extreme(op: &BinaryOperator, is_any: bool) -> Option<&'static str> {
     Some(if is_less == is_any { "max" } else { "min" })
 }
 
-/// The item of a query that has a row for each one that it reads, which is aggregated as it stands.
+/// The single item of a query with one row for each row that it reads, whose aggregate can be computed directly.
 fn only_item<'q>(query: &'q Query, state: &SessionState) -> Option<&'q Expr> {
     let is_whole = query.with.is_none() && query.order_by.is_none() && query.fetch.is_none();
     let has_limit =
@@ -148,7 +148,7 @@ fn only_item<'q>(query: &'q Query, state: &SessionState) -> Option<&'q Expr> {
     (!is_of_rows).then_some(item)
 }
 
-/// The rows of a query.
+/// The rows of the query that is compared with.
 struct Rows<'q> {
     query: &'q Query,
     item: Option<&'q Expr>,
@@ -156,7 +156,7 @@ struct Rows<'q> {
 }
 
 impl Rows<'_> {
-    /// What an aggregate gives of all of them, whose value is `$y` in its text.
+    /// A query of an aggregate over all rows; the text of the aggregate names their value `$y`.
     fn value(&self, aggregate: &str) -> Result<Expr> {
         let query = match self.item {
             Some(item) => {
@@ -223,7 +223,7 @@ fn filled(text: &str, parts: &[(&str, &Expr)]) -> Result<Expr> {
     Ok(Expr::Nested(Box::new(whole)))
 }
 
-/// `(a, b) IN (SELECT x, y …)`, and `NOT IN`, where null has the same effect as false: that some row is equal, or that every row certainly
+/// `(a, b) IN (SELECT x, y …)` and `NOT IN` as conditions, where null has the same effect as false: some row is equal, or every row certainly
 /// differs.
 fn row_among(values: Vec<Expr>, rows: &Query, negated: bool, number: usize) -> Result<Expr> {
     let name = format!("compared_{number}");

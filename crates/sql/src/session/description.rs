@@ -23,7 +23,7 @@ use crate::show_create::ShowCreate;
 use crate::summary::Summary;
 
 impl Session {
-    /// What a statement would give and which values it takes, without running it.
+    /// Describes a statement without running it: the columns of its answer and the values that it takes.
     ///
     /// # Errors
     /// [`Error::Statement`] for text that can't be planned, [`Error::ReadOnly`] for a statement that would change something.
@@ -76,7 +76,7 @@ impl Session {
     }
 }
 
-/// Gives placeholders that nothing else gives a type the one that they are cast to, as PostgreSQL does: of types whose values clients send.
+/// Infers the types of placeholders from casts, if nothing else gives them one, as PostgreSQL does: for types whose values clients send.
 fn learn_casts(plan: &LogicalPlan, types: &mut HashMap<String, Option<DataType>>) -> Result<(), DataFusionError> {
     let is_sent = |data_type: &DataType| {
         use DataType as D;
@@ -105,7 +105,8 @@ fn learn_casts(plan: &LogicalPlan, types: &mut HashMap<String, Option<DataType>>
     .map(drop)
 }
 
-/// Gives placeholders that nothing else gives a type that of lists of what they are compared with: `sym = ANY($1)`, `price > ALL($2)`.
+/// Infers list types of placeholders from the values that their items are compared with, if nothing else gives them a type: `sym = ANY($1)`, `price >
+/// ALL($2)`.
 fn learn_lists(plan: &LogicalPlan, types: &mut HashMap<String, Option<DataType>>) -> Result<(), DataFusionError> {
     if types.values().all(Option::is_some) {
         return Ok(());

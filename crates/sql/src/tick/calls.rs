@@ -18,7 +18,7 @@ use splay_functions::LOCAL_DATE;
 
 use crate::bounds::most_bytes;
 
-/// Most bytes that the result of a call may have where they depend on more than the bytes of its arguments. Rows are evaluated some 65,536 at once.
+/// Largest result of a call in bytes, if its size depends on more than the bytes of the arguments. Some 65,536 rows are evaluated at once.
 const RESULT_BYTES_MAX: usize = 16 << 20;
 
 /// A scalar function with the types of its arguments.
@@ -65,7 +65,7 @@ impl ScalarFunction for ScalarCall {
         })
     }
 
-    /// The nanoseconds, counted from the epoch, within which a part of a time, its text or its local date stays the same.
+    /// The grain in nanoseconds, counted from the epoch, within which a part of a time, its text or its local date stays the same.
     fn grain(&self, arguments: &[Option<&ArrayRef>]) -> Option<i64> {
         let (part_text, instant) = match (arguments, self.name()) {
             ([Some(part), None], "date_part" | "date_trunc") => (part, 1),
@@ -90,7 +90,7 @@ const MINUTE: i64 = 60_000_000_000;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// Nanoseconds, counted from the epoch, in which a part of the time of UTC stays the same.
+/// The grain in nanoseconds, counted from the epoch, of a part of a time in UTC.
 fn grain_of_part(part: &str) -> Option<i64> {
     match part.to_lowercase().as_str() {
         "minute" => Some(MINUTE),
@@ -118,8 +118,8 @@ fn grain_of_format(format: &str) -> Option<i64> {
     Some(grain)
 }
 
-/// Nanoseconds, counted from the epoch, in which a zone's clock stands as far from UTC. From 1973 on those of all named zones are whole quarters
-/// of an hour away; others say by how many minutes.
+/// The grain in nanoseconds, counted from the epoch, within which a zone's offset is constant. Since 1973 the offsets of all named zones have been
+/// whole quarters of an hour; other zones state theirs in minutes.
 fn grain_of_zone(zone: &str) -> i64 {
     match zone {
         "UTC" => i64::MAX,
@@ -128,21 +128,21 @@ fn grain_of_zone(zone: &str) -> i64 {
     }
 }
 
-/// A window function that looks at a whole partition.
+/// A window function that is evaluated on a whole partition.
 #[derive(Debug)]
 pub(super) struct WindowCall {
     function: Arc<WindowUDF>,
-    /// Type of each argument, and its value if that is a constant.
+    /// The type of each argument, and its value if it is a constant.
     arguments: Vec<(DataType, Option<ScalarValue>)>,
     ignore_nulls: bool,
     needs_peers: bool,
 }
 
 impl WindowCall {
-    /// The function of arguments of some types.
+    /// The function for arguments of some types.
     ///
     /// # Errors
-    /// What the function says against its arguments.
+    /// The function's own complaint about its arguments.
     pub fn new(
         function: Arc<WindowUDF>,
         arguments: Vec<(DataType, Option<ScalarValue>)>,
@@ -221,7 +221,7 @@ impl PartitionFunction for WindowCall {
     }
 }
 
-/// Partitions of fewer rows, on average, are shifted together.
+/// Average rows of a partition below which partitions are shifted together.
 const SHIFTED_ROWS_MAX: usize = 256;
 
 impl WindowCall {
@@ -257,15 +257,15 @@ impl WindowCall {
     }
 }
 
-/// Rows of a partition that are equal in its order.
+/// The rows of a partition with equal sort keys.
 struct Rank {
     rows: usize,
-    /// How many rows of the partition are before them, and how many such ranks.
+    /// The number of rows of the partition before them, and the number of such ranks.
     before: usize,
     peers_before: usize,
 }
 
-/// The ranks of partitions one behind the other.
+/// The ranks of consecutive partitions.
 struct PartitionRanks;
 
 impl PartitionRanks {

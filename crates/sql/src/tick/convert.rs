@@ -20,10 +20,10 @@ use super::shape::LIFTED;
 use crate::bounds::growing;
 use crate::operator_call;
 
-/// Longest list of values that aren't constants, which are compared one by one.
+/// Longest list of values that aren't constants; they are compared one by one.
 const COMPUTED_ITEMS_MAX: usize = 32;
 
-/// What the engine can't do, in words for `explain`.
+/// The reason why the engine can't run an expression, in words for `EXPLAIN`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UnsupportedExpr(pub String);
 
@@ -53,7 +53,7 @@ pub(super) struct Converter<'a> {
 }
 
 impl Converter<'_> {
-    /// The expression over the columns of `schema`.
+    /// Converts an expression over the columns of `schema`.
     pub fn convert(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let data_type = |expr: &Expr| type_of(expr, schema);
         Ok(match expr {
@@ -68,7 +68,7 @@ impl Converter<'_> {
             },
             Expr::BinaryExpr(binary) => match (operation(binary.op), operator_call::function_of(binary.op)) {
                 (Some(op), _) => self.binary(op, binary, schema)?,
-                // As a function its result is bounded like those of other functions.
+                // As a function, the size of its result is bounded.
                 (None, Some(function)) if binary.op == Operator::StringConcat => {
                     let call = function.call(vec![binary.left.as_ref().clone(), binary.right.as_ref().clone()]);
                     self.convert(&call, schema)?
@@ -157,7 +157,7 @@ impl Converter<'_> {
         Ok(both(op, left, right))
     }
 
-    /// A side of a comparison. A dictionary is compared as it is: the kernel looks at each of its texts once.
+    /// Converts a side of a comparison. A dictionary isn't decoded: the kernel compares each of its texts once.
     fn side(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         self.convert(coded(expr, schema), schema)
     }
@@ -184,7 +184,7 @@ impl Converter<'_> {
         any.map_or_else(|| unknown("an empty list"), |any| Ok(negated(any)))
     }
 
-    /// The constant that holds all items of a list; `None` if one of them isn't constant.
+    /// The constant with all items of a list; `None` if an item isn't constant.
     pub fn list_of_constants(&mut self, items: &[Expr], schema: &DFSchema) -> Result<Option<usize>, UnsupportedExpr> {
         if items.is_empty() || items.iter().any(|item| item.any_column_refs()) {
             return Ok(None);
@@ -211,7 +211,7 @@ impl Converter<'_> {
     /// A CASE. If something may fail that not all rows need, DataFusion evaluates it, which skips branches that aren't needed. If only arithmetic and
     /// functions of numbers and times may fail there, the engine evaluates it, and after a failure computes only what the rows need.
     fn case(&mut self, case: &Case, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
-        // All rows ask for the first condition. What is compared is computed again for each.
+        // The first condition is evaluated for all rows. The compared operand is evaluated again for each condition.
         let (first, rest) = case.when_then_expr.split_at(case.when_then_expr.len().min(1));
         let of_first = first.iter().map(|(_, then)| then);
         let of_rest =
@@ -236,13 +236,13 @@ impl Converter<'_> {
         Ok(TickExpr::Case { branches, otherwise, data_type: result })
     }
 
-    /// A value in the type of those beside it.
+    /// Converts a value to the type of the other branches.
     fn value_of(&mut self, expr: &Expr, result: &DataType, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let value = self.convert(expr, schema)?;
         self.cast(value, &type_of(expr, schema)?, result)
     }
 
-    /// The first value that isn't null, each but the last asked for.
+    /// The first value that isn't null; each value but the last is checked.
     fn coalesce(&mut self, args: &[Expr], result: &DataType, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let mut values = Vec::with_capacity(args.len());
         for arg in args {
@@ -290,7 +290,7 @@ impl Converter<'_> {
         Ok(TickExpr::Call(Arc::new(function), arguments))
     }
 
-    /// An expression that evaluates all its parts, by DataFusion's kernels over those parts that read columns.
+    /// An expression that evaluates all its parts: DataFusion's kernels, over those parts that read columns.
     fn strict(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         check_functions(expr)?;
         let mut parts = ExtractedParts::default();
@@ -305,7 +305,7 @@ impl Converter<'_> {
         self.expression(remainder.map_err(failed)?.data, parts, expr, schema)
     }
 
-    /// An expression that may leave out some of its parts, as a whole by DataFusion's kernels over the columns that it reads.
+    /// An expression that may skip some of its parts: DataFusion's kernels for the whole, over the columns that it reads.
     fn lazy(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let is_query = |expr: &Expr| {
             matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::ScalarSubquery(_))
@@ -325,7 +325,7 @@ impl Converter<'_> {
         self.expression(remainder.map_err(failed)?.data, parts, expr, schema)
     }
 
-    /// The call of an expression over what was taken out of it.
+    /// The call of an expression over the parts that were extracted.
     fn expression(
         &mut self,
         remainder: Expr,
@@ -374,7 +374,7 @@ impl ExtractedParts {
     }
 }
 
-/// Whether an expression is a literal of whose value the plan must know nothing, since each run brings its own.
+/// Whether an expression is a lifted literal, whose value the plan must not depend on.
 pub(crate) fn is_parameter(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(_, Some(metadata)) if metadata.inner().contains_key(LIFTED))
 }
@@ -385,7 +385,7 @@ fn lifted(expr: &Expr) -> Option<usize> {
     metadata.inner().get(LIFTED)?.parse().ok()
 }
 
-/// The engine's own operation.
+/// The engine's operator.
 fn operation(op: Operator) -> Option<BinaryOp> {
     Some(match op {
         Operator::Plus => BinaryOp::Add,
@@ -405,12 +405,12 @@ fn operation(op: Operator) -> Option<BinaryOp> {
     })
 }
 
-/// Functions that are never called, since DataFusion makes other expressions of them.
+/// Functions that are never called, because DataFusion replaces them by other expressions.
 fn is_rewritten(name: &str) -> bool {
     matches!(name, "arrow_cast" | "arrow_try_cast" | "cast_to_type" | "try_cast_to_type")
 }
 
-/// Refuses functions whose value changes from call to call, or may be far larger than what they are given.
+/// Refuses functions whose value changes from call to call, or may be far larger than the arguments.
 fn check_functions(expr: &Expr) -> Result<(), UnsupportedExpr> {
     if let Some(name) = growing(expr).map_err(failed)? {
         return unknown(format!("{name}, whose result may be far larger than its arguments"));
@@ -431,8 +431,8 @@ fn check_functions(expr: &Expr) -> Result<(), UnsupportedExpr> {
     }
 }
 
-/// Whether an expression is made of comparisons, choices, arithmetic and functions of numbers and times alone, which cost little for a row that
-/// doesn't ask for them.
+/// Whether an expression consists only of comparisons, choices, arithmetic and functions of numbers and times, which are cheap enough to compute for
+/// rows that don't need them.
 fn is_arithmetic(expr: &Expr, schema: &DFSchema) -> bool {
     let all = |exprs: &[&Expr]| exprs.iter().all(|expr| is_arithmetic(expr, schema));
     let is_number = |expr: &Expr| expr.get_type(schema).is_ok_and(|of| of.is_numeric());

@@ -23,7 +23,7 @@ use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use splay_engine::{Error, Result, ScalarFunction, Value};
 use splay_functions::walk::Walk;
 
-/// Most plans that are kept for the values of parameters: one for each run at a time.
+/// Most cached plans for values of parameters: one for each concurrent run.
 const PLANS_MAX: usize = 16;
 
 /// An argument of an expression.
@@ -31,11 +31,11 @@ const PLANS_MAX: usize = 16;
 pub(super) enum Argument {
     /// A value for each row.
     Values,
-    /// A constant that each run brings, which becomes a literal.
+    /// A constant of the run, which becomes a literal.
     Parameter,
 }
 
-/// An expression over arguments, which are named by their positions.
+/// An expression over arguments, which are named by their position.
 #[derive(Debug)]
 pub(super) struct Expression {
     name: String,
@@ -57,7 +57,7 @@ impl Expression {
     /// An expression over arguments of these types.
     ///
     /// # Errors
-    /// Those of DataFusion for what it can't plan.
+    /// Those of DataFusion for expressions that it can't plan.
     pub fn new(
         expr: Expr,
         arguments: Vec<(Argument, DataType)>,
@@ -112,7 +112,7 @@ impl Expression {
         Ok(plan)
     }
 
-    /// The expression with the parameters' values in their places.
+    /// The expression with the values of its parameters.
     fn with_literals(&self, values: &[ArrayRef]) -> Result<Expr, DataFusionError> {
         let numbers = self.arguments.iter().enumerate().filter(|(_, argument)| **argument == Argument::Parameter);
         let literals = numbers
@@ -127,7 +127,7 @@ impl Expression {
     }
 }
 
-/// A list with each value of those that were lifted as a whole.
+/// A list in which each list that was lifted as a whole is replaced by its values.
 fn with_items(list: InList, literals: &[(Expr, ScalarValue)]) -> Result<InList, DataFusionError> {
     let mut items = Vec::with_capacity(list.list.len());
     for item in list.list {

@@ -19,7 +19,7 @@ use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{KEYS_MAX, Recogniser, Stage};
 
 impl Recogniser<'_> {
-    /// The first row of each group in an order: the row with the number 1.
+    /// The first row of each group in an order: the row with number 1.
     pub(super) fn distinct_on(&mut self, distinct: &DistinctOn) -> Result<Stage, UnsupportedExpr> {
         let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = distinct;
         let schema = input.schema();
@@ -40,7 +40,7 @@ impl Recogniser<'_> {
             )),
             arguments: Vec::new(),
             partition_by,
-            // The order begins with the keys of the groups, which are equal in each.
+            // The order begins with the group keys, which are equal within a group.
             order_by: order_by[keys..].to_vec(),
             data_type: DataType::UInt64,
             first: Some((BinaryOp::Equal, one)),
@@ -75,7 +75,7 @@ impl Recogniser<'_> {
         Ok(WindowCall { function, arguments, partition_by, order_by, data_type, first: None })
     }
 
-    /// A function that DataFusion or we evaluate partition by partition, or the value of one row of a frame.
+    /// A function that is evaluated partition by partition, or the value of one row of a frame.
     fn partition_function(
         &mut self,
         function: &Arc<WindowUDF>,
@@ -104,7 +104,7 @@ impl Recogniser<'_> {
         Ok((WindowFunction::Frame(FrameFunction::Value { nth, ignore_nulls }, frame), arguments))
     }
 
-    /// Arguments, with the type of each, and its value if that is a constant.
+    /// The arguments, with the type of each, and its value if it is a constant.
     fn arguments(
         &mut self,
         args: &[Expr],
@@ -179,7 +179,7 @@ impl Recogniser<'_> {
     }
 }
 
-/// Types of arguments, with those values that are constants.
+/// Types of arguments, with the values of constants.
 type ArgumentTypes = Vec<(DataType, Option<ScalarValue>)>;
 
 fn refused(error: splay_engine::Error) -> UnsupportedExpr {
@@ -195,7 +195,7 @@ fn window_frame(params: &WindowFunctionParams, schema: &DFSchema) -> Result<Wind
         (FrameBound::Rows(start), FrameBound::Rows(end)) | (FrameBound::Peers(start), FrameBound::Peers(end)) => {
             start > end
         }
-        // A bound that is written as the partition's end for the start of a frame, or the other way round.
+        // An unbounded end in place of the start of a frame, or the other way round.
         (FrameBound::Unbounded, _) => matches!(frame.start_bound, WindowFrameBound::Following(_)),
         (_, FrameBound::Unbounded) => matches!(frame.end_bound, WindowFrameBound::Preceding(_)),
         _ => false,
@@ -239,7 +239,7 @@ fn frame_bound(
     })
 }
 
-/// A bound so far from the row's order key.
+/// A bound at a distance from the row's sort key.
 fn distance(
     value: &ScalarValue,
     preceding: bool,

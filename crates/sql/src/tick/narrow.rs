@@ -18,10 +18,11 @@ use crate::joins::window_parts;
 /// Most conditions that are pushed down. Each costs a walk of the plan.
 const CONDITIONS_MAX: usize = 32;
 
-/// Nodes of the expressions that a condition gets in the place of its columns: `x || x` doubles them at each step.
+/// Most nodes of the expressions that replace the columns of a condition: `x || x` doubles them at each step.
 const NODES_MAX: usize = 200;
 
-/// A plan whose groups are those that meet some of the conditions, and the others; `None` if that are all.
+/// Pushes the conditions of a predicate below groupings where possible. Returns the new plan and the remaining conditions; `None` if none could be
+/// pushed.
 ///
 /// # Errors
 /// Those of making plans.
@@ -40,7 +41,7 @@ pub(super) fn narrowed(plan: &LogicalPlan, predicate: &Expr) -> Result<Option<(L
     Ok(narrowed.map(|plan| (plan, conjunction(others))))
 }
 
-/// The plan with a condition below the first groups that it holds for as a whole, or at a join; `None` if there are none.
+/// The plan with a condition below the first grouping whose groups it selects as a whole, or at a join; `None` if there is neither.
 fn below(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> {
     if !is_of_columns(condition)? {
         return Ok(None);
@@ -124,7 +125,7 @@ fn aggregate(node: &Aggregate, condition: &Expr) -> Result<Option<LogicalPlan>> 
         return Ok(None);
     }
     let Some(condition) = over(condition, &node.schema, &node.group_expr)? else { return Ok(None) };
-    // Keys that aren't the same each time they are computed are computed once.
+    // Keys whose value differs at each evaluation must be evaluated only once.
     if !is_of_columns(&condition)? {
         return Ok(None);
     }
@@ -157,7 +158,7 @@ fn window(node: &Window, condition: &Expr) -> Result<Option<LogicalPlan>> {
     Ok(Some(LogicalPlan::Window(Window { input, window_expr, schema })))
 }
 
-/// Whether a condition reads columns, and gives the same for the same values.
+/// Whether a condition reads columns, and always has the same result for the same values.
 fn is_of_columns(condition: &Expr) -> Result<bool> {
     let (mut columns, mut others) = (false, false);
     condition.apply(|expr| {
@@ -176,7 +177,7 @@ fn is_of_columns(condition: &Expr) -> Result<bool> {
     Ok(columns && !others)
 }
 
-/// Whether a condition reads floats: as keys both zeros are one value, and each NaN is one.
+/// Whether a condition reads floats: as group keys both zeros are one value, and so are all NaNs.
 fn reads_floats(condition: &Expr, schema: &DFSchema) -> Result<bool> {
     for column in condition.column_refs() {
         if schema.field(schema.index_of_column(column)?).data_type().is_floating() {
@@ -186,13 +187,13 @@ fn reads_floats(condition: &Expr, schema: &DFSchema) -> Result<bool> {
     Ok(false)
 }
 
-/// A condition on columns as one on those at the same places of another schema.
+/// Rewrites a condition to the columns at the same positions of another schema.
 fn by_place(condition: &Expr, from: &DFSchema, to: &DFSchema) -> Result<Expr> {
     let columns: Vec<Expr> = to.columns().into_iter().map(Expr::Column).collect();
     over(condition, from, &columns)?.ok_or_else(|| DataFusionError::Internal("a column has no place".to_owned()))
 }
 
-/// A condition on columns as one on what these are computed by; `None` if it reads others.
+/// Rewrites a condition to the expressions of its columns; `None` if it reads others.
 fn over(condition: &Expr, schema: &DFSchema, computed: &[Expr]) -> Result<Option<Expr>> {
     let (mut has_others, mut nodes) = (false, 0);
     condition.apply(|expr| {
@@ -220,7 +221,7 @@ fn over(condition: &Expr, schema: &DFSchema, computed: &[Expr]) -> Result<Option
     Ok((!has_others).then_some(over.data))
 }
 
-/// Nodes of an expression, as far as they count.
+/// The number of nodes of an expression, counted up to the limit.
 fn size(expr: &Expr) -> Result<usize> {
     let mut nodes = 0;
     expr.apply(|_| {

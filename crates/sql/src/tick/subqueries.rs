@@ -2,7 +2,7 @@
 //!
 //! - An uncorrelated scalar query is a constant: `x < (SELECT max(y) FROM t)`.
 //! - An uncorrelated query in `IN` is a list of its distinct values.
-//! - A scalar query correlated by one equality is grouped by that key and looked up: `x = (SELECT min(y) FROM t WHERE
+//! - A scalar query split_correlation by one equality is grouped by that key and looked up: `x = (SELECT min(y) FROM t WHERE
 //!   t.k = o.k)`. It must consist of aggregates that are null for no rows, or of an expression that is null if they
 //!   are, because rows without a group get null. A plain count is 0 for these.
 //! - `EXISTS` of a query correlated by equalities alone tests whether the key, or the keys together, are in the list
@@ -24,7 +24,7 @@ use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{LookupSource, Recogniser, Stage};
 use crate::pushdown::is_text;
 
-/// Aggregates that are null of no rows.
+/// Aggregates that are null for no rows.
 const NULL_OF_NOTHING: [&str; 8] = ["min", "max", "sum", "avg", "med", "median", "stddev", "var"];
 
 fn failed(error: DataFusionError) -> UnsupportedExpr {
@@ -64,7 +64,7 @@ impl Recogniser<'_> {
         Ok(queries)
     }
 
-    /// The value of a query that has one row, whatever it reads.
+    /// The value of a query that always has one row.
     fn one_value(&mut self, query: &Subquery) -> Result<TickExpr, UnsupportedExpr> {
         let plan = query.subquery.as_ref();
         let stage = self.stage(plan)?.into_plan(plan.schema());
@@ -75,7 +75,7 @@ impl Recogniser<'_> {
         Ok(TickExpr::Constant(self.constants.side(side, 0)))
     }
 
-    /// Whether a value is among those of the only column of a query.
+    /// Whether a value is in the only column of a query.
     fn among(
         &mut self,
         value: TickExpr,
@@ -91,7 +91,7 @@ impl Recogniser<'_> {
         }
         let output = Arc::clone(plan.schema());
         let stage = match self.stage(&plan)? {
-            // Few enough to be held as they are: the list has each value once anyway.
+            // Few rows can be held without grouping: the list has each value once anyway.
             stage @ Stage::Table { .. } if self.has_few_rows(&stage) => stage.into_plan(&output),
             Stage::Frame(stage) if groups_by(&stage, &[0]) => stage,
             _ => self.stage(&LogicalPlan::Distinct(Distinct::All(Arc::new(plan))))?.into_plan(&output),
@@ -101,7 +101,7 @@ impl Recogniser<'_> {
         Ok(TickExpr::In(Box::new(value), Arc::new(ValueList::new(list))))
     }
 
-    /// The value of a query for each row, by the one equality that binds it to them.
+    /// The value of a correlated query for each row, by its only equality with outer columns.
     fn value_by_key(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let ValueOfNoRows { aggregate, value, counts } = of_nothing(&query.subquery)?;
         let CorrelatedQuery { plan, mut pairs } = correlated(&aggregate.input, schema)?;
@@ -138,13 +138,13 @@ impl Recogniser<'_> {
         Ok(TickExpr::Case { branches: vec![(is_there, lookup)], otherwise, data_type })
     }
 
-    /// Whether a query has a row, by the equalities that bind it to the rows that ask. A key that is null equals none.
+    /// Whether a correlated query has a row, by its equalities with outer columns. A null key equals none.
     fn exists(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let CorrelatedQuery { plan, pairs } = correlated(without_outputs(&query.subquery), schema)?;
         self.keys_among(&pairs, schema, &plan)
     }
 
-    /// What leaves the rows for which `EXISTS` or `NOT EXISTS` holds, where that is found along the order of a table.
+    /// The plan that keeps the rows for which `EXISTS` or `NOT EXISTS` holds, if the order of a table finds them.
     pub(super) fn exists_by_time(
         &mut self,
         condition: &Expr,
@@ -160,7 +160,7 @@ impl Recogniser<'_> {
         self.keys_by_time(&pairs, schema, &plan, !of.negated)
     }
 
-    /// Whether the keys of a row of `schema` are those of a row of a plan. Of each pair the first is the plan's. A key that is null equals none.
+    /// Whether the keys of a row of `schema` are those of a row of a plan. In each pair the plan's key is first. A null key equals none.
     pub(super) fn keys_among(
         &mut self,
         pairs: &[(Expr, Expr)],
@@ -180,7 +180,7 @@ impl Recogniser<'_> {
         Ok(TickExpr::Binary(BinaryOp::And, Box::new(is_key), Box::new(is_among)))
     }
 
-    /// Whether the keys of a row occur together in a row of a query whose columns they are.
+    /// Whether the combination of a row's keys occurs among the rows of a query.
     fn has_keys(
         &mut self,
         pairs: &[(Expr, Expr)],
@@ -215,7 +215,7 @@ impl Recogniser<'_> {
     }
 }
 
-/// A query of which it only matters whether it has rows.
+/// A query without its select list, if only its existence matters.
 fn without_outputs(mut plan: &LogicalPlan) -> &LogicalPlan {
     while let LogicalPlan::Projection(Projection { input, .. }) = plan {
         plan = input;
@@ -227,7 +227,7 @@ fn negated(expr: TickExpr, is_negated: bool) -> TickExpr {
     if is_negated { TickExpr::Not(Box::new(expr)) } else { expr }
 }
 
-/// Whether a plan has one row, of whatever it reads.
+/// Whether a plan always has exactly one row.
 pub(super) fn has_one_row(plan: &Plan) -> bool {
     match plan {
         Plan::AggregateTable { keys, .. } => keys.is_empty(),
@@ -237,13 +237,13 @@ pub(super) fn has_one_row(plan: &Plan) -> bool {
     }
 }
 
-/// A query that gives one value even if it has no rows, and then a value that is known.
+/// A query with a value even for no rows, which is known in advance.
 struct ValueOfNoRows<'a> {
     /// An aggregate without GROUP BY.
     aggregate: &'a Aggregate,
-    /// The value, computed of the aggregates.
+    /// The value, computed from the aggregates.
     value: Expr,
-    /// Whether it is a count, and 0 of no rows. If not, it is null.
+    /// Whether it is a count, which is 0 for no rows. Otherwise it is null.
     counts: bool,
 }
 
@@ -288,7 +288,7 @@ fn computed(plan: &LogicalPlan) -> Result<(&Aggregate, Expr), UnsupportedExpr> {
     }
 }
 
-/// Like [`computed`]; `None` if nothing is computed above the aggregate.
+/// Like [`aggregate_of_all`]; `None` if nothing is computed above the aggregate.
 fn computed_below(plan: &LogicalPlan) -> Result<(&Aggregate, Option<Expr>), UnsupportedExpr> {
     match plan {
         LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty() => Ok((aggregate, None)),
@@ -299,10 +299,10 @@ fn computed_below(plan: &LogicalPlan) -> Result<(&Aggregate, Option<Expr>), Unsu
     }
 }
 
-/// Functions whose result is null where their first argument is.
+/// Functions whose result is null if their first argument is.
 const NULL_OF_NULL: [&str; 9] = ["abs", "ceil", "floor", "lower", "round", "sqrt", "trunc", "upper", "date_trunc"];
 
-/// Whether a value is null where all of its columns are.
+/// Whether a value is null if all of its columns are.
 fn is_null_of_nulls(expr: &Expr) -> bool {
     match expr {
         Expr::Column(_) => true,
@@ -330,8 +330,7 @@ fn without_alias(expr: &Expr) -> &Expr {
     }
 }
 
-/// A correlated query without its correlation, and the equalities that were the correlation, each as an expression of the query and one of the
-/// outer rows.
+/// A correlated query without its correlation, and the equalities of the correlation, each with an expression of the query and one of the outer rows.
 struct CorrelatedQuery {
     plan: LogicalPlan,
     pairs: Vec<(Expr, Expr)>,
@@ -373,7 +372,7 @@ fn correlated(plan: &LogicalPlan, around: &DFSchema) -> Result<CorrelatedQuery, 
     Ok(CorrelatedQuery { plan, pairs })
 }
 
-/// An expression over outer references as one over the outer rows' own columns.
+/// Rewrites an expression over outer references to the outer rows' own columns.
 fn unbound(expr: &Expr) -> Result<Expr, UnsupportedExpr> {
     let mut has_own = false;
     let unbound = expr.clone().transform_up(|expr| match expr {

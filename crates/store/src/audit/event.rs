@@ -19,7 +19,7 @@ pub struct AuditEvent {
     pub time: i64,
     /// What: `sign_in`, `statement`, `change`, …
     pub kind: &'static str,
-    /// Who did it: the name of a user, or of a token of the settings.
+    /// The actor: the name of a user, or of a token of the settings.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user: String,
     /// The role with which the client was let in.

@@ -18,7 +18,7 @@ use crate::manifest::Tier;
 pub(crate) const NONCE_BYTES: usize = 12;
 pub(crate) const TAG_BYTES: usize = 16;
 
-/// What the key tools call a service of keys that has no name.
+/// The name of the key tools for a key service without a name.
 const DEFAULT_SERVICE: &str = "DEFAULT";
 const MATERIAL_TYPE: &str = "PKMT1";
 
@@ -212,7 +212,7 @@ impl FileKey {
         &self.bytes
     }
 
-    /// What the file holds of it.
+    /// The part that the file stores.
     pub(crate) fn material(&self) -> &[u8] {
         &self.material
     }

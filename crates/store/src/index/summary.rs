@@ -328,7 +328,7 @@ mod tests {
         assert!(signed.is_sorted());
     }
 
-    /// What a summary says, by looking at one row after the other.
+    /// The summary by a plain loop over the rows.
     fn plainly<T: ArrowPrimitiveType>(rows: &[Option<T::Native>]) -> Summary
     where
         T::Native: Value,

@@ -108,7 +108,7 @@ impl Order {
         Some(Order { stretches: vec![BatchRange { rows: 1, ..*first }], rows: 1 })
     }
 
-    /// Where parts of `rows_max` rows begin; the last part may have fewer.
+    /// The beginnings of parts of `rows_max` rows; the last part may have fewer.
     pub(crate) fn parts(&self, rows_max: usize) -> Vec<OrderPart> {
         let mut parts: Vec<OrderPart> = Vec::with_capacity(self.rows.div_ceil(rows_max));
         let mut open: Option<OrderPart> = None;

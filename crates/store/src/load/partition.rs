@@ -29,7 +29,7 @@ const APPENDED_SHARE: u64 = 8;
 const APPENDED_SEGMENTS_MAX: usize = 32;
 
 impl Load {
-    /// What remains of a date's files. Those that go as a whole are named in the change.
+    /// Takes the rows of a removal out of a date's files and returns what remains. Files that go as a whole are named in the change.
     pub(super) fn take_out(
         &self,
         date: i32,
@@ -194,12 +194,12 @@ fn is_later(spec: &TableSpec, existing: &[FileEntry], batches: &[RecordBatch]) -
         && times.flat_map(|times| times.values().iter()).all(|time| *time >= latest)
 }
 
-/// What remains of a date's files.
+/// The remaining files of a date.
 pub(super) struct RemainingFiles {
     /// Files that keep all their rows.
     files: Vec<FileEntry>,
     /// The first that loses some.
     first: Option<usize>,
-    /// Which rows it loses.
+    /// The rows that it loses.
     removal: Option<Removal>,
 }

@@ -26,7 +26,7 @@ const CHUNK_ROWS: usize = 65_536;
 /// Rows that a change takes out of a table.
 #[derive(Clone)]
 pub struct Removal {
-    /// What holds all of them, and perhaps others.
+    /// A selection that covers all of them, and perhaps other rows.
     selection: Selection,
     /// Positions of the columns that `matches` reads, ascending.
     columns: Vec<usize>,

@@ -34,7 +34,7 @@ pub(crate) fn sorted(spec: &TableSpec, batches: &[RecordBatch]) -> Order {
     keys.sort(batches)
 }
 
-/// What rows are ordered by, one entry for each row in order of arrival.
+/// The sort keys: one entry for each row, in order of arrival.
 struct Keys {
     /// Rank of the symbol; 0 for null. All 0 where the table has no symbol column.
     ranks: Vec<u32>,

@@ -24,7 +24,7 @@ const MARK: &str = ".splay/owner.json";
 /// Most bytes of a mark.
 const MARK_BYTES_MAX: u64 = 4096;
 
-/// What a database knows of its mark.
+/// The database's own copy of its mark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct OwnerFile {
     owner: String,

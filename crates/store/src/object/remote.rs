@@ -126,7 +126,7 @@ impl RemoteFile {
         let most = most / CRC_BLOCK_BYTES * CRC_BLOCK_BYTES;
         let stretch_end = stretch.bytes.end.next_multiple_of(CRC_BLOCK_BYTES);
         end = end.max(stretch_end.min(start.saturating_add(most)));
-        // What is here already is where it ends.
+        // The request ends at the first cached block.
         let next_cached = self.tier.cache.first_cached(&self.key, missing.end..end / CRC_BLOCK_BYTES);
         end = next_cached.map_or(end, |block| block * CRC_BLOCK_BYTES);
         if std::ptr::eq(stretch, &self.end) {

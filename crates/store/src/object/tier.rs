@@ -1,4 +1,4 @@
-//! A store as a database uses it.
+//! An object store with the retries, the cache and the mark of one database.
 
 use std::ops::Range;
 use std::path::PathBuf;

@@ -40,7 +40,7 @@ impl FileFormat {
     }
 }
 
-/// Where a segment goes.
+/// The place and the properties of a new segment.
 pub(crate) struct SegmentTarget<'a> {
     pub(crate) storage: &'a dyn Storage,
     pub(crate) keys: &'a Keys,

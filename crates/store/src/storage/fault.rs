@@ -26,14 +26,14 @@ use crate::error::{Error, Result};
 
 const SECTOR_BYTES: usize = 512;
 
-/// Which sector or name change survives: called with a bound, answers below it.
+/// Chooses the sectors and name changes that survive: it is called with a bound and answers below it.
 pub type Chooser<'a> = &'a mut dyn FnMut(usize) -> usize;
 
 #[derive(Debug, Clone, Default)]
 struct FileImage {
     live: Vec<u8>,
     durable: Vec<u8>,
-    /// What the file was before it was cut, as long as the cut isn't synced.
+    /// The bytes before the file was cut, until the cut is synced.
     before_cut: Vec<u8>,
     /// Bytes of the disk that it takes and that mean nothing.
     allocated: u64,
@@ -56,7 +56,7 @@ impl FileImage {
         self.before_cut.clear();
     }
 
-    /// What a power cut may leave.
+    /// Leaves what a power cut may leave.
     fn crash(&mut self, choose: Chooser<'_>) {
         if self.before_cut.len() > self.live.len() && choose(2) == 1 {
             self.live.extend_from_slice(&self.before_cut[self.live.len()..]);
@@ -157,7 +157,7 @@ impl FaultStorage {
         self.state().capacity = bytes;
     }
 
-    /// What a disk of any size says that it has free, whatever it has; `None` for the truth.
+    /// Sets the free bytes that the disk reports, whatever it holds; `None` for the truth.
     pub fn free_bytes(&self, bytes: Option<u64>) {
         self.state().free_bytes = bytes;
     }

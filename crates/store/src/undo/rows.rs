@@ -37,7 +37,7 @@ struct DateVersion<'a> {
     at: usize,
 }
 
-/// What comes of the three states.
+/// The rows of an undo, made of the three states.
 pub(super) struct UndoRows<'a> {
     spec: &'a TableSpec,
     before: DateVersion<'a>,

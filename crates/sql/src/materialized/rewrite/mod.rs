@@ -39,7 +39,7 @@ const TEXT_BYTES_MAX: usize = 16 << 10;
 /// Statements that are remembered.
 const STATEMENTS_MAX: usize = 1024;
 
-/// What became of statements over tables with such views, by their texts.
+/// A cache of rewritten statements over tables with such views, by text.
 #[derive(Debug, Default)]
 pub(super) struct Rewrites(Mutex<HashMap<String, CachedRewrite>>);
 
@@ -110,7 +110,7 @@ impl PlannedView {
 }
 
 impl Rewrites {
-    /// What became of a statement with the same views.
+    /// The cached rewrite of a statement with the same views.
     fn find(&self, text: &str, candidates: &[Candidate]) -> Option<Option<Arc<str>>> {
         let rewrites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let cached = rewrites.get(text)?;
@@ -152,7 +152,7 @@ pub(crate) fn rewritten<'t>(session: &Session, views: &[View], text: &'t str, st
     let rewrite = match rewrites.find(text, &candidates) {
         Some(rewrite) => rewrite,
         None => {
-            // What is wrong with a statement it says itself.
+            // A faulty statement reports its own error when it runs.
             let Ok(rewrite) = of_views(session, tokens, &candidates, stop) else { return Cow::Borrowed(text) };
             rewrites.add(text, candidates, rewrite.as_deref());
             rewrite.map(Arc::from)

@@ -20,10 +20,10 @@ pub(super) struct PageBytes<'a> {
     pub(super) bytes: &'a [u8],
 }
 
-/// What a thread needs again for each page.
+/// Buffers that a thread uses for each page.
 struct Scratch {
     bytes: Vec<u8>,
-    /// What was decrypted: a header, then a page.
+    /// Decrypted bytes: a header, then a page.
     decrypted: Vec<u8>,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
 }
@@ -124,7 +124,7 @@ fn decompress(
     if written == into.len() { Ok(()) } else { Err(format!("{written} bytes instead of {}", into.len())) }
 }
 
-/// Which of a page's values are there, if not all are, and the bytes behind; `None` for bytes that don't say it.
+/// The values of a page that aren't null, if not all are, and the bytes behind the levels; `None` for malformed bytes.
 #[expect(clippy::type_complexity, reason = "said in words above")]
 pub(super) fn levels(bytes: &[u8], values: usize) -> Option<(Option<Vec<bool>>, &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;

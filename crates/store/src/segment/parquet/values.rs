@@ -279,7 +279,7 @@ impl Values {
     }
 }
 
-/// Which of the rows so far are null. Nothing is kept before the first one.
+/// The nulls among the rows so far. Nothing is stored before the first null.
 #[derive(Default)]
 pub(in crate::segment) struct Nulls {
     rows: usize,
