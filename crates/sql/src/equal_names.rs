@@ -13,7 +13,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::pass::{PassExec, PassThrough, with_inputs};
+use crate::pass::{PassExec, PassThrough, with_inputs, without};
 
 /// The barrier above an operator whose columns have a name twice, while filters are moved.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,19 +51,7 @@ pub(crate) fn move_filters(
     if !barred.transformed {
         return Ok(moved);
     }
-    let unbarred = moved.transform_down(|operator| {
-        let inputs = operator.children();
-        if !inputs.iter().any(|input| input.is::<PassExec<Barrier>>()) {
-            return Ok(Transformed::no(operator));
-        }
-        let below = |input: &Arc<dyn ExecutionPlan>| match input.children().as_slice() {
-            [below] if input.is::<PassExec<Barrier>>() => Arc::clone(below),
-            _ => Arc::clone(input),
-        };
-        let inputs = inputs.into_iter().map(below).collect();
-        with_inputs(&operator, inputs).map(Transformed::yes)
-    })?;
-    Ok(unbarred.data)
+    without::<Barrier>(moved)
 }
 
 fn has_name_twice(operator: &Arc<dyn ExecutionPlan>) -> bool {

@@ -30,6 +30,7 @@ use datafusion::logical_expr::{
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, WindowFrameBound, WindowFrameUnits,
 };
 use datafusion::optimizer::AnalyzerRule;
+use splay_functions::is_null_literal;
 use splay_functions::walk::{Walk, WalkPlan};
 use splay_store::canonical;
 
@@ -99,15 +100,6 @@ pub(crate) fn schema_below(plan: &LogicalPlan) -> DFSchemaRef {
     }
 }
 
-/// Whether an item of a list is null.
-fn is_null(item: &Expr) -> bool {
-    match item {
-        Expr::Literal(value, _) => value.is_null(),
-        Expr::Cast(cast) => is_null(&cast.expr),
-        _ => false,
-    }
-}
-
 fn number(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(match expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right })
@@ -132,10 +124,10 @@ fn number(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let branches = when_then_expr.into_iter().map(|(w, then)| Ok((when(w)?, then))).collect::<Result<_>>()?;
             Expr::Case(Case { expr: Some(when(subject)?), when_then_expr: branches, else_expr })
         }
-        // DataFusion merges two lists over one value, and treats a null in them as a value like others: `x NOT IN (1, NULL) AND x IN (1, 2)`,
-        // which is never true, would become `x IN (2)`.
-        Expr::InList(InList { expr, list, negated }) if list.iter().any(is_null) => {
-            let list: Vec<Expr> = list.into_iter().filter(|item| !is_null(item)).collect();
+        // DataFusion merges two lists over one value and treats a null in them like any other value: `x NOT IN (1, NULL) AND x IN (1, 2)`, which is
+        // never true, would become `x IN (2)`.
+        Expr::InList(InList { expr, list, negated }) if list.iter().any(is_null_literal) => {
+            let list: Vec<Expr> = list.into_iter().filter(|item| !is_null_literal(item)).collect();
             let null = Expr::Literal(ScalarValue::Boolean(None), None);
             if list.is_empty() {
                 null

@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
@@ -44,6 +44,26 @@ pub(crate) fn with_inputs(
     inputs: Vec<Arc<dyn ExecutionPlan>>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     Arc::clone(operator).replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+/// The plan without the operators that [`PassExec::over`] put into it.
+///
+/// # Errors
+/// Those of DataFusion for an operator that doesn't take its own inputs again.
+pub(crate) fn without<P: PassThrough>(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = plan.transform_down(|operator| {
+        let inputs = operator.children();
+        if !inputs.iter().any(|input| input.is::<PassExec<P>>()) {
+            return Ok(Transformed::no(operator));
+        }
+        let below = |input: &Arc<dyn ExecutionPlan>| match input.children().as_slice() {
+            [below] if input.is::<PassExec<P>>() => Arc::clone(below),
+            _ => Arc::clone(input),
+        };
+        let inputs = inputs.into_iter().map(below).collect();
+        with_inputs(&operator, inputs).map(Transformed::yes)
+    })?;
+    Ok(plan.data)
 }
 
 impl<P: PassThrough> DisplayAs for PassExec<P> {

@@ -329,7 +329,7 @@ fn number(number: i64) -> Expr {
 }
 
 /// The text of a literal.
-fn literal(expr: &Expr) -> Option<&str> {
+pub(super) fn literal(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) => Some(text),
