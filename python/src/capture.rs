@@ -136,8 +136,8 @@ impl PyCapture {
 }
 
 /// Settings by their names, as a server's settings have them.
-fn parse(given: Option<&Bound<'_, PyDict>>) -> PyResult<CaptureSettings> {
-    let Some(given) = given else { return Ok(CaptureSettings::default()) };
-    let text: String = given.py().import("json")?.call_method1("dumps", (given,))?.extract()?;
+fn parse(options: Option<&Bound<'_, PyDict>>) -> PyResult<CaptureSettings> {
+    let Some(options) = options else { return Ok(CaptureSettings::default()) };
+    let text: String = options.py().import("json")?.call_method1("dumps", (options,))?.extract()?;
     CaptureSettings::from_json(&text).map_err(|error| PyValueError::new_err(format!("settings of capture: {error}")))
 }

@@ -105,12 +105,12 @@ pub(crate) fn on_error(word: &str, quarantine_path: Option<PathBuf>) -> PyResult
 ///
 /// # Errors
 /// `ValueError` for a name that is not a type.
-pub(crate) fn types(given: Option<Vec<(String, String)>>) -> PyResult<Vec<(String, ColumnType)>> {
+pub(crate) fn types(pairs: Option<Vec<(String, String)>>) -> PyResult<Vec<(String, ColumnType)>> {
     let parse = |(column, name): (String, String)| match name.parse() {
         Ok(parsed) => Ok((column, parsed)),
         Err(reason) => Err(PyValueError::new_err(format!("types[{column:?}]: {reason}"))),
     };
-    given.unwrap_or_default().into_iter().map(parse).collect()
+    pairs.unwrap_or_default().into_iter().map(parse).collect()
 }
 
 /// A tier by name.
@@ -220,10 +220,10 @@ pub(crate) fn dedupe(by: Option<&Bound<'_, PyAny>>, then: &str) -> PyResult<Opti
 ///
 /// # Errors
 /// `TypeError` for anything else.
-pub(crate) fn one_or_many(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
-    match given.filter(|given| !given.is_none()) {
+pub(crate) fn one_or_many(object: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
+    match object.filter(|object| !object.is_none()) {
         None => Ok(Vec::new()),
-        Some(given) => given.extract::<String>().map(|one| vec![one]).or_else(|_| given.extract()),
+        Some(object) => object.extract::<String>().map(|one| vec![one]).or_else(|_| object.extract()),
     }
 }
 

@@ -31,7 +31,7 @@ impl Choice<'_> {
         for (condition, value) in self.branches.iter().rev() {
             let mask = codes::condition(condition, columns, constants)?;
             let value = value.evaluate(columns, constants)?;
-            result = chosen(&mask, &value, &result)?;
+            result = choose_values(&mask, &value, &result)?;
         }
         Ok(result)
     }
@@ -44,11 +44,11 @@ impl Choice<'_> {
             let rows = SomeRows::selected(columns, open.clone());
             let holds = codes::condition(condition, &rows, constants)?;
             let selected = spread(&open, &holds);
-            result = put(&selected, value, &result, columns, constants)?;
+            result = compute_rows(&selected, value, &result, columns, constants)?;
             open = BooleanArray::new(open.values() & &!selected.values(), None);
         }
         match self.otherwise {
-            Some(value) => put(&open, value, &result, columns, constants),
+            Some(value) => compute_rows(&open, value, &result, columns, constants),
             None => Ok(result),
         }
     }
@@ -58,12 +58,12 @@ impl Choice<'_> {
     }
 }
 
-fn chosen(mask: &BooleanArray, value: &Value, other: &Value) -> Result<Value> {
+fn choose_values(mask: &BooleanArray, value: &Value, other: &Value) -> Result<Value> {
     Ok(Value::Array(value.with_datum(|value| other.with_datum(|other| choose(mask, value, other)))?))
 }
 
-/// The values of an expression in the rows of a mask, in the others those that there are.
-fn put(
+/// The values of an expression in the rows of a mask, and `others` in all other rows.
+fn compute_rows(
     selected: &BooleanArray,
     value: &Expr,
     others: &Value,
@@ -78,7 +78,7 @@ fn put(
         Value::Array(array) => Value::Array(take(&array, &places(selected), None)?),
         one => one,
     };
-    chosen(selected, &value, others)
+    choose_values(selected, &value, others)
 }
 
 /// For each row of a mask its position among the set rows; null if it isn't set.

@@ -53,11 +53,11 @@ pub(crate) fn choose(mask: &BooleanArray, then: &dyn Datum, otherwise: &dyn Datu
     }
     let values = match of.primitive_width() {
         None => return Ok(zip::zip(mask, then, otherwise)?),
-        Some(1) => chosen::<u8>(set, left, right),
-        Some(2) => chosen::<u16>(set, left, right),
-        Some(4) => chosen::<u32>(set, left, right),
-        Some(8) => chosen::<u64>(set, left, right),
-        Some(16) => chosen::<i128>(set, left, right),
+        Some(1) => choose_fixed::<u8>(set, left, right),
+        Some(2) => choose_fixed::<u16>(set, left, right),
+        Some(4) => choose_fixed::<u32>(set, left, right),
+        Some(8) => choose_fixed::<u64>(set, left, right),
+        Some(16) => choose_fixed::<i128>(set, left, right),
         Some(_) => return Ok(zip::zip(mask, then, otherwise)?),
     };
     let nulls = valid(set, left, right);
@@ -101,7 +101,7 @@ fn valid(set: &BooleanBuffer, left: ChoiceSide<'_>, right: ChoiceSide<'_>) -> Op
 }
 
 /// The chosen values of sides whose values are as wide as a `T`.
-fn chosen<T: ArrowNativeType>(set: &BooleanBuffer, left: ChoiceSide<'_>, right: ChoiceSide<'_>) -> Buffer {
+fn choose_fixed<T: ArrowNativeType>(set: &BooleanBuffer, left: ChoiceSide<'_>, right: ChoiceSide<'_>) -> Buffer {
     let [left_data, right_data] = [left, right].map(|side| side.values.to_data());
     let (left_values, right_values) = (left_data.buffer::<T>(0), right_data.buffer::<T>(0));
     let [left_word, right_word] =

@@ -17,7 +17,7 @@ use arrow::error::ArrowError;
 use crate::compress::{self, SLACK_BYTES, append};
 use crate::error::Result;
 use crate::filter_mask::FilterMask;
-use crate::frame::joined;
+use crate::frame::concat_arrays;
 
 /// A part of a column and the mask of the rows to keep; without a mask all are kept.
 pub(crate) type MaskedPart<'a> = (&'a ArrayRef, Option<&'a FilterMask>);
@@ -46,7 +46,7 @@ fn of_any_type(parts: &[MaskedPart<'_>]) -> Result<ArrayRef> {
         Some(mask) => Ok(mask.arrow().filter(values)?),
         None => Ok(Arc::clone(values)),
     });
-    joined(filtered.collect::<Result<_>>()?, parts[0].0.data_type())
+    concat_arrays(filtered.collect::<Result<_>>()?, parts[0].0.data_type())
 }
 
 type TypedPart<'a, A> = (&'a A, Option<&'a FilterMask>);

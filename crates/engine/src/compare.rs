@@ -51,10 +51,10 @@ pub(crate) fn numbers(op: BinaryOp, left: &Value, right: &Value) -> Option<Array
     if !op.is_comparison() || data_type != right.data_type() {
         return None;
     }
-    with_native!(data_type, N => compared::<N>(op, left, right), _ => None)
+    with_native!(data_type, N => compare_numbers::<N>(op, left, right), _ => None)
 }
 
-fn compared<N: Number>(op: BinaryOp, left: &Value, right: &Value) -> Option<ArrayRef> {
+fn compare_numbers<N: Number>(op: BinaryOp, left: &Value, right: &Value) -> Option<ArrayRef> {
     let (bits, nulls) = match (left, right) {
         (Value::Array(left), Value::Scalar(right)) => with_one::<N>(op, left, right)?,
         (Value::Scalar(left), Value::Array(right)) => with_one::<N>(op.swapped(), right, left)?,

@@ -66,11 +66,11 @@ pub(crate) fn bits() -> fn(u64, u64) -> u64 {
         // SAFETY: the processor has it.
         return |bits, mask| unsafe { std::arch::x86_64::_pext_u64(bits, mask) };
     }
-    compressed
+    compress_word
 }
 
 /// The compression of one word on every processor (Hacker's Delight, 7-4).
-fn compressed(bits: u64, mut mask: u64) -> u64 {
+fn compress_word(bits: u64, mut mask: u64) -> u64 {
     let mut result = bits & mask;
     if result == 0 || mask == u64::MAX {
         return result;
@@ -246,9 +246,9 @@ mod tests {
 
     #[test]
     fn bits_are_moved_together() {
-        assert_eq!(compressed(0b1010_1100, 0b1111_0000), 0b1010);
-        assert_eq!(compressed(u64::MAX, 1 << 63 | 1), 0b11);
-        assert_eq!(compressed(1 << 63, 1 << 63 | 1), 0b10);
+        assert_eq!(compress_word(0b1010_1100, 0b1111_0000), 0b1010);
+        assert_eq!(compress_word(u64::MAX, 1 << 63 | 1), 0b11);
+        assert_eq!(compress_word(1 << 63, 1 << 63 | 1), 0b10);
     }
 
     proptest! {
@@ -273,7 +273,7 @@ mod tests {
                 for (place, bit) in ones(mask).enumerate() {
                     expected |= (value >> bit & 1) << place;
                 }
-                prop_assert_eq!(compressed(value, mask), expected);
+                prop_assert_eq!(compress_word(value, mask), expected);
                 prop_assert_eq!(bits()(value, mask), expected);
             }
         }

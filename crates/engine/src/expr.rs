@@ -132,7 +132,7 @@ pub(crate) trait Columns {
     fn column(&self, position: usize) -> Result<Value>;
 
     /// The rows of a column that a mask keeps.
-    fn kept(&self, position: usize, mask: &FilterMask) -> Result<Value> {
+    fn filter_column(&self, position: usize, mask: &FilterMask) -> Result<Value> {
         mask.filter_value(self.column(position)?)
     }
 
@@ -230,7 +230,7 @@ impl Expr {
             Expr::IsNotNull(expr) => {
                 expr.evaluate(columns, constants)?.map(|array| Ok(Arc::new(is_not_null(array)?) as _))
             }
-            Expr::Cast(expr, data_type) => converted(&expr.evaluate(columns, constants)?, data_type),
+            Expr::Cast(expr, data_type) => convert(&expr.evaluate(columns, constants)?, data_type),
             Expr::Find(_, _) => self.evaluate_each(columns, constants),
             Expr::Case { .. } | Expr::Call(_, _) | Expr::Lookup(_, _, _) => {
                 if let Some(value) = codes::over_known_texts(self, columns, constants)? {
@@ -551,10 +551,10 @@ fn compare(
             }),
         };
     }
-    op.apply(&converted(&value, wide)?, &Value::Scalar(Arc::clone(constant)))
+    op.apply(&convert(&value, wide)?, &Value::Scalar(Arc::clone(constant)))
 }
 
-fn converted(value: &Value, to: &DataType) -> Result<Value> {
+fn convert(value: &Value, to: &DataType) -> Result<Value> {
     value.map(|array| wide_of(array, to))
 }
 

@@ -37,7 +37,7 @@ pub struct SortKey {
 
 impl Frame {
     pub fn new(columns: Vec<ArrayRef>, rows: usize) -> Frame {
-        Frame::of(columns.into_iter().map(FrameColumn::Made).collect(), rows)
+        Frame::of(columns.into_iter().map(FrameColumn::Array).collect(), rows)
     }
 
     /// A frame of columns, which may be late.
@@ -60,12 +60,12 @@ impl Frame {
         let mut choices = JoinedChoices::default();
         let mut later = |position: usize| {
             let columns: Vec<&FrameColumn> = frames.iter().map(|frame| &frame.columns[position]).collect();
-            if columns.is_empty() { None } else { choices.joined(&columns) }
+            if columns.is_empty() { None } else { choices.concat(&columns) }
         };
         let later: Vec<Option<FrameColumn>> = (0..types.len()).map(&mut later).collect();
         let column = |position: usize| match &later[position] {
             Some(late) => Ok(late.clone()),
-            None => joined(parts_of(&frames, position)?, &types[position]).map(FrameColumn::Made),
+            None => concat_arrays(parts_of(&frames, position)?, &types[position]).map(FrameColumn::Array),
         };
         Ok(Frame { columns: each(types.len(), threads, column)?, rows })
     }
@@ -77,12 +77,12 @@ impl Frame {
         let rows = frames.iter().map(Frame::len).sum();
         let threads = threads_for(rows, 0, threads);
         let of_keys = each(keys.len(), threads, |key| match &keys[key].expr {
-            Expr::Column(column) => joined(parts_of(&frames, *column)?, &types[*column]),
+            Expr::Column(column) => concat_arrays(parts_of(&frames, *column)?, &types[*column]),
             expr => {
                 let parts = frames.iter().map(|frame| expr.evaluate(frame, constants)?.into_array(frame.rows));
                 let parts = parts.collect::<Result<Vec<_>>>()?;
                 let data_type = parts.first().map_or(DataType::Null, |part| part.data_type().clone());
-                joined(parts, &data_type)
+                concat_arrays(parts, &data_type)
             }
         })?;
         let columns =
@@ -94,9 +94,9 @@ impl Frame {
             let is_it = |key: &SortKey| matches!(key.expr, Expr::Column(column) if column == position);
             let column = match keys.iter().position(is_it) {
                 Some(key) => Arc::clone(&of_keys[key]),
-                None => joined(parts_of(&frames, position)?, &types[position])?,
+                None => concat_arrays(parts_of(&frames, position)?, &types[position])?,
             };
-            Ok(FrameColumn::Made(take(&column, &indices, None)?))
+            Ok(FrameColumn::Array(take(&column, &indices, None)?))
         })?;
         Ok(Frame { columns, rows })
     }
@@ -118,25 +118,25 @@ impl Frame {
     }
 
     pub fn push(&mut self, column: ArrayRef) {
-        self.columns.push(FrameColumn::Made(column));
+        self.columns.push(FrameColumn::Array(column));
     }
 
     pub fn filter(&self, predicate: &Expr, constants: &[ArrayRef]) -> Result<Frame> {
         let mask = condition(predicate, self, constants)?;
-        self.kept(FilterMask::new(mask))
+        self.filter_mask(FilterMask::new(mask))
     }
 
     /// The rows that a mask keeps.
-    pub fn kept(&self, mask: FilterMask) -> Result<Frame> {
+    pub fn filter_mask(&self, mask: FilterMask) -> Result<Frame> {
         let (mask, mut choices) = (Arc::new(mask), Choices::default());
-        let columns = self.columns.iter().map(|column| choices.masked(column, &mask)).collect::<Result<Vec<_>>>()?;
+        let columns = self.columns.iter().map(|column| choices.filter(column, &mask)).collect::<Result<Vec<_>>>()?;
         Ok(Frame { columns, rows: mask.rows() })
     }
 
     pub fn project(&self, outputs: &[Expr], constants: &[ArrayRef]) -> Result<Frame> {
         let columns = outputs.iter().map(|output| match output {
             Expr::Column(position) => Ok(self.columns[*position].clone()),
-            computed => computed.evaluate(self, constants)?.into_array(self.rows).map(FrameColumn::Made),
+            computed => computed.evaluate(self, constants)?.into_array(self.rows).map(FrameColumn::Array),
         });
         Ok(Frame { columns: columns.collect::<Result<Vec<_>>>()?, rows: self.rows })
     }
@@ -145,7 +145,7 @@ impl Frame {
         let start = start.min(self.rows);
         let rows = rows.min(self.rows - start);
         let mut choices = Choices::default();
-        Frame { columns: self.columns.iter().map(|column| choices.sliced(column, start, rows)).collect(), rows }
+        Frame { columns: self.columns.iter().map(|column| choices.slice(column, start, rows)).collect(), rows }
     }
 
     pub fn take(&self, indices: &UInt32Array) -> Result<Frame> {
@@ -167,8 +167,8 @@ fn parts_of(frames: &[Frame], column: usize) -> Result<Vec<ArrayRef>> {
     frames.iter().map(|frame| frame.columns[column].values()).collect()
 }
 
-/// Arrays one behind the other. A dictionary of several has no value twice.
-pub(crate) fn joined(parts: Vec<ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
+/// Concatenates arrays. Several dictionaries become one without duplicate values.
+pub(crate) fn concat_arrays(parts: Vec<ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
     let parts = one_dictionary(parts)?;
     let parts: Vec<&dyn arrow::array::Array> = parts.iter().map(AsRef::as_ref).collect();
     Ok(match parts.as_slice() {

@@ -16,7 +16,7 @@ use arrow::datatypes::{DataType, Int32Type};
 use splay_store::RowList;
 
 use crate::error::Result;
-use crate::frame::{joined, one_dictionary};
+use crate::frame::{concat_arrays, one_dictionary};
 
 /// The position that stands for a missing row.
 pub(crate) const NOTHING: u64 = u64::MAX;
@@ -79,8 +79,8 @@ impl Gather {
         Gather::Many { by_part, indices, has_nothing }
     }
 
-    /// Rows that are no nothing.
-    pub fn found(&self) -> usize {
+    /// The number of rows that aren't missing.
+    pub fn matched_rows(&self) -> usize {
         let parts = match self {
             Gather::Stretches(parts) | Gather::Many { by_part: parts, .. } => parts,
         };
@@ -116,7 +116,7 @@ impl Gather {
         let (by_part, indices, has_nothing) = match self {
             Gather::Stretches(stretches) => {
                 let arrays = stretches.iter().map(|(part, rows)| read(*part, rows)).collect::<Result<Vec<_>>>()?;
-                return joined(arrays, data_type);
+                return concat_arrays(arrays, data_type);
             }
             Gather::Many { by_part, indices, has_nothing } => (by_part, indices, has_nothing),
         };

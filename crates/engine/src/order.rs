@@ -75,8 +75,8 @@ pub(crate) fn order_by(columns: &[SortColumn], fetch: Option<usize>, threads: us
     }
     let is_moved = match rest {
         [] => false,
-        rest if is_exact => settle_ties(&mut numbered, |tied| order(&chosen(rest, tied)?, None))?,
-        rest => settle_ties(&mut numbered, |tied| by_rows(&chosen(rest, tied)?, None).map(Some))?,
+        rest if is_exact => settle_ties(&mut numbered, |tied| order(&take_rows(rest, tied)?, None))?,
+        rest => settle_ties(&mut numbered, |tied| by_rows(&take_rows(rest, tied)?, None).map(Some))?,
     };
     if in_order && !is_moved {
         return Ok(None);
@@ -281,7 +281,7 @@ fn first_of(columns: &[SortColumn], keys: &[u64], is_exact: bool, fetch: usize) 
 fn first_in_order(mut rows: Vec<u32>, columns: &[SortColumn], fetch: Option<usize>) -> Result<Vec<u32>> {
     if rows.len() > 1
         && !columns.is_empty()
-        && let Some(places) = order(&chosen(columns, &rows)?, fetch)?
+        && let Some(places) = order(&take_rows(columns, &rows)?, fetch)?
     {
         return Ok(places.into_iter().map(|place| rows[place as usize]).collect());
     }
@@ -328,7 +328,7 @@ fn settle_ties(numbered: &mut [(u64, u32)], order: impl FnOnce(&[u32]) -> Result
     Ok(true)
 }
 
-fn chosen(columns: &[SortColumn], rows: &[u32]) -> Result<Vec<SortColumn>> {
+fn take_rows(columns: &[SortColumn], rows: &[u32]) -> Result<Vec<SortColumn>> {
     let rows = UInt32Array::from(rows.to_vec());
     let chosen = columns
         .iter()

@@ -43,11 +43,11 @@ pub(crate) fn over_recurring_texts(
     let started = Instant::now();
     if unless_refused(values(expr, column, Arc::new(texts.slice(0, TIMED_ROWS)), constants))?.is_none()
         || started.elapsed() < ROW_MIN * u32::try_from(TIMED_ROWS).unwrap_or(u32::MAX)
-        || numbered(&texts.slice(0, SAMPLE_ROWS.min(texts.len()))).is_none()
+        || number_texts(&texts.slice(0, SAMPLE_ROWS.min(texts.len()))).is_none()
     {
         return Ok(None);
     }
-    let Some((each, of_rows)) = numbered(texts) else { return Ok(None) };
+    let Some((each, of_rows)) = number_texts(texts) else { return Ok(None) };
     let Some(values) = unless_refused(values(expr, column, Arc::new(each), constants))? else { return Ok(None) };
     Ok(Some(Value::Array(take(&values, &UInt32Array::from(of_rows), None)?)))
 }
@@ -60,7 +60,7 @@ fn values(expr: &Expr, column: usize, texts: ArrayRef, constants: &[ArrayRef]) -
 }
 
 /// The distinct texts, with null if there is one, and the number of each row's text; `None` if there are many.
-fn numbered(texts: &StringArray) -> Option<(StringArray, Vec<u32>)> {
+fn number_texts(texts: &StringArray) -> Option<(StringArray, Vec<u32>)> {
     let most = texts.len() / ROWS_OF_TEXT_MIN;
     let mut distinct = Texts::default();
     let mut of_rows = Vec::with_capacity(texts.len());
@@ -119,6 +119,6 @@ mod tests {
             }
         }
         let many: ArrayRef = Arc::new((0..5_000).map(|row| Some(row.to_string())).collect::<StringArray>());
-        assert!(numbered(many.as_string::<i32>()).is_none());
+        assert!(number_texts(many.as_string::<i32>()).is_none());
     }
 }

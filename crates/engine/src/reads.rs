@@ -55,10 +55,10 @@ impl Reads {
         Reads { mapped: Some(mapped_ranges()), ..Reads::default() }
     }
 
-    /// Notes what a step cost that began at `start` and made these rows.
-    pub(crate) fn add_step(&self, plan: &Plan, start: Instant, made: &[Frame]) {
-        let memory_bytes = self.mapped.as_ref().map(|mapped| memory_bytes(made, mapped));
-        let rows = made.iter().map(|frame| frame.len() as u64).sum();
+    /// Records the cost of a step that began at `start` and produced these rows.
+    pub(crate) fn add_step(&self, plan: &Plan, start: Instant, output: &[Frame]) {
+        let memory_bytes = self.mapped.as_ref().map(|mapped| memory_bytes(output, mapped));
+        let rows = output.iter().map(|frame| frame.len() as u64).sum();
         let cost = StepCost { rows, elapsed: start.elapsed(), memory_bytes };
         self.steps.lock().unwrap_or_else(PoisonError::into_inner).add(plan, cost);
     }
@@ -76,13 +76,13 @@ impl Reads {
     ///
     /// # Errors
     /// If the plan has made more than `limit` bytes of them.
-    pub(crate) fn add_made(&self, rows: &Frame, limit: usize) -> Result<()> {
-        let made = rows.columns().iter().filter_map(|column| match column {
-            FrameColumn::Made(values) if is_of_any_length(values.data_type()) => Some(values),
+    pub(crate) fn add_computed(&self, rows: &Frame, limit: usize) -> Result<()> {
+        let computed = rows.columns().iter().filter_map(|column| match column {
+            FrameColumn::Array(values) if is_of_any_length(values.data_type()) => Some(values),
             _ => None,
         });
         let mut bytes = 0usize;
-        for values in made {
+        for values in computed {
             let reckoned = values.len().saturating_mul(VALUE_BYTES);
             let bytes_of_array =
                 values.to_data().get_slice_memory_size().unwrap_or_else(|_| values.get_array_memory_size());

@@ -78,8 +78,8 @@ impl RowReader<'_> {
     fn check_memory(&self, rows: usize, types: &[DataType], covers: &[Cover]) -> Result<()> {
         let are_passed_on = covers.iter().all(|cover| are_late(cover) && !is_short(cover));
         let plain = |output: &Expr| are_passed_on && matches!(output, Expr::Column(_));
-        let made = self.outputs.iter().zip(types).filter(|(output, _)| !plain(output));
-        check_memory(rows, made.map(|(_, data_type)| data_type), self.memory_bytes)
+        let computed = self.outputs.iter().zip(types).filter(|(output, _)| !plain(output));
+        check_memory(rows, computed.map(|(_, data_type)| data_type), self.memory_bytes)
     }
 
     /// Refuses columns that are decoded for filters and computed values, if the blocks that threads process at a time would take too much memory.
@@ -127,7 +127,7 @@ impl RowReader<'_> {
                     pieces.add(next);
                 }
                 if pieces.are_many() {
-                    frames.push(self.chosen(&pieces, None, self.filter_mask(&pieces)?)?);
+                    frames.push(self.passing_rows(&pieces, None, self.filter_mask(&pieces)?)?);
                     continue;
                 }
                 for cover in &covers[number..number + pieces.covers] {
@@ -227,7 +227,7 @@ impl RowReader<'_> {
             _ => None,
         };
         let (Some(stretches), Some(mask)) = (stretches, &mask) else {
-            return Ok(vec![self.chosen(&rows, late, mask)?]);
+            return Ok(vec![self.passing_rows(&rows, late, mask)?]);
         };
         let frames = stretches.into_iter().map(|(stretch, is_whole)| {
             let rows = block.rows.start + stretch.start..block.rows.start + stretch.end;
@@ -235,7 +235,7 @@ impl RowReader<'_> {
             let mask =
                 if is_whole { None } else { Some(FilterMask::new(mask.mask().slice(stretch.start, stretch.len()))) };
             let rows = BlockRows { columns, block: &part };
-            self.chosen(&rows, late.map(|_| &rows), mask)
+            self.passing_rows(&rows, late.map(|_| &rows), mask)
         });
         frames.collect()
     }
@@ -266,7 +266,12 @@ impl RowReader<'_> {
     }
 
     /// The rows that pass. Plain columns of a block are gathered late.
-    fn chosen(&self, all: &dyn Columns, of_block: Option<&BlockRows<'_>>, mask: Option<FilterMask>) -> Result<Frame> {
+    fn passing_rows(
+        &self,
+        all: &dyn Columns,
+        of_block: Option<&BlockRows<'_>>,
+        mask: Option<FilterMask>,
+    ) -> Result<Frame> {
         let mask = mask.map(Arc::new);
         let rows = mask.as_ref().map_or(all.rows(), |mask| mask.rows());
         if rows == 0 && mask.is_some() {
@@ -286,23 +291,24 @@ impl RowReader<'_> {
         let late = self.outputs.iter().map(late_column).collect::<Result<Vec<_>>>()?;
         let filtered = match &mask {
             Some(mask) => {
-                let made = self.outputs.iter().zip(&late).filter(|(_, late)| late.is_none()).map(|(output, _)| output);
-                Some(self.filtered(all, made, mask)?)
+                let computed =
+                    self.outputs.iter().zip(&late).filter(|(_, late)| late.is_none()).map(|(output, _)| output);
+                Some(self.filter_columns(all, computed, mask)?)
             }
             None => None,
         };
         let looked_at = filtered.as_ref().map_or(all, |filtered| filtered as &dyn Columns);
         let columns = self.outputs.iter().zip(late).map(|(output, late)| match late {
             Some(late) => Ok(FrameColumn::Late(late)),
-            None => output.evaluate(looked_at, self.constants)?.into_array(rows).map(FrameColumn::Made),
+            None => output.evaluate(looked_at, self.constants)?.into_array(rows).map(FrameColumn::Array),
         });
         let frame = Frame::of(columns.collect::<Result<Vec<_>>>()?, rows);
-        self.reads.add_made(&frame, self.memory_bytes)?;
+        self.reads.add_computed(&frame, self.memory_bytes)?;
         Ok(frame)
     }
 
     /// The columns that some outputs read, of the rows that a mask keeps.
-    fn filtered<'o>(
+    fn filter_columns<'o>(
         &self,
         all: &dyn Columns,
         outputs: impl Iterator<Item = &'o Expr>,
@@ -313,7 +319,7 @@ impl RowReader<'_> {
             let mut failed = None;
             output.visit_columns(&mut |position| {
                 if columns[position].is_none() {
-                    match all.kept(position, mask) {
+                    match all.filter_column(position, mask) {
                         Ok(value) => columns[position] = Some(value),
                         Err(error) => failed = Some(error),
                     }

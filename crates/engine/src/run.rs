@@ -84,20 +84,20 @@ fn take_out(frames: &[Frame], context: &ExecutionContext<'_>) -> Result<()> {
 /// The rows of a plan, as a list of frames.
 pub(crate) fn frames(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
     let start = Instant::now();
-    let made = made_frames(plan, context)?;
-    context.reads.add_step(plan, start, &made);
-    Ok(made)
+    let output = output_frames(plan, context)?;
+    context.reads.add_step(plan, start, &output);
+    Ok(output)
 }
 
 /// The rows of a plan in one frame.
 fn frame(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Frame> {
     let start = Instant::now();
-    let made = made_frame(plan, context)?;
-    context.reads.add_step(plan, start, std::slice::from_ref(&made));
-    Ok(made)
+    let output = output_frame(plan, context)?;
+    context.reads.add_step(plan, start, std::slice::from_ref(&output));
+    Ok(output)
 }
 
-fn made_frames(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
+fn output_frames(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Vec<Frame>> {
     context.stop.check()?;
     match plan {
         Plan::Rows { scan, outputs, types, fetch } => {
@@ -124,7 +124,7 @@ fn made_frames(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Vec<Frame>
             windows(input, calls, context)
         }
         Plan::Unnest { input, columns } => unnest(frames(input, context)?, columns, context),
-        other => Ok(vec![made_frame(other, context)?]),
+        other => Ok(vec![output_frame(other, context)?]),
     }
 }
 
@@ -141,9 +141,9 @@ pub(crate) fn over_input(plan: &Plan, input: Vec<Frame>, context: &ExecutionCont
             match outputs.iter().all(|output| matches!(output, Expr::Column(_))) {
                 true => input.into_iter().map(project).collect(),
                 false => over_frames(in_blocks(input), context, |frame| {
-                    let made = project(frame)?;
-                    context.reads.add_made(&made, context.memory_bytes)?;
-                    Ok(made)
+                    let output = project(frame)?;
+                    context.reads.add_computed(&output, context.memory_bytes)?;
+                    Ok(output)
                 }),
             }
         }
@@ -151,7 +151,7 @@ pub(crate) fn over_input(plan: &Plan, input: Vec<Frame>, context: &ExecutionCont
     }
 }
 
-fn made_frame(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Frame> {
+fn output_frame(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Frame> {
     match plan {
         Plan::Rows { .. }
         | Plan::Cross { .. }
@@ -162,7 +162,7 @@ fn made_frame(plan: &Plan, context: &ExecutionContext<'_>) -> Result<Frame> {
         | Plan::Union { .. }
         | Plan::Unnest { .. }
         | Plan::Filter { .. }
-        | Plan::Project { .. } => whole(made_frames(plan, context)?, context),
+        | Plan::Project { .. } => whole(output_frames(plan, context)?, context),
         Plan::AggregateTable { scan, keys, key_types, aggregates } => {
             let covers = match picked_end(keys, aggregates, scan) {
                 Some((end, by_time)) => {

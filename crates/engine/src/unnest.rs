@@ -24,7 +24,7 @@ pub(crate) fn unnest(input: Vec<Frame>, columns: &[usize], context: &ExecutionCo
     let bytes = |data_type: &DataType| item(data_type).unwrap_or(data_type).primitive_width().unwrap_or(VALUE_BYTES);
     let row_bytes = input.first().map_or(0, |frame| frame.types().map(bytes).sum());
     let rows = RowCount::new(row_bytes, context.memory_bytes / 2);
-    over_frames(in_blocks(input), context, |frame| unnested(&frame, columns, &rows))
+    over_frames(in_blocks(input), context, |frame| unnest_frame(&frame, columns, &rows))
 }
 
 /// The type of a list's values.
@@ -36,7 +36,7 @@ pub fn item(data_type: &DataType) -> Option<&DataType> {
     }
 }
 
-fn unnested(frame: &Frame, columns: &[usize], count: &RowCount) -> Result<Frame> {
+fn unnest_frame(frame: &Frame, columns: &[usize], count: &RowCount) -> Result<Frame> {
     let lists = columns.iter().map(|column| Lists::of(&frame.columns()[*column])).collect::<Result<Vec<_>>>()?;
     let length = |row: usize| lists.iter().map(|list| list.places[row].len()).max().unwrap_or(0);
     let lengths: Vec<usize> = (0..frame.len()).map(length).collect();
@@ -55,7 +55,7 @@ fn unnested(frame: &Frame, columns: &[usize], count: &RowCount) -> Result<Frame>
         values.push(list.spread(&lengths, rows)?);
     }
     let place = |column: usize| match columns.iter().position(|list| *list == column) {
-        Some(list) => Some(FrameColumn::Made(Arc::clone(&values[list]))),
+        Some(list) => Some(FrameColumn::Array(Arc::clone(&values[list]))),
         None => others.next(),
     };
     Ok(Frame::of((0..frame.columns().len()).filter_map(place).collect(), rows))
@@ -138,7 +138,7 @@ mod tests {
             let skipped = skipped.min(rows.len());
             let frame = frame.slice(skipped, rows.len() - skipped);
             for columns in [&[0][..], &[2], &[0, 2]] {
-                let spread_rows = unnested(&frame, columns, &RowCount::new(8, usize::MAX)).unwrap();
+                let spread_rows = unnest_frame(&frame, columns, &RowCount::new(8, usize::MAX)).unwrap();
                 let mut expected = Vec::new();
                 for (number, (list, pair)) in (0i64..).zip(&rows).skip(skipped) {
                     let list = list.clone().unwrap_or_default();
@@ -165,6 +165,6 @@ mod tests {
     #[test]
     fn what_is_no_list_is_refused() {
         let frame = Frame::new(vec![Arc::new(Int64Array::from(vec![1]))], 1);
-        assert!(unnested(&frame, &[0], &RowCount::new(8, 100)).is_err());
+        assert!(unnest_frame(&frame, &[0], &RowCount::new(8, 100)).is_err());
     }
 }

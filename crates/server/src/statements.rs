@@ -71,8 +71,8 @@ pub(crate) trait Encode: Send + Sync + 'static {
     /// Rows.
     fn rows(&mut self, batch: &RecordBatch) -> Outcome<Vec<Self::Piece>>;
 
-    /// What comes behind the rows of `RETURNING`, before the end.
-    fn changed(&mut self, _: StatementChange) -> Vec<Self::Piece> {
+    /// Encodes the result of a change, behind the rows of `RETURNING` and before the end.
+    fn change_result(&mut self, _: StatementChange) -> Vec<Self::Piece> {
         Vec::new()
     }
 
@@ -138,8 +138,8 @@ impl RequestBounds {
     }
 
     /// A problem with the name of the quota that it comes of, if it does.
-    fn named(&self, problem: Problem) -> Problem {
-        self.allowance.named(problem, |quota| self.limit(quota))
+    fn name_quota(&self, problem: Problem) -> Problem {
+        self.allowance.name_quota(problem, |quota| self.limit(quota))
     }
 }
 
@@ -170,7 +170,7 @@ impl<P: Send + 'static> EncodedAnswer<P> {
             Ok(Some(PieceMessage::End)) => None,
             Ok(Some(PieceMessage::Failed(problem))) => Some(Err(problem)),
             Ok(None) if Instant::now() < self.deadline => Some(Err(broke_off())),
-            Ok(None) | Err(_) => Some(Err(self.bounds.named(out_of_time()))),
+            Ok(None) | Err(_) => Some(Err(self.bounds.name_quota(out_of_time()))),
         };
         self.ended = true;
         self.receiver.close();
@@ -284,7 +284,7 @@ impl Statements {
                 ingest,
             };
             let ended = run.run(&session, &text, &parameters, encode);
-            let ended = ended.map_err(|problem| problem.map(|problem| bounds.named(problem)));
+            let ended = ended.map_err(|problem| problem.map(|problem| bounds.name_quota(problem)));
             if let Err(Some(problem)) = &ended {
                 bounds.allowance.count(problem);
                 begun.note(problem);
@@ -345,7 +345,7 @@ impl Statements {
             Ok(Err(_)) => Err(broke_off()),
             Err(_) => Err(out_of_time()),
         };
-        done.map_err(|problem| bounds.named(problem)).inspect_err(|problem| bounds.allowance.count(problem))
+        done.map_err(|problem| bounds.name_quota(problem)).inspect_err(|problem| bounds.allowance.count(problem))
     }
 
     /// Describes the parameters and the answer of a statement that changes something, without running it.
@@ -366,7 +366,7 @@ impl Statements {
             Ok(slot) => match tokio::time::timeout(self.bounds().time(), shared.places.begin()).await {
                 Ok(Ok(place)) => return Ok(Admission { place, slot }),
                 Ok(Err(QueueFull)) => too_many(),
-                Err(_) => none_ended(),
+                Err(_) => no_free_slot(),
             },
         };
         shared.metrics.statement(way, problem.code.as_str(), start);
@@ -382,7 +382,7 @@ pub(crate) fn too_many_rows(rows_max: u64) -> Problem {
     Problem::new(Code::Rows, format!("the answer has more than {rows_max} rows"))
 }
 
-fn none_ended() -> Problem {
+fn no_free_slot() -> Problem {
     Problem::new(Code::Busy, "no other statement ended in time")
 }
 
@@ -563,7 +563,7 @@ impl<P: Send + 'static> StatementRun<'_, P> {
             pieces = encode.start(&answer.schema(), &answer.memory())?;
         }
         if let Some(change) = answer.change().filter(|change| change.returns_rows) {
-            pieces.extend(encode.changed(change));
+            pieces.extend(encode.change_result(change));
         }
         pieces.extend(encode.end(&answer.stats())?);
         self.send_all(&mut pieces).map(|()| Attempt::Ended)
@@ -598,7 +598,7 @@ impl<P: Send + 'static> StatementRun<'_, P> {
                 waited = tokio::time::timeout_at(self.deadline.into(), self.place.long()) => match waited {
                     Ok(Ok(())) => Ok(()),
                     Ok(Err(QueueFull)) => Err(Some(too_many())),
-                    Err(_) => Err(Some(none_ended())),
+                    Err(_) => Err(Some(no_free_slot())),
                 },
             }
         };

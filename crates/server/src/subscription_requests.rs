@@ -159,7 +159,7 @@ impl SubscriptionRequest {
     }
 
     /// The server's first answer: what was subscribed to.
-    pub(crate) fn subscribed(&self) -> serde_json::Value {
+    pub(crate) fn confirmation(&self) -> serde_json::Value {
         match &self.table {
             Some(table) => table.as_str().into(),
             None => self.tables().into(),

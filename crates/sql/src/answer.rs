@@ -207,7 +207,18 @@ pub enum WaitOutcome {
 }
 
 impl Answer {
-    /// Whether a tick plan gave it, and not DataFusion.
+    /// An answer of which no row was read yet.
+    pub(crate) fn new(
+        schema: SchemaRef,
+        source: Source,
+        (start, planning): (Instant, Duration),
+        watches: Watches,
+        memory: AnswerMemory,
+    ) -> Answer {
+        Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal: None, memory, change: None }
+    }
+
+    /// Whether a tick plan computed it, rather than DataFusion.
     #[must_use]
     pub fn is_tick_plan(&self) -> bool {
         matches!(self.source, Source::Ready { .. })

@@ -89,7 +89,7 @@ pub(crate) fn as_aggregates(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut has_marker = false;
     plan.walk_steps(|step| {
         step.walk_expressions(|expr| {
-            has_marker = has_marker || expr.exists(|expr| Ok(marked(expr).is_some()))?;
+            has_marker = has_marker || expr.exists(|expr| Ok(marked_query(expr).is_some()))?;
             Ok(if has_marker { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })?;
         Ok(if has_marker { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
@@ -101,7 +101,7 @@ pub(crate) fn as_aggregates(plan: LogicalPlan) -> Result<LogicalPlan> {
         let names = NamePreserver::new(&step);
         step.rewrite_expressions(|expr| {
             let name = names.save(&expr);
-            let replaced = expr.transform_up(|expr| match marked(&expr) {
+            let replaced = expr.transform_up(|expr| match marked_query(&expr) {
                 Some(query) => array_of(query.clone()).map(Transformed::yes),
                 None => Ok(Transformed::no(expr)),
             })?;
@@ -112,7 +112,7 @@ pub(crate) fn as_aggregates(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// The query of a call that [`mark`] wrote.
-fn marked(expr: &Expr) -> Option<&Subquery> {
+fn marked_query(expr: &Expr) -> Option<&Subquery> {
     match expr {
         Expr::ScalarFunction(call) if call.func.name() == MARKER => match call.args.as_slice() {
             [Expr::ScalarSubquery(query)] => Some(query),

@@ -234,7 +234,7 @@ fn compare_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
     if !has_decimal {
         return Ok(plan);
     }
-    rewritten(plan, |node, _| one_type_of_inputs(node), compared)
+    rewritten(plan, |node, _| one_type_of_inputs(node), coerce_comparison)
 }
 
 /// Functions that return one of their arguments, or all of them in a list.
@@ -297,7 +297,7 @@ fn is_decimal(data_type: &DataType) -> bool {
     )
 }
 
-fn compared(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn coerce_comparison(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_cast = match &mut expression {
         Expr::ScalarFunction(call) if OF_ONE_TYPE.contains(&call.func.name()) => {
             one_type(call.args.iter_mut().collect(), schema)?
@@ -357,8 +357,8 @@ impl Sides {
         let decimal = types.iter().find(|data_type| is_decimal(data_type))?;
         let mut floats = sides.iter().zip(&types).filter(|(_, data_type)| data_type.is_floating()).peekable();
         floats.peek()?;
-        // A literal of more places than the decimals have equals none of them, so it stays a float.
-        let are_written = floats.all(|(side, _)| written(side).is_some_and(|value| fits(&value, decimal)));
+        // A literal with more places than the decimals equals none of them, so it stays a float.
+        let are_written = floats.all(|(side, _)| literal_text(side).is_some_and(|value| fits(&value, decimal)));
         Some(if are_written { Sides::Decimals(decimal.clone()) } else { Sides::Floats })
     }
 
@@ -367,7 +367,7 @@ impl Sides {
             Sides::Floats if side.get_type(schema).is_ok_and(|data_type| is_decimal(&data_type)) => {
                 side.cast_to(&DataType::Float64, schema)
             }
-            Sides::Decimals(decimal) => match written(&side).map(Cow::into_owned) {
+            Sides::Decimals(decimal) => match literal_text(&side).map(Cow::into_owned) {
                 Some(value) => Ok(Expr::Literal(ScalarValue::try_from_string(value, decimal)?, None)),
                 None => Ok(side),
             },
@@ -376,9 +376,9 @@ impl Sides {
     }
 }
 
-/// The text of a number that is a literal of the statement: the shortest text that gives a float, which has no
-/// exponent, or the text of one that is a float only where it isn't beside a decimal (`long_numbers.rs`).
-fn written(expression: &Expr) -> Option<Cow<'_, str>> {
+/// The text of a number that is a literal of the statement: the shortest text that gives its float, without an exponent; or the original text of a
+/// long number, which is a float only if it isn't beside a decimal (`long_numbers.rs`).
+fn literal_text(expression: &Expr) -> Option<Cow<'_, str>> {
     match expression {
         Expr::Literal(ScalarValue::Float64(Some(value)), None) => value.is_finite().then(|| value.to_string().into()),
         Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Float64 => match expr.as_ref() {

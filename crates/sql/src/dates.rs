@@ -38,10 +38,10 @@ impl AnalyzerRule for ComputeDates {
 /// # Errors
 /// Those of DataFusion for a plan that can't be rebuilt.
 pub(crate) fn compute(plan: LogicalPlan) -> Result<LogicalPlan> {
-    Ok(plan.rewrite_steps_up(computed)?.data)
+    Ok(plan.rewrite_steps_up(compute_date)?.data)
 }
 
-fn computed(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn compute_date(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let with_date = match &node {
         LogicalPlan::TableScan(scan) => with_computed_date(scan)?,
         _ => None,

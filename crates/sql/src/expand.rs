@@ -159,10 +159,10 @@ impl<'a> Expander<'a> {
             for table in &mut with.cte_tables {
                 if is_recursive && let Some(begin) = begin_of_recursion(table) {
                     self.tables.push(begin);
-                    walked(visit_mut(table.query.as_mut(), self))?;
+                    from_flow(visit_mut(table.query.as_mut(), self))?;
                     self.tables.pop();
                 } else {
-                    walked(visit_mut(table.query.as_mut(), self))?;
+                    from_flow(visit_mut(table.query.as_mut(), self))?;
                 }
                 self.tables.push(table.clone());
             }
@@ -294,7 +294,7 @@ fn flow(done: HaltResult<()>) -> ControlFlow<Halt> {
     }
 }
 
-fn walked(flow: ControlFlow<Halt>) -> HaltResult<()> {
+fn from_flow(flow: ControlFlow<Halt>) -> HaltResult<()> {
     match flow {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(halt) => Err(halt),

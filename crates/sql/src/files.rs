@@ -104,11 +104,11 @@ impl TableProvider for FileTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        Ok(filters.iter().map(|filter| pushed(filter)).collect())
+        Ok(filters.iter().map(|filter| pushdown_of(filter)).collect())
     }
 }
 
-fn pushed(filter: &Expr) -> TableProviderFilterPushDown {
+fn pushdown_of(filter: &Expr) -> TableProviderFilterPushDown {
     if filter.is_volatile() { TableProviderFilterPushDown::Unsupported } else { TableProviderFilterPushDown::Inexact }
 }
 
@@ -171,7 +171,7 @@ impl PartitionStream for FileStream {
                 let mut is_left = false;
                 files
                     .read(part, &columns, &mut |batch| {
-                        let sent = sender.blocking_send(folded(&batch, &schema));
+                        let sent = sender.blocking_send(fold_names(&batch, &schema));
                         is_left = sent.is_err();
                         !is_left
                     })
@@ -187,7 +187,7 @@ impl PartitionStream for FileStream {
 }
 
 /// The batch under folded names.
-fn folded(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+fn fold_names(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
 }

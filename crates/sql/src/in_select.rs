@@ -31,7 +31,7 @@ pub(crate) struct JoinInSelect;
 impl AnalyzerRule for JoinInSelect {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut number = 0;
-        Ok(plan.rewrite_steps_up(|node| joined(node, &mut number))?.data)
+        Ok(plan.rewrite_steps_up(|node| join_in_select(node, &mut number))?.data)
     }
 
     fn name(&self) -> &str {
@@ -39,7 +39,7 @@ impl AnalyzerRule for JoinInSelect {
     }
 }
 
-fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
+fn join_in_select(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
     if !matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_)) {
         return Ok(Transformed::no(node));
     }

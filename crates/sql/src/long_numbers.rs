@@ -52,7 +52,7 @@ fn long_text(expr: &Expr) -> Option<String> {
     text_of(expr).filter(|text| is_long(text.trim_start_matches('-')))
 }
 
-fn quoted(text: String) -> Expr {
+fn text_literal(text: String) -> Expr {
     Expr::Value(Value::SingleQuotedString(text).into())
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn keep_digits(expr: &mut Expr) {
     match expr {
         Expr::Cast { expr, data_type, .. } if is_decimal(data_type) => {
             if let Some(text) = long_text(expr) {
-                **expr = quoted(text);
+                **expr = text_literal(text);
             }
         }
         Expr::BinaryOp { left, op, right } if is_comparison(op) => [left, right].into_iter().for_each(|one| keep(one)),
@@ -79,7 +79,7 @@ fn keep(expr: &mut Expr) {
     if let Some(text) = long_text(expr) {
         *expr = Expr::Cast {
             kind: CastKind::Cast,
-            expr: Box::new(quoted(text)),
+            expr: Box::new(text_literal(text)),
             data_type: SqlType::Double(ExactNumberInfo::None),
             array: false,
             format: None,
@@ -125,7 +125,7 @@ pub(crate) fn as_values<'a>(query: &'a str, spec: &TableSpec, positions: Option<
         if is_known && column.iter().any(|expr| long_text(expr).is_some()) {
             for expr in &mut column {
                 if let Some(text) = text_of(expr) {
-                    **expr = quoted(text);
+                    **expr = text_literal(text);
                 }
             }
         }
@@ -142,7 +142,7 @@ pub(crate) fn as_value<'a>(value: &'a str, to: &DataType) -> Cow<'a, str> {
     match parsed.ok().and_then(|expr| long_text(&expr)) {
         // Unless further tokens follow.
         Some(text) if value.trim().trim_matches(['(', ')']).trim().replace(' ', "") == text => {
-            Cow::Owned(quoted(text).to_string())
+            Cow::Owned(text_literal(text).to_string())
         }
         _ => Cow::Borrowed(value),
     }

@@ -124,7 +124,7 @@ fn prepare(words: &mut TokenReader<'_>) -> Result<NamedStatement> {
     if text.is_empty() {
         return fault("PREPARE needs a statement behind AS");
     }
-    let text = placeholders::numbered(&text)?.into_owned();
+    let text = placeholders::number_placeholders(&text)?.into_owned();
     if matches!(NamedStatement::of(&text), Err(_) | Ok(Some(_))) {
         return fault("PREPARE keeps statements that are run, not PREPARE, EXECUTE or DEALLOCATE");
     }
@@ -200,7 +200,8 @@ impl NamedStatements {
         if values.len() != count {
             return fault(format!("{name:?} has {count} placeholders, and EXECUTE gives {} values", values.len()));
         }
-        let values: Vec<String> = values.iter().enumerate().map(|(at, value)| written(value, types.get(at))).collect();
+        let values: Vec<String> =
+            values.iter().enumerate().map(|(at, value)| value_text(value, types.get(at))).collect();
         let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize() else {
             return Ok(text.clone());
         };
@@ -221,8 +222,8 @@ impl NamedStatements {
     }
 }
 
-/// A value as it is written into the statement.
-fn written(value: &str, of: Option<&String>) -> String {
+/// A value as it is inserted into the statement.
+fn value_text(value: &str, of: Option<&String>) -> String {
     let is_literal = value.bytes().all(|byte| byte.is_ascii_digit())
         || value.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).is_some_and(|text| !text.contains('\''));
     match of {

@@ -29,7 +29,7 @@ pub(crate) struct OneNan;
 
 impl AnalyzerRule for OneNan {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = rewritten(plan, |node, _| Ok(Transformed::no(node)), |e, schema| Ok(computed(e, schema)))?;
+        let plan = rewritten(plan, |node, _| Ok(Transformed::no(node)), |e, schema| Ok(unify_nans(e, schema)))?;
         Ok(plan.rewrite_steps_up(of_rows_together)?.data)
     }
 
@@ -38,8 +38,8 @@ impl AnalyzerRule for OneNan {
     }
 }
 
-/// An expression whose NaNs have no sign. Its parts are so already.
-fn computed(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
+/// An expression whose NaNs have no sign. Its operands have been rewritten already.
+fn unify_nans(expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
     Transformed::yes(match expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_arithmetic(op) => {
             let computed = Expr::BinaryExpr(BinaryExpr { left: operand(left), op, right: operand(right) });

@@ -172,11 +172,11 @@ impl PivotStatement {
         }
         let mut columns = vec![match groups {
             Some(groups) => groups.clone(),
-            None => self.columns_left()?,
+            None => self.remaining_columns()?,
         }];
         for (condition, value) in combinations(&of_keys)? {
             for aggregate in aggregates {
-                let (call, name) = named(aggregate);
+                let (call, name) = split_alias(aggregate);
                 let name = match (name, aggregates.len()) {
                     (None, 1) => value.clone(),
                     (None, _) => format!("{value}_{call}"),
@@ -190,10 +190,10 @@ impl PivotStatement {
     }
 
     /// All columns but those that keys and aggregates read.
-    fn columns_left(&self) -> Result<String> {
+    fn remaining_columns(&self) -> Result<String> {
         let mut read: Vec<String> = Vec::new();
         for text in self.keys.iter().map(|key| &key.text).chain(&self.aggregates) {
-            let parsed = Parser::new(&GenericDialect {}).try_with_sql(named(text).0);
+            let parsed = Parser::new(&GenericDialect {}).try_with_sql(split_alias(text).0);
             let expression = parsed.and_then(|mut parser| parser.parse_expr());
             let Ok(expression) = expression else { return fault(format!("PIVOT: {text} isn't an expression")) };
             each_expression(&expression, |inner| {
@@ -246,7 +246,7 @@ fn key_of(tokens: &[Token]) -> Result<Key> {
 }
 
 /// An aggregate and its alias.
-fn named(aggregate: &str) -> (&str, Option<&str>) {
+fn split_alias(aggregate: &str) -> (&str, Option<&str>) {
     match aggregate.to_ascii_lowercase().rfind(" as ") {
         Some(place) if !aggregate[place..].contains(')') => {
             (aggregate[..place].trim(), Some(aggregate[place + 4..].trim().trim_matches('"')))

@@ -36,16 +36,16 @@ pub(crate) async fn plan(
 ) -> DataFusionResult<(LogicalPlan, QueryColumns)> {
     let mut statement = dialect::parse(text, state)?;
     if let ControlFlow::Break(error) = check(&statement, state) {
-        return Err(wrapped(error));
+        return Err(to_datafusion(error));
     }
     let written = QueryColumns::of(&statement);
     name_hidden_tables_apart(&mut statement);
     if expand(&mut statement, state, has_joins).await?
         && let ControlFlow::Break(error) = check(&statement, state)
     {
-        return Err(wrapped(error));
+        return Err(to_datafusion(error));
     }
-    resolve(&mut statement, state).map_err(wrapped)?;
+    resolve(&mut statement, state).map_err(to_datafusion)?;
     if has_joins {
         joins::arrange(&mut statement)?;
     }
@@ -56,7 +56,7 @@ pub(crate) async fn plan(
     let plan = with_own_calendars(plan, state.config())?;
     // Our own list of reading statements was checked; this check is DataFusion's.
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-    options.verify_plan(&plan).map_err(|_| wrapped(refusal("a statement within the statement")))?;
+    options.verify_plan(&plan).map_err(|_| to_datafusion(refusal("a statement within the statement")))?;
     Ok((plan, written))
 }
 
@@ -64,7 +64,7 @@ fn refusal(statement: &str) -> Error {
     Error::ReadOnly { statement: statement.to_owned() }
 }
 
-fn wrapped(error: Error) -> DataFusionError {
+fn to_datafusion(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 

@@ -154,7 +154,7 @@ impl VisitorMut for Resolver<'_> {
             return ControlFlow::Continue(());
         };
         let none = Windows::new();
-        match resolved(over, self.scopes.last().unwrap_or(&none)) {
+        match resolve_window(over, self.scopes.last().unwrap_or(&none)) {
             Ok(None) => ControlFlow::Continue(()),
             Ok(Some(window)) => {
                 *over = WindowType::WindowSpec(window);
@@ -170,7 +170,7 @@ impl VisitorMut for Resolver<'_> {
         templates::other_operator(expression);
         forms::complete(expression);
         array_queries::mark(expression);
-        flow(templates::extracted(expression))?;
+        flow(templates::rewrite_extract(expression))?;
         if let Expr::Function(call) = expression {
             let spelt = match names_of_calls::spelt_out(call) {
                 Ok(None) => calls::spell_out(call).map(|()| None),
@@ -292,11 +292,11 @@ fn without_casts(expression: &Expr) -> &Expr {
     }
 }
 
-/// The window of a call, if it isn't complete as it stands.
-fn resolved(over: &WindowType, windows: &Windows) -> Result<Option<WindowSpec>> {
+/// The full window of a call, if it refers to a named one.
+fn resolve_window(over: &WindowType, windows: &Windows) -> Result<Option<WindowSpec>> {
     match over {
         WindowType::NamedWindow(name) => find(name, windows).cloned().map(Some),
-        WindowType::WindowSpec(window) if window.window_name.is_some() => refined(window, windows).map(Some),
+        WindowType::WindowSpec(window) if window.window_name.is_some() => inherit_window(window, windows).map(Some),
         WindowType::WindowSpec(_) => Ok(None),
     }
 }
@@ -307,7 +307,7 @@ fn define(definitions: &[NamedWindowDefinition]) -> Result<Windows> {
     for NamedWindowDefinition(name, definition) in definitions {
         let window = match definition {
             NamedWindowExpr::NamedWindow(other) => find(other, &windows)?.clone(),
-            NamedWindowExpr::WindowSpec(window) => refined(window, &windows)?,
+            NamedWindowExpr::WindowSpec(window) => inherit_window(window, &windows)?,
         };
         if windows.insert(name.value.to_lowercase(), window).is_some() {
             return Err(Error::Statement { message: format!("the window {name} is defined twice") });
@@ -321,8 +321,8 @@ fn find<'a>(name: &Ident, windows: &'a Windows) -> Result<&'a WindowSpec> {
     windows.get(&name.value.to_lowercase()).ok_or_else(missing)
 }
 
-/// A window with what it inherits from the one that it names.
-fn refined(window: &WindowSpec, windows: &Windows) -> Result<WindowSpec> {
+/// A window with the parts that it inherits from the window that it names.
+fn inherit_window(window: &WindowSpec, windows: &Windows) -> Result<WindowSpec> {
     let Some(name) = &window.window_name else { return Ok(window.clone()) };
     let base = find(name, windows)?;
     let faults = [

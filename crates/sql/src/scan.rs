@@ -152,7 +152,7 @@ impl TickScanExec {
                 if dates.len() > 1 {
                     pieces.sort_by(|one, other| one.0.cmp(&other.0));
                 }
-                joined(pieces.into_iter().map(|(_, piece)| piece))
+                merge_adjacent(pieces.into_iter().map(|(_, piece)| piece))
             })
             .collect();
         let spec = self.snapshot.spec();
@@ -216,8 +216,8 @@ fn runs(piece: &SegmentRows) -> Result<Vec<(Option<&str>, Range<u64>)>> {
     Ok(runs)
 }
 
-/// Pieces that follow each other in their segment as one.
-fn joined(pieces: impl Iterator<Item = SegmentRows>) -> Vec<SegmentRows> {
+/// Merges pieces that are adjacent in their segment.
+fn merge_adjacent(pieces: impl Iterator<Item = SegmentRows>) -> Vec<SegmentRows> {
     let mut joined: Vec<SegmentRows> = Vec::new();
     for piece in pieces {
         match joined.last_mut() {

@@ -252,8 +252,8 @@ impl Session {
     }
 
     /// The text of a statement with numbered placeholders and known forms.
-    fn prepared<'a>(&self, text: &'a str) -> Result<Cow<'a, str>> {
-        let numbered = placeholders::numbered(text)?;
+    fn prepare_text<'a>(&self, text: &'a str) -> Result<Cow<'a, str>> {
+        let numbered = placeholders::number_placeholders(text)?;
         if !self.has_catalogue {
             return Ok(numbered);
         }
@@ -291,7 +291,7 @@ impl Session {
     /// Those of [`Session::sql`], and [`Error::Cancelled`].
     pub fn sql_until(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         limits::check_text(text)?;
-        let text = &*self.prepared(text)?;
+        let text = &*self.prepare_text(text)?;
         if let Some(shown) = ShowStatement::of(text) {
             return Ok(self.answer_of(vec![self.show_users(&shown)?], Instant::now()));
         }
@@ -458,18 +458,7 @@ impl Session {
                 grant.shrink_to(batches.iter().map(RecordBatch::get_array_memory_size).sum());
                 let source = Source::Ready { batches: batches.into(), execution, read, _memory: Some(Box::new(grant)) };
                 let memory = AnswerMemory::new(self.settings.memory_bytes, &self.memory);
-                TickOutcome::Answer(Answer {
-                    schema,
-                    source,
-                    planning,
-                    start,
-                    rows: 0,
-                    failed: false,
-                    watches,
-                    refusal: None,
-                    memory,
-                    change: None,
-                })
+                TickOutcome::Answer(Answer::new(schema, source, (start, planning), watches, memory))
             }
             RunOutcome::Refused(reason) => TickOutcome::No(Some(reason)),
             RunOutcome::Not | RunOutcome::Unknown | RunOutcome::AsWritten => TickOutcome::No(None),
@@ -498,14 +487,12 @@ impl Session {
         &self,
         schema: SchemaRef,
         batches: Vec<RecordBatch>,
-        held: Option<HeldMemory>,
+        memory_guard: Option<HeldMemory>,
         start: Instant,
     ) -> Answer {
         let (execution, read) = (start.elapsed(), ReadStats::default());
-        let source = Source::Ready { batches: batches.into(), execution, read, _memory: held };
+        let source = Source::Ready { batches: batches.into(), execution, read, _memory: memory_guard };
         let memory = AnswerMemory::new(self.settings.memory_bytes, &self.memory);
-        let (planning, watches) = (Duration::ZERO, Watches::default());
-        let (refusal, change) = (None, None);
-        Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal, memory, change }
+        Answer::new(schema, source, (start, Duration::ZERO), Watches::default(), memory)
     }
 }

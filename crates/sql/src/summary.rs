@@ -134,7 +134,7 @@ impl Summary {
                     true => as_time(measure, field.data_type(), number == 2),
                     false => Arc::clone(measure),
                 };
-                texts[number].push(shown(&value).map_err(|error| wrong(error.to_string()))?);
+                texts[number].push(first_text(&value).map_err(|error| wrong(error.to_string()))?);
             }
             unique.push(whole(&measures[1]));
             let there = whole(&measures[0]).unwrap_or(0);
@@ -223,7 +223,7 @@ fn as_time(microseconds: &ArrayRef, data_type: &DataType, is_average: bool) -> A
 }
 
 /// The first value as text.
-fn shown(array: &ArrayRef) -> Result<Option<String>, arrow::error::ArrowError> {
+fn first_text(array: &ArrayRef) -> Result<Option<String>, arrow::error::ArrowError> {
     if array.is_empty() || array.is_null(0) || *array.data_type() == DataType::Null {
         return Ok(None);
     }

@@ -46,7 +46,7 @@ pub(crate) fn rewrite(tokens: &mut Vec<Token>) -> Result<bool> {
     // Backwards, so that earlier positions stay valid.
     for at in (0..tokens.len()).rev() {
         if let (Token::Number(_, false), Some(Token::Word(_))) = (&tokens[at], tokens.get(at + 1)) {
-            rewritten |= grouped_digits(tokens, at);
+            rewritten |= join_digit_groups(tokens, at);
         } else if is_word(&tokens[at], "exclude") {
             rewritten |= exclusion(tokens, at);
         } else if is_word(&tokens[at], "latest") {
@@ -60,12 +60,12 @@ pub(crate) fn rewrite(tokens: &mut Vec<Token>) -> Result<bool> {
         } else if is_word(&tokens[at], "materialized") {
             rewritten |= hint_of_table(tokens, at);
         } else if is_word(&tokens[at], "filter") {
-            rewritten |= filtered(tokens, at);
+            rewritten |= complete_filter(tokens, at);
         } else if tokens[at] == Token::Mul {
             if tokens.get(at + 1) == Some(&Token::Mul) {
                 return fault("there is no operator **: write power(x, y)");
             }
-            rewritten |= unpacked(tokens, at) || patterned(tokens, at);
+            rewritten |= mark_unpacked(tokens, at) || rewrite_pattern(tokens, at);
         }
     }
     Ok(rewritten)
@@ -107,8 +107,8 @@ fn behind(tokens: &[Token], mut at: usize, words: &[&str]) -> Option<usize> {
     Some(at)
 }
 
-/// Joins a number with the digits behind its underscore. A word right behind a number can be no alias of anyone's.
-fn grouped_digits(tokens: &mut Vec<Token>, at: usize) -> bool {
+/// Joins a number with the digits behind its underscore. A word directly behind a number can't be an alias.
+fn join_digit_groups(tokens: &mut Vec<Token>, at: usize) -> bool {
     let (Token::Number(number, false), Some(Token::Word(word))) = (&tokens[at], tokens.get(at + 1)) else {
         return false;
     };
@@ -149,7 +149,7 @@ fn hint_of_table(tokens: &mut [Token], at: usize) -> bool {
 }
 
 /// `FILTER (c)` behind a call is `FILTER (WHERE c)`.
-fn filtered(tokens: &mut Vec<Token>, at: usize) -> bool {
+fn complete_filter(tokens: &mut Vec<Token>, at: usize) -> bool {
     let bracket = solid(tokens, at + 1);
     let is_clause = before(tokens, at) == Some(&Token::RParen) && tokens.get(bracket) == Some(&Token::LParen);
     if !is_clause || tokens.get(solid(tokens, bracket + 1)).is_none_or(|token| is_word(token, "where")) {
@@ -159,7 +159,7 @@ fn filtered(tokens: &mut Vec<Token>, at: usize) -> bool {
     true
 }
 
-fn unpacked(tokens: &mut Vec<Token>, at: usize) -> bool {
+fn mark_unpacked(tokens: &mut Vec<Token>, at: usize) -> bool {
     let Some(bracket) = behind(tokens, at + 1, &["columns"]) else { return false };
     let is_argument = matches!(before(tokens, at), Some(Token::LParen | Token::Comma));
     if !is_argument || tokens.get(solid(tokens, bracket)) != Some(&Token::LParen) {
@@ -169,7 +169,7 @@ fn unpacked(tokens: &mut Vec<Token>, at: usize) -> bool {
     true
 }
 
-fn patterned(tokens: &mut Vec<Token>, at: usize) -> bool {
+fn rewrite_pattern(tokens: &mut Vec<Token>, at: usize) -> bool {
     let is_item = before(tokens, at).is_some_and(|token| {
         *token == Token::Comma || ["select", "distinct", "all"].iter().any(|word| is_word(token, word))
     });

@@ -20,8 +20,8 @@ static FULL_TIME: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     Arc::new(ScalarUDF::from(FullTime { signature }))
 });
 
-/// A text in full, if it is a time that isn't.
-pub(crate) fn completed(text: Expr) -> Expr {
+/// Completes a text, if it is an abbreviated time.
+pub(crate) fn complete_time(text: Expr) -> Expr {
     FULL_TIME.call(vec![text])
 }
 

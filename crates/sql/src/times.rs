@@ -76,10 +76,10 @@ fn is_text_to_complete(expr: &Expr, schema: &DFSchema) -> bool {
         && expr.get_type(schema).is_ok_and(|data_type| pushdown::is_text(&data_type))
 }
 
-fn completed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn complete_time(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_time = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Timestamp(_, _)));
     let to_seconds = |expr: Expr| match is_text_to_complete(&expr, schema) {
-        true => text_times::completed(expr),
+        true => text_times::complete_time(expr),
         false => to_seconds(expr),
     };
     let boxed = |side: Box<Expr>| Box::new(to_seconds(*side));

@@ -350,14 +350,14 @@ fn type_of(text: &str) -> Result<ColumnType> {
         "real" | "float4" => C::Float32,
         "double" | "float" | "float8" => C::Float64,
         "numeric" | "decimal" if arguments.is_empty() => C::Decimal { precision: 18, scale: 3 },
-        "numeric" => return parsed(&format!("decimal({arguments}")),
+        "numeric" => return parse_type(&format!("decimal({arguments}")),
         "timestamptz" | "timestamp_ns" | "datetime" => C::Timestamp,
         "varchar" | "string" | "char" | "character" => C::Text,
-        _ => return parsed(text),
+        _ => return parse_type(text),
     })
 }
 
-fn parsed(text: &str) -> Result<ColumnType> {
+fn parse_type(text: &str) -> Result<ColumnType> {
     match text.parse() {
         Ok(column_type) => Ok(column_type),
         Err(message) => fault(message),

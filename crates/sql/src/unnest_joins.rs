@@ -40,13 +40,13 @@ pub(crate) fn without_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
     let mut number = 0;
     let rewritten = plan.rewrite_steps_up(|node| match node {
-        LogicalPlan::Join(join) => joined(join, &mut number),
+        LogicalPlan::Join(join) => rewrite_join(join, &mut number),
         other => Ok(Transformed::no(other)),
     });
     Ok(rewritten?.data)
 }
 
-fn joined(join: Join, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
+fn rewrite_join(join: Join, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
     let keeps_rows = match join.join_type {
         JoinType::Inner => false,
         JoinType::Left => true,

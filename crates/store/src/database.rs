@@ -346,7 +346,7 @@ impl Database {
     /// # Errors
     /// [`Error::NoSuchTable`].
     pub fn table(&self, name: &str) -> Result<Table> {
-        if let Some((name, cache)) = self.seen(name) {
+        if let Some((name, cache)) = self.cached_table(name) {
             return Ok(Table { database: self.clone(), cache, name });
         }
         match self.place_of(name)? {
@@ -480,7 +480,7 @@ impl Database {
     }
 
     /// A table that was found before.
-    fn seen(&self, name: &str) -> Option<(String, Arc<TableCache>)> {
+    fn cached_table(&self, name: &str) -> Option<(String, Arc<TableCache>)> {
         let tables = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner);
         let of_folder = tables.get(name).filter(|cache| cache.is_called(name));
         let cache = of_folder.or_else(|| tables.values().find(|cache| cache.is_called(name)))?;

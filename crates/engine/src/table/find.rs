@@ -211,7 +211,7 @@ impl SegmentSearch<'_> {
             let own = part * share..runs.min((part + 1) * share);
             let own = own.filter_map(|number| whole(number).transpose()).collect::<Result<Vec<Span>>>()?;
             let mut own = match narrowing {
-                Some(narrowing) => narrowing.narrowed(own)?,
+                Some(narrowing) => narrowing.cut_to_times(own)?,
                 None => own,
             };
             own.retain(|span| !span.rows.is_empty());
@@ -289,7 +289,7 @@ impl<'a> TimeSearch<'a> {
     }
 
     /// The spans cut to the range of time, which leaves nothing of some. Times of short ones side by side are read at once.
-    fn narrowed(&self, mut spans: Vec<Span>) -> Result<Vec<Span>> {
+    fn cut_to_times(&self, mut spans: Vec<Span>) -> Result<Vec<Span>> {
         let mut first = 0;
         while first < spans.len() {
             let start = spans[first].rows.start;

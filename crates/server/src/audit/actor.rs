@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use splay_store::audit::{AuditEvent, RecordFailure, STATEMENT_BYTES_MAX};
 use tokio::sync::oneshot;
 
-use super::{AuditedOperation, Peer, statement_kind, unrecorded};
+use super::{AuditedOperation, Peer, record_failure, statement_kind};
 use crate::problem::{Outcome, Problem};
 use crate::settings::AuditLevel;
 
@@ -138,7 +138,7 @@ impl Actor {
         match written {
             Err(lost) if self.peer.auditor.refuses() => {
                 begun.forget();
-                Err(unrecorded(&lost))
+                Err(record_failure(&lost))
             }
             _ => Ok(begun),
         }

@@ -151,7 +151,7 @@ fn wrong(error: splay_store::Error) -> Error {
 }
 
 /// The refusal of an operation whose record can't be written.
-fn unrecorded(lost: &RecordFailure) -> Problem {
+fn record_failure(lost: &RecordFailure) -> Problem {
     match lost {
         RecordFailure::Failed { reason } => {
             let text = format!(

@@ -79,7 +79,7 @@ impl Target {
 }
 
 /// A problem out of what decoding reports.
-fn undecoded(error: FlightError) -> Problem {
+fn decode_problem(error: FlightError) -> Problem {
     match error {
         FlightError::Tonic(status) => match serde_json::from_slice::<serde_json::Value>(status.details()) {
             // Ours, which went through the decoder.
@@ -109,7 +109,7 @@ where
 /// The next batch with its metadata.
 async fn next_batch(decoder: &mut FlightDataDecoder) -> Outcome<Option<(RecordBatch, Bytes)>> {
     while let Some(decoded) = ipc::guarded(decoder.next()).await? {
-        let decoded = decoded.map_err(undecoded)?;
+        let decoded = decoded.map_err(decode_problem)?;
         let metadata = decoded.app_metadata();
         if let DecodedPayload::RecordBatch(rows) = decoded.payload {
             return Ok(Some((rows, metadata)));
@@ -137,7 +137,7 @@ pub(super) fn put(appends: Appends, target: Target, mut batches: FlightDataDecod
                 is_decoded = true;
                 appends.pace().await;
                 let target = target.clone();
-                appends.submit_made(move |_| Ok(vec![target.append(rows, &metadata)?])).await.map(Some)
+                appends.submit_rows(move |_| Ok(vec![target.append(rows, &metadata)?])).await.map(Some)
             };
             // A client that went away is given nothing more to wait for.
             let submitted = tokio::select! {

@@ -71,15 +71,15 @@ pub(crate) struct HttpState {
 impl HttpState {
     /// The sink of a caller's rows, if this server takes rows. It refuses those beyond his quota.
     pub(crate) fn appends(&self, caller: &Caller) -> Outcome<Appends> {
-        self.guarded(caller, ExcessRule::Refused)
+        self.guard_appends(caller, ExcessRule::Refused)
     }
 
     /// The same for a stream of rows, which is taken more slowly instead: ask for [`Appends::pace`] before each of its batches.
     pub(crate) fn paced_appends(&self, caller: &Caller) -> Outcome<Appends> {
-        self.guarded(caller, ExcessRule::Paced)
+        self.guard_appends(caller, ExcessRule::Paced)
     }
 
-    fn guarded(&self, caller: &Caller, excess: ExcessRule) -> Outcome<Appends> {
+    fn guard_appends(&self, caller: &Caller, excess: ExcessRule) -> Outcome<Appends> {
         let none = || Problem::new(Code::Unsupported, "this server takes no rows");
         let appends = self.appends.as_ref().ok_or_else(none)?;
         let guarded = GuardedIngest::new(Arc::clone(appends.ingest()), self.callers.clone(), caller.clone(), excess);

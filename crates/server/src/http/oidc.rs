@@ -59,7 +59,7 @@ fn private(mut response: Response) -> Response {
     response
 }
 
-fn configured(callers: &Callers) -> Outcome<&IdentityProvider> {
+fn identity_provider(callers: &Callers) -> Outcome<&IdentityProvider> {
     callers.vouching().ok_or_else(|| Problem::new(Code::NotFound, "this server has no provider that signs users in"))
 }
 
@@ -97,7 +97,7 @@ pub(super) async fn state(State(server): Server, headers: HeaderMap) -> Response
 /// `GET /auth/oidc`: sends the browser to the provider.
 pub(super) async fn begin(State(server): Server, headers: HeaderMap) -> Response {
     let begun = async {
-        let vouching = configured(&server.callers)?;
+        let vouching = identity_provider(&server.callers)?;
         let console = console_of(vouching, &headers)?;
         let sign_in = vouching.begin(&console, now_seconds()).await?;
         let there = HeaderValue::try_from(&sign_in.url);
@@ -126,7 +126,7 @@ pub(super) async fn callback(
     Query(callback): Query<Callback>,
     headers: HeaderMap,
 ) -> Outcome<Response> {
-    let vouching = configured(&server.callers)?;
+    let vouching = identity_provider(&server.callers)?;
     let cookies = vouching.cookies();
     let mut response = match finish(&server.callers, vouching, &callback, &headers).await {
         Ok((token, seconds)) => {

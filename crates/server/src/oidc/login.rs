@@ -111,7 +111,7 @@ impl Logins {
     }
 
     /// The sign-in of a cookie, unless it took too long.
-    pub(super) fn begun(&self, cookie: &str, now: i64) -> Option<PendingSignIn<'_>> {
+    pub(super) fn pending(&self, cookie: &str, now: i64) -> Option<PendingSignIn<'_>> {
         let at: i64 = cookie.split_once('.').filter(|_| cookie.len() <= 128)?.1.parse().ok()?;
         let age = now.checked_sub(at)?;
         (0..=SIGN_IN_SECONDS).contains(&age).then(|| PendingSignIn { key: &self.key, cookie: cookie.to_owned() })
@@ -139,7 +139,7 @@ impl Logins {
 }
 
 /// Names and roles, shared by all requests of a user.
-pub(super) fn shared(texts: Vec<String>) -> Arc<[String]> {
+pub(super) fn shared_texts(texts: Vec<String>) -> Arc<[String]> {
     Arc::from(texts)
 }
 
@@ -153,7 +153,7 @@ mod tests {
         let logins = Logins::new().unwrap();
         let begun = logins.begin(1000).unwrap();
         let (cookie, state) = (begun.cookie().to_owned(), begun.state());
-        let again = logins.begun(&cookie, 1000 + SIGN_IN_SECONDS).unwrap();
+        let again = logins.pending(&cookie, 1000 + SIGN_IN_SECONDS).unwrap();
         assert!(again.is_answered_by(&state) && again.nonce() == begun.nonce() && again.verifier() == begun.verifier());
         assert!(again.verifier().len() == 43 && again.nonce() != again.state() && again.verifier() != again.state());
         let other = logins.begin(1000).unwrap();
@@ -161,18 +161,18 @@ mod tests {
         for (cookie, now) in
             [(&*cookie, 1001 + SIGN_IN_SECONDS), (&cookie, 999), ("x", 1000), ("", 0), (&cookie[1..], 1000)]
         {
-            let begun = logins.begun(cookie, now);
+            let begun = logins.pending(cookie, now);
             assert!(begun.is_none_or(|begun| !begun.is_answered_by(&state)), "{cookie} {now}");
         }
         // Another time in the cookie is another sign-in.
         let later = cookie.replace(".1000", ".1001");
-        assert!(!logins.begun(&later, 1001).unwrap().is_answered_by(&state));
+        assert!(!logins.pending(&later, 1001).unwrap().is_answered_by(&state));
     }
 
     #[test]
     fn a_session_lasts_until_its_end() {
         let logins = Logins::new().unwrap();
-        let person = ProviderUser { name: Arc::from("ann"), roles: shared(Vec::new()) };
+        let person = ProviderUser { name: Arc::from("ann"), roles: shared_texts(Vec::new()) };
         let token = logins.end(SignedIn { person, until: 5 }).unwrap();
         let mark = logins.mark(&token);
         assert_eq!(&*logins.session(&mark).unwrap().person.name, "ann");

@@ -204,7 +204,7 @@ impl IdentityProvider {
     pub(crate) async fn finish(&self, cookie: &str, returned: SignInReturn<'_>, now: i64) -> Outcome<SignedInBrowser> {
         let again =
             || Problem::new(Code::Unauthorized, "the sign-in took too long, or was begun elsewhere: begin it again");
-        let begun = self.0.logins.begun(cookie, now).ok_or_else(again)?;
+        let begun = self.0.logins.pending(cookie, now).ok_or_else(again)?;
         if !begun.is_answered_by(returned.state) {
             return Err(again());
         }
@@ -260,7 +260,7 @@ impl IdentityProvider {
         let mut roles: Vec<String> = groups.filter_map(|group| settings.roles.get(group)).cloned().collect();
         roles.sort();
         roles.dedup();
-        Ok(ProviderUser { name: Arc::from(name), roles: login::shared(roles) })
+        Ok(ProviderUser { name: Arc::from(name), roles: login::shared_texts(roles) })
     }
 }
 
@@ -271,8 +271,8 @@ pub(crate) struct SignedInBrowser {
 }
 
 impl SignedInBrowser {
-    /// What he has shown by it.
-    pub(crate) fn vouched(&self, now: i64) -> VerifiedIdentity {
+    /// The identity that the sign-in has verified.
+    pub(crate) fn identity(&self, now: i64) -> VerifiedIdentity {
         VerifiedIdentity {
             person: self.person.clone(),
             until: now.saturating_add_unsigned(self.seconds),

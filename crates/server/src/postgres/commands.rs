@@ -146,7 +146,7 @@ impl Command {
             ["reset", name] => Command::Set { name: (*name).to_owned(), value: None, is_local: false },
             ["deallocate", "all"] | ["deallocate", "prepare", "all"] => Command::Deallocate(None),
             ["deallocate", "prepare", _] | ["deallocate", _] => {
-                Command::Deallocate(words.last().map(|name| unquoted(name)))
+                Command::Deallocate(words.last().map(|name| unquote(name)))
             }
             ["discard", "all"] => Command::Discard,
             ["discard", "plans"] => Command::Nothing("DISCARD PLANS"),
@@ -191,7 +191,7 @@ fn prepare(text: &str) -> Result<Option<Command>, Refusal> {
 /// The last word, a name, which is folded unless it is quoted.
 fn last(words: &[String]) -> String {
     let name = words.last().map(String::as_str).unwrap_or_default();
-    if name.starts_with('"') { unquoted(name) } else { name.to_lowercase() }
+    if name.starts_with('"') { unquote(name) } else { name.to_lowercase() }
 }
 
 fn no_more<'a>(what: &str, mut rest: impl Iterator<Item = &'a str>) -> Result<(), Refusal> {
@@ -250,13 +250,13 @@ fn set(words: &[String], is_local: bool) -> Result<Command, Refusal> {
     if values.is_empty() {
         return Err(wrong());
     }
-    let value = values.iter().filter(|word| *word != ",").map(|word| unquoted(word)).collect::<Vec<_>>().join(", ");
+    let value = values.iter().filter(|word| *word != ",").map(|word| unquote(word)).collect::<Vec<_>>().join(", ");
     let is_default = matches!(values, [word] if word.eq_ignore_ascii_case("default"));
-    Ok(Command::Set { name: unquoted(name), value: (!is_default).then_some(value), is_local })
+    Ok(Command::Set { name: unquote(name), value: (!is_default).then_some(value), is_local })
 }
 
 /// A word without its quotes.
-pub(super) fn unquoted(word: &str) -> String {
+pub(super) fn unquote(word: &str) -> String {
     for quote in ['\'', '"'] {
         if let Some(inner) = word.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) {
             return inner.replace(&format!("{quote}{quote}"), &quote.to_string());

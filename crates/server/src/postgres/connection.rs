@@ -134,7 +134,7 @@ impl Connection {
         getrandom::fill(&mut secret).ok()?;
         self.replies = replies;
         self.key = Bytes::copy_from_slice(&[process.to_be_bytes(), secret].concat());
-        for (name, value) in self.parameters.reported() {
+        for (name, value) in self.parameters.reported_values() {
             self.replies.parameter(name, value);
         }
         self.replies.key(process, u32::from_be_bytes(secret));
@@ -189,7 +189,7 @@ impl Connection {
             | ClientMessage::CopyDone
             | ClientMessage::CopyFail(_)
             | ClientMessage::Terminate => Ok(()),
-            message => match self.extended(message).await? {
+            message => match self.answer_extended(message).await? {
                 Ok(()) => Ok(()),
                 Err((refusal, text)) => self.fail(&refusal, &text).await,
             },
@@ -363,7 +363,7 @@ impl Connection {
     }
 
     /// The statement that `EXECUTE` names, with its values; `None` for any other.
-    pub(super) fn executed(&mut self, text: &str) -> Result<Option<String>, Refusal> {
+    pub(super) fn execute_statement(&mut self, text: &str) -> Result<Option<String>, Refusal> {
         let refused = |error: splay_sql::Error| Refusal::new("42601", error.to_string());
         match NamedStatement::of(text).map_err(refused)? {
             Some(statement @ NamedStatement::Execute { .. }) => {
@@ -432,7 +432,7 @@ impl Connection {
 
     /// Tells the client of its settings.
     fn report(&mut self) {
-        for (name, value) in self.parameters.reported() {
+        for (name, value) in self.parameters.reported_values() {
             self.replies.parameter(name, value);
         }
     }
@@ -459,7 +459,7 @@ impl Connection {
 }
 
 /// The column of what `SHOW` gives.
-pub(super) fn shown(command: &Command) -> Option<Vec<Column>> {
+pub(super) fn show_columns(command: &Command) -> Option<Vec<Column>> {
     match command {
         Command::Show(name) => Some(vec![Column { name: name.clone(), data_type: Type::TEXT }]),
         _ => None,

@@ -1,6 +1,6 @@
 //! `DECLARE`, `FETCH`, `MOVE` and `CLOSE`: portals under names that statements give them.
 
-use super::commands::{Command, unquoted, words};
+use super::commands::{Command, unquote, words};
 use super::connection::{Connection, Transaction};
 use super::extended::Portal;
 use super::refusal::Refusal;
@@ -28,7 +28,7 @@ impl CursorCommand {
         let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
         let [_, _, options @ ..] = lower.as_slice() else { return Err(no_declaration()) };
         check_options(options)?;
-        Ok(CursorCommand::Declare { name: unquoted(&words[1]), query: query.to_owned() })
+        Ok(CursorCommand::Declare { name: unquote(&words[1]), query: query.to_owned() })
     }
 
     /// Parses another statement of cursors from its words.
@@ -40,9 +40,9 @@ impl CursorCommand {
         let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
         match lower.as_slice() {
             ["close", "all"] => Ok(CursorCommand::Close { name: None }),
-            ["close", _] => Ok(CursorCommand::Close { name: Some(unquoted(&words[1])) }),
+            ["close", _] => Ok(CursorCommand::Close { name: Some(unquote(&words[1])) }),
             [verb @ ("fetch" | "move"), direction @ .., _] => Ok(CursorCommand::Fetch {
-                name: unquoted(&words[words.len() - 1]),
+                name: unquote(&words[words.len() - 1]),
                 rows: rows(verb, direction)?,
                 shows: *verb == "fetch",
             }),

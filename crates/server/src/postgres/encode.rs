@@ -93,7 +93,7 @@ impl Encode for Rows {
         self.check_columns(schema)
     }
 
-    fn changed(&mut self, change: StatementChange) -> Vec<AnswerPiece> {
+    fn change_result(&mut self, change: StatementChange) -> Vec<AnswerPiece> {
         vec![AnswerPiece::Changed { what: change.statement.to_owned(), rows: change.rows, dropped: None }]
     }
 

@@ -129,22 +129,22 @@ async fn set_up(
         replies.older_version(&unknown);
     }
     let callers = &front.shared.callers;
-    let caller = if callers.ask().map_err(refused)? {
+    let caller = if callers.ask().map_err(refusal)? {
         replies.ask_for_password();
         let written = reader.stream().write_all(&replies.bytes).await;
         written.map_err(|_| Refusal::fatal("08006", "the connection broke off"))?;
         replies.bytes.clear();
         let password = password(reader).await?;
-        callers.of_password(&user, &password).await.map_err(refused)?
+        callers.of_password(&user, &password).await.map_err(refusal)?
     } else {
-        callers.anonymous().map_err(refused)?
+        callers.anonymous().map_err(refusal)?
     };
     replies.authenticated();
     Ok((parameters, caller, replies))
 }
 
 /// The error for a client that isn't let in.
-fn refused(problem: Problem) -> Refusal {
+fn refusal(problem: Problem) -> Refusal {
     let state = match problem.code {
         Code::Unauthorized => "28P01",
         Code::Forbidden => "28000",

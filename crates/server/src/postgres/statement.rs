@@ -8,7 +8,7 @@ use arrow::datatypes::Schema;
 use splay_sql::{Parameters, statements};
 
 use super::commands::Command;
-use super::connection::{Connection, End, Transaction, shown};
+use super::connection::{Connection, End, Transaction, show_columns};
 use super::encode::{AnswerPiece, ChangeEncoder, Rows};
 use super::refusal::Refusal;
 use super::replies::Replies;
@@ -95,7 +95,7 @@ impl Connection {
         let executed = match checked {
             Ok(Some(Command::Cursor(cursor))) => return self.cursor(&cursor, (Vec::new(), &[]), true).await,
             Ok(Some(command)) => return self.show_checked(&command, true).await,
-            Ok(None) => self.executed(statement),
+            Ok(None) => self.execute_statement(statement),
             Err(refusal) => Err(refusal),
         };
         let executed = match executed {
@@ -184,7 +184,7 @@ impl Connection {
     fn show(&mut self, command: &Command, with_columns: bool) -> Result<(), Refusal> {
         let tag = self.tag(command);
         let value_shown = self.command(command)?;
-        if let (Some(value_shown), Some(columns)) = (value_shown, shown(command)) {
+        if let (Some(value_shown), Some(columns)) = (value_shown, show_columns(command)) {
             if with_columns {
                 self.replies.columns(&columns, &[]);
             }

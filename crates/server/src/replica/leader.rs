@@ -84,11 +84,11 @@ impl HttpLeader {
                 _ = cancelled.wait_for(|cancelled| *cancelled) => Err(Error::Closed),
             }
         })?;
-        if answer.status == 200 { Ok(answer.body) } else { Err(self.refused(&answer)) }
+        if answer.status == 200 { Ok(answer.body) } else { Err(self.refusal(&answer)) }
     }
 
     /// Why a leader refused.
-    fn refused(&self, answer: &HttpAnswer) -> Error {
+    fn refusal(&self, answer: &HttpAnswer) -> Error {
         let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         if let Some(epoch) = body["fenced"].as_u64() {
             return Error::Fenced { epoch };

@@ -138,11 +138,11 @@ impl Session {
         if !self.sees(name) {
             return Err(self.no_such_table(name));
         }
-        self.database().table(name).map_err(|error| self.told(error.into()))
+        self.database().table(name).map_err(|error| self.redact(error.into()))
     }
 
-    /// An error without what may not be known: the names of other tables, values of a key that isn't read.
-    pub(crate) fn told(&self, error: Error) -> Error {
+    /// An error without details that the caller may not know: the names of other tables, values of a key that he can't read.
+    pub(crate) fn redact(&self, error: Error) -> Error {
         use splay_store::Error::{DuplicateKey, NoSuchTable};
         let Some(guard) = self.caller().veil() else { return error };
         match error {

@@ -32,7 +32,7 @@ impl Session {
                 Ok(Some(NewToken { name: name.clone(), secret }))
             }
             AccessStatement::CreateRole { name, options } => {
-                let change = changed(options)?;
+                let change = role_change(options)?;
                 self.with_access(stop, |access| {
                     access.create_role(name, change.clone())?;
                     options.in_roles.iter().try_for_each(|role| access.grant_role(role, name))
@@ -40,7 +40,7 @@ impl Session {
                 Ok(None)
             }
             AccessStatement::AlterRole { name, options } => {
-                let change = changed(options)?;
+                let change = role_change(options)?;
                 self.with_access(stop, |access| access.alter_role(name, change.clone()))?;
                 Ok(None)
             }
@@ -173,8 +173,8 @@ fn all(privileges: &[Privilege]) -> Vec<(Privilege, Vec<String>)> {
     privileges.iter().map(|privilege| (*privilege, Vec::new())).collect()
 }
 
-/// What options change of a role. Hashing a password takes some 20 milliseconds.
-fn changed(options: &RoleOptions) -> Result<RoleChange> {
+/// The change of a role that options ask for. Hashing a password takes some 20 milliseconds.
+fn role_change(options: &RoleOptions) -> Result<RoleChange> {
     let password = match &options.password {
         None => None,
         Some(None) => Some(None),

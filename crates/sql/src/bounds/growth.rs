@@ -109,7 +109,7 @@ impl GrowthRule {
             GrowthRule::ArrayToString => call.array_to_string(),
             GrowthRule::StringToArray => call.string_to_array(),
             GrowthRule::Format => call.format(),
-            GrowthRule::Written => call.written(),
+            GrowthRule::Written => call.formatted_text(),
             GrowthRule::Join => call.join(),
             GrowthRule::Sum => call.all(),
             GrowthRule::Map => call.map(),
@@ -305,8 +305,8 @@ impl Call<'_> {
         Ok(self.sum(|row| formats.at(row).saturating_add(2).saturating_mul(16)))
     }
 
-    /// Each directive may write any of the values, or so wide a number.
-    fn written(&self) -> Result<u64> {
+    /// Each directive may write any of the values, or a number of any width.
+    fn formatted_text(&self) -> Result<u64> {
         let directives = match self.args.first() {
             Some(ColumnarValue::Scalar(format)) => {
                 format.try_as_str().flatten().map_or(0, |format| format.matches(['%', '{']).count())

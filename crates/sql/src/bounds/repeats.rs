@@ -114,7 +114,7 @@ impl RepeatBoundStream {
                 self.widest = self.widest.max(widest(batch));
                 self.widest.saturating_mul(self.batch_rows)
             }
-            RepeatedParts::Elements(lists) => unnested(batch, lists),
+            RepeatedParts::Elements(lists) => unnested_bytes(batch, lists),
         };
         let bytes = if bytes < RESERVED_FROM { 0 } else { bytes.saturating_mul(COPIES) };
         self.reservation.try_resize(usize::try_from(bytes).unwrap_or(usize::MAX))
@@ -141,8 +141,8 @@ fn longest(offsets: &[i32]) -> u64 {
     offsets.windows(2).map(|pair| u64::from(pair[1].abs_diff(pair[0]))).max().unwrap_or(0)
 }
 
-/// Bytes of a batch once each row stands there for each of its lists' elements.
-fn unnested(batch: &RecordBatch, lists: &[(usize, usize)]) -> u64 {
+/// The size of a batch whose rows are repeated for each element of their lists.
+fn unnested_bytes(batch: &RecordBatch, lists: &[(usize, usize)]) -> u64 {
     let mut bytes = 0_u64;
     for row in 0..batch.num_rows() {
         let times = lists.iter().map(|(column, depth)| inner(batch.column(*column), row, *depth)).max().unwrap_or(1);

@@ -17,6 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use splay_functions::SAMPLE_FILL;
 
+use super::column_selection::text_of;
 use super::expression_of;
 use super::fills::{Fills, aliases};
 use super::relation::{FromColumn, Relation};
@@ -317,16 +318,6 @@ fn time_of<'a>(clause: &Clause, relation: &'a Relation) -> Result<&'a FromColumn
 
 fn is_null(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if value.value == Value::Null)
-}
-
-fn text_of(expr: &Expr) -> Option<String> {
-    match expr {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => Some(text.clone()),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 fn is_aggregate_call(expr: &Expr, state: &SessionState) -> bool {

@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::{
     OrderByKind, Select, SelectItem, SelectItemQualifiedWildcardKind, WildcardAdditionalOptions,
 };
 
-use super::column_selection::{SelectedColumn, chosen, name_of, of_relation, plain};
+use super::column_selection::{SelectedColumn, name_of, of_relation, plain, selected_columns};
 use super::relation::{FromColumn, Relation};
 use crate::error::{Result, fault};
 use crate::joins;
@@ -74,7 +74,9 @@ pub(super) fn write_out(select: &mut Select, relation: &Relation) -> Result<()> 
     let mut projection = Vec::with_capacity(select.projection.len());
     for item in std::mem::take(&mut select.projection) {
         match item {
-            SelectItem::Wildcard(options) => projection.extend(starred(relation.columns.iter().collect(), &options)?),
+            SelectItem::Wildcard(options) => {
+                projection.extend(star_items(relation.columns.iter().collect(), &options)?)
+            }
             other => projection.push(other),
         }
     }
@@ -92,17 +94,17 @@ pub(super) fn expand(select: &mut Select, relation: &Relation) -> Result<()> {
     for item in std::mem::take(&mut select.projection) {
         match item {
             SelectItem::Wildcard(options) if is_ours(&options, is_by_time) => {
-                projection.extend(starred(relation.columns.iter().collect(), &options)?);
+                projection.extend(star_items(relation.columns.iter().collect(), &options)?);
             }
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options)
                 if is_ours(&options, is_by_time) =>
             {
-                projection.extend(starred(of_relation(&name, relation)?, &options)?);
+                projection.extend(star_items(of_relation(&name, relation)?, &options)?);
             }
             SelectItem::UnnamedExpr(expr) if is_within(&expr) => {
                 for (expr, chosen) in each_column(expr, relation)? {
                     projection.push(match chosen {
-                        Some(chosen) => SelectItem::ExprWithAlias { expr, alias: quoted(&chosen.name) },
+                        Some(chosen) => SelectItem::ExprWithAlias { expr, alias: quoted_ident(&chosen.name) },
                         None => SelectItem::UnnamedExpr(expr),
                     });
                 }
@@ -110,7 +112,7 @@ pub(super) fn expand(select: &mut Select, relation: &Relation) -> Result<()> {
             SelectItem::ExprWithAlias { expr, alias } if is_within(&expr) => {
                 for (expr, chosen) in each_column(expr, relation)? {
                     let alias = match chosen {
-                        Some(chosen) => quoted(&with_parts(&alias.value, &chosen.parts).to_lowercase()),
+                        Some(chosen) => quoted_ident(&with_parts(&alias.value, &chosen.parts).to_lowercase()),
                         None => alias.clone(),
                     };
                     projection.push(SelectItem::ExprWithAlias { expr, alias });
@@ -159,7 +161,7 @@ pub(super) fn expand_order(order: &mut OrderBy, relation: &Relation) -> Result<(
     Ok(())
 }
 
-fn quoted(name: &str) -> Ident {
+fn quoted_ident(name: &str) -> Ident {
     Ident::with_quote('"', name)
 }
 
@@ -190,7 +192,7 @@ fn each_column(mut expression: Expr, relation: &Relation) -> Result<Vec<(Expr, O
             && is_columns(call)
             && error.is_none()
         {
-            match chosen(call, relation) {
+            match selected_columns(call, relation) {
                 Ok(list) => lists.push(list),
                 Err(wrong) => error = Some(wrong),
             }
@@ -231,7 +233,7 @@ pub(super) fn places(expression: &Expr, relation: &Relation) -> Result<Option<Ve
             None => fault(format!("a column is needed here, and not {}", chosen.expression)),
         }
     };
-    chosen(call, relation)?.into_iter().map(place).collect::<Result<_>>().map(Some)
+    selected_columns(call, relation)?.into_iter().map(place).collect::<Result<_>>().map(Some)
 }
 
 /// Replaces each `*COLUMNS(…)` by arguments.
@@ -243,7 +245,7 @@ fn unpack(expression: &mut Expr, relation: &Relation) -> Result<()> {
         for arg in std::mem::take(&mut list.args) {
             match &arg {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(call))) if is_unpacked(call) => {
-                    match chosen(call, relation) {
+                    match selected_columns(call, relation) {
                         Ok(columns) => args.extend(
                             columns
                                 .into_iter()
@@ -261,9 +263,9 @@ fn unpack(expression: &mut Expr, relation: &Relation) -> Result<()> {
 }
 
 /// `* EXCLUDE … REPLACE … RENAME …` as items.
-fn starred(columns: Vec<&FromColumn>, options: &WildcardAdditionalOptions) -> Result<Vec<SelectItem>> {
+fn star_items(columns: Vec<&FromColumn>, options: &WildcardAdditionalOptions) -> Result<Vec<SelectItem>> {
     let items = plain(columns, options)?.into_iter().map(|SelectedColumn { expression, name, .. }| {
-        SelectItem::ExprWithAlias { expr: expression, alias: quoted(&name) }
+        SelectItem::ExprWithAlias { expr: expression, alias: quoted_ident(&name) }
     });
     Ok(items.collect())
 }

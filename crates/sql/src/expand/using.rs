@@ -124,7 +124,7 @@ pub(super) fn merge(select: &mut Select, columns: Vec<Vec<Column>>) -> Option<Jo
                 JoinOperator::RightSemi(_) | JoinOperator::RightAnti(_) => left = right,
                 JoinOperator::CrossJoin(_) => left.extend(right),
                 other if constraint(other).is_some() => {
-                    left = joined(left, right, &mut join.join_operator, needs_names, &mut names)?;
+                    left = merge_columns(left, right, &mut join.join_operator, needs_names, &mut names)?;
                 }
                 _ => return None,
             }
@@ -153,7 +153,7 @@ impl Column {
     }
 }
 
-fn joined(
+fn merge_columns(
     mut left: Vec<Column>,
     mut right: Vec<Column>,
     operator: &mut JoinOperator,

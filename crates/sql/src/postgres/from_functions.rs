@@ -27,7 +27,7 @@ pub(super) fn as_query(factor: &TableFactor) -> Option<TableFactor> {
         return None;
     }
     if function.value.eq_ignore_ascii_case(KEYWORDS) {
-        return parsed(&format!("(SELECT '' AS word, '' AS catcode WHERE false) AS {KEYWORDS}"));
+        return parse_table(&format!("(SELECT '' AS word, '' AS catcode WHERE false) AS {KEYWORDS}"));
     }
     let arguments: Vec<String> = args.args.iter().map(ToString::to_string).collect();
     let call = format!("{name}({})", arguments.join(", "));
@@ -38,10 +38,10 @@ pub(super) fn as_query(factor: &TableFactor) -> Option<TableFactor> {
         let (name, columns) = names(function, alias.as_ref());
         format!("(SELECT {call} AS {name}) AS {name}{columns}")
     };
-    parsed(&text)
+    parse_table(&text)
 }
 
-fn parsed(text: &str) -> Option<TableFactor> {
+fn parse_table(text: &str) -> Option<TableFactor> {
     let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX);
     parser.try_with_sql(text).and_then(|mut parser| parser.parse_table_factor()).ok()
 }

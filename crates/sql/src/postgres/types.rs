@@ -124,7 +124,7 @@ pub(crate) struct CatalogueType {
     pub(crate) array: u32,
 }
 
-const fn listed(
+const fn catalogue_type(
     oid: u32,
     name: &'static str,
     shown: &'static str,
@@ -137,24 +137,24 @@ const fn listed(
 
 /// The types that columns and placeholders can have. Arrays are listed by their items.
 pub(crate) const LISTED: [CatalogueType; 18] = [
-    listed(BOOL, "bool", "boolean", 1, "B", 1000),
-    listed(BYTEA, "bytea", "bytea", -1, "U", 1001),
-    listed(NAME, "name", "name", 64, "S", 1003),
-    listed(INT8, "int8", "bigint", 8, "N", 1016),
-    listed(INT2, "int2", "smallint", 2, "N", 1005),
-    listed(INT4, "int4", "integer", 4, "N", 1007),
-    listed(TEXT, "text", "text", -1, "S", 1009),
-    listed(OID, "oid", "oid", 4, "N", 1028),
-    listed(FLOAT4, "float4", "real", 4, "N", 1021),
-    listed(FLOAT8, "float8", "double precision", 8, "N", 1022),
-    listed(BPCHAR, "bpchar", "character", -1, "S", 1014),
-    listed(VARCHAR, "varchar", "character varying", -1, "S", 1015),
-    listed(DATE, "date", "date", 4, "D", 1182),
-    listed(TIME, "time", "time without time zone", 8, "D", 1183),
-    listed(TIMESTAMP, "timestamp", "timestamp without time zone", 8, "D", 1115),
-    listed(TIMESTAMPTZ, "timestamptz", "timestamp with time zone", 8, "D", 1185),
-    listed(INTERVAL, "interval", "interval", 16, "T", 1187),
-    listed(NUMERIC, "numeric", "numeric", -1, "N", 1231),
+    catalogue_type(BOOL, "bool", "boolean", 1, "B", 1000),
+    catalogue_type(BYTEA, "bytea", "bytea", -1, "U", 1001),
+    catalogue_type(NAME, "name", "name", 64, "S", 1003),
+    catalogue_type(INT8, "int8", "bigint", 8, "N", 1016),
+    catalogue_type(INT2, "int2", "smallint", 2, "N", 1005),
+    catalogue_type(INT4, "int4", "integer", 4, "N", 1007),
+    catalogue_type(TEXT, "text", "text", -1, "S", 1009),
+    catalogue_type(OID, "oid", "oid", 4, "N", 1028),
+    catalogue_type(FLOAT4, "float4", "real", 4, "N", 1021),
+    catalogue_type(FLOAT8, "float8", "double precision", 8, "N", 1022),
+    catalogue_type(BPCHAR, "bpchar", "character", -1, "S", 1014),
+    catalogue_type(VARCHAR, "varchar", "character varying", -1, "S", 1015),
+    catalogue_type(DATE, "date", "date", 4, "D", 1182),
+    catalogue_type(TIME, "time", "time without time zone", 8, "D", 1183),
+    catalogue_type(TIMESTAMP, "timestamp", "timestamp without time zone", 8, "D", 1115),
+    catalogue_type(TIMESTAMPTZ, "timestamptz", "timestamp with time zone", 8, "D", 1185),
+    catalogue_type(INTERVAL, "interval", "interval", 16, "T", 1187),
+    catalogue_type(NUMERIC, "numeric", "numeric", -1, "N", 1231),
 ];
 
 /// The name of a type as `format_type` returns it.

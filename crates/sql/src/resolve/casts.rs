@@ -19,7 +19,7 @@ pub(super) fn name_apart(select: &mut Select, order: &mut [OrderByExpr]) {
             change_expressions(expression, |inner| {
                 if matches!(inner, Expr::Cast { .. }) {
                     let text = inner.to_string().to_lowercase();
-                    *inner = named(std::mem::replace(inner, super::nothing()), text);
+                    *inner = named_cast(std::mem::replace(inner, super::nothing()), text);
                 }
             });
         });
@@ -71,7 +71,7 @@ fn each(select: &mut Select, order: &mut [OrderByExpr], take: &mut dyn FnMut(&mu
     order.iter_mut().for_each(|key| take(&mut key.expr));
 }
 
-fn named(cast: Expr, text: String) -> Expr {
+fn named_cast(cast: Expr, text: String) -> Expr {
     let argument = |expression| FunctionArg::Unnamed(FunctionArgExpr::Expr(expression));
     let args = vec![argument(cast), argument(Expr::Value(Value::SingleQuotedString(text).into()))];
     Expr::Function(Function {

@@ -22,7 +22,7 @@ use splay_functions::NEGATED;
 
 use super::calls::text;
 use super::nothing;
-use super::templates::filled;
+use super::templates::fill_template;
 use crate::walk::change_expressions;
 
 /// Writes an expression in a form that the planner accepts. Its parts are already in that form.
@@ -43,7 +43,7 @@ pub(super) fn complete(expression: &mut Expr) {
         Expr::BinaryOp { left, op, right } => {
             if let (Some(left), Some(right)) = (row(left), row(right))
                 && left.len() == right.len()
-                && let Some(compared) = rows_compared(&left, op, &right)
+                && let Some(compared) = compare_rows(&left, op, &right)
             {
                 *expression = Expr::Nested(Box::new(compared));
             }
@@ -112,7 +112,7 @@ fn escape_by_backslash(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) {
     // A doubled escape character stands for one; its temporary replacement occurs in no pattern.
     let template = "replace(replace(replace(replace($1, $4, concat($4, $4)), concat($2, $2), $3), $2, $4), $3, $2)";
     let args = [pattern.clone(), text(by), text("\u{1}"), text("\\")];
-    if let Ok(other) = filled(template, &args.each_ref()) {
+    if let Ok(other) = fill_template(template, &args.each_ref()) {
         *pattern = other;
         *escape = None;
     }
@@ -159,8 +159,8 @@ fn row(expression: &Expr) -> Option<Vec<Expr>> {
     }
 }
 
-/// A comparison of rows as comparisons of their values: the first that differ decide.
-fn rows_compared(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
+/// Writes a comparison of rows as comparisons of their values: the first that differ decide.
+fn compare_rows(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Option<Expr> {
     let pair = |op: BinaryOperator, place: usize| Expr::BinaryOp {
         left: Box::new(Expr::Nested(Box::new(left[place].clone()))),
         op,

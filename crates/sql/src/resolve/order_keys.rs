@@ -97,15 +97,15 @@ fn is_found(expr: &Expr, place: usize, select: &Select, state: &SessionState) ->
     is_key || is_aggregate || column_of(expr).is_some()
 }
 
-fn folded(name: &Ident) -> String {
+fn folded_name(name: &Ident) -> String {
     name.value.to_lowercase()
 }
 
 /// The last name of a column.
 fn column_of(expression: &Expr) -> Option<String> {
     match expression {
-        Expr::Identifier(name) => Some(folded(name)),
-        Expr::CompoundIdentifier(parts) => parts.last().map(folded),
+        Expr::Identifier(name) => Some(folded_name(name)),
+        Expr::CompoundIdentifier(parts) => parts.last().map(folded_name),
         _ => None,
     }
 }
@@ -113,7 +113,7 @@ fn column_of(expression: &Expr) -> Option<String> {
 /// Whether a key reads a column whose name is the alias of another expression.
 fn is_hidden(key: &Expr, select: &Select) -> bool {
     let aliases = select.projection.iter().filter_map(|item| match item {
-        SelectItem::ExprWithAlias { expr, alias } => Some((column_of(expr), folded(alias))),
+        SelectItem::ExprWithAlias { expr, alias } => Some((column_of(expr), folded_name(alias))),
         _ => None,
     });
     let others: HashSet<String> =
@@ -122,14 +122,15 @@ fn is_hidden(key: &Expr, select: &Select) -> bool {
     let is_listed = |parts: &[Ident]| {
         select.projection.iter().any(|item| match item {
             SelectItem::UnnamedExpr(Expr::CompoundIdentifier(others)) => {
-                others.len() == parts.len() && others.iter().zip(parts).all(|(one, other)| folded(one) == folded(other))
+                others.len() == parts.len()
+                    && others.iter().zip(parts).all(|(one, other)| folded_name(one) == folded_name(other))
             }
             _ => false,
         })
     };
     any_expression(key, |inner| match inner {
         Expr::CompoundIdentifier(parts) => {
-            parts.last().is_some_and(|name| others.contains(&folded(name))) && !is_listed(parts)
+            parts.last().is_some_and(|name| others.contains(&folded_name(name))) && !is_listed(parts)
         }
         _ => false,
     })
@@ -139,14 +140,14 @@ fn is_hidden(key: &Expr, select: &Select) -> bool {
 fn is_of_list(key: &Expr, select: &Select) -> bool {
     let is_named = |name: &String| {
         select.projection.iter().any(|item| match item {
-            SelectItem::ExprWithAlias { alias, .. } => folded(alias) == *name,
+            SelectItem::ExprWithAlias { alias, .. } => folded_name(alias) == *name,
             SelectItem::UnnamedExpr(expr) => column_of(expr).as_ref() == Some(name),
             _ => false,
         })
     };
     match key {
         Expr::Value(value) => matches!(value.value, Value::Number(_, _)),
-        Expr::Identifier(name) => is_named(&folded(name)),
+        Expr::Identifier(name) => is_named(&folded_name(name)),
         _ => false,
     }
 }

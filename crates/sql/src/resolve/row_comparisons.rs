@@ -57,7 +57,8 @@ impl Comparisons<'_> {
                     return Ok(());
                 };
                 let extreme = self.rows(query).value(&format!("{extreme}($y)"))?;
-                *condition = filled(&format!("$x {compare_op} $extreme"), &[("$x", left), ("$extreme", &extreme)])?;
+                *condition =
+                    fill_placeholders(&format!("$x {compare_op} $extreme"), &[("$x", left), ("$extreme", &extreme)])?;
                 Ok(())
             }
             _ => Ok(()),
@@ -72,7 +73,7 @@ impl Comparisons<'_> {
         if let Expr::InSubquery { subquery, .. } = expression
             && matches!(subquery.body.as_ref(), SetExpr::Values(_))
         {
-            **subquery = self.rows(subquery).named("$y")?;
+            **subquery = self.rows(subquery).over_relation("$y")?;
         }
         let is_any = matches!(expression, Expr::AnyOp { .. });
         let (Expr::AnyOp { left, compare_op, right, .. } | Expr::AllOp { left, compare_op, right }) = expression else {
@@ -103,7 +104,7 @@ impl Comparisons<'_> {
         let least = rows.value(&format!("{least}($y)"))?;
         let greatest = rows.value(&format!("{greatest}($y)"))?;
         let parts = [("$x", &**left), ("$least", &least), ("$greatest", &greatest), ("$rows", &rows.value(ROWS)?)];
-        *expression = filled(&text, &parts)?;
+        *expression = fill_placeholders(&text, &parts)?;
         Ok(())
     }
 
@@ -160,32 +161,32 @@ impl Rows<'_> {
     fn value(&self, aggregate: &str) -> Result<Expr> {
         let query = match self.item {
             Some(item) => {
-                let value = filled(aggregate, &[("$y", item)])?;
+                let value = fill_placeholders(aggregate, &[("$y", item)])?;
                 let mut query = self.query.clone();
                 if let SetExpr::Select(select) = query.body.as_mut() {
                     select.projection = vec![SelectItem::UnnamedExpr(value)];
                 }
                 query
             }
-            None => self.named(aggregate)?,
+            None => self.over_relation(aggregate)?,
         };
         Ok(Expr::Subquery(Box::new(query)))
     }
 
-    /// The compared rows as a relation under a name that occurs nowhere else in the statement, and an expression over it.
-    fn named(&self, item: &str) -> Result<Query> {
+    /// An expression over the compared rows, which become a relation with a name that the statement doesn't use.
+    fn over_relation(&self, item: &str) -> Result<Query> {
         let name = format!("compared_{}", self.number);
         let item = item.replace("$y", &format!("{name}.value"));
         let mut named = query(&format!("SELECT {item} FROM (SELECT 1) AS {name} (value)"))?;
         if let SetExpr::Select(select) = named.body.as_mut() {
-            put(self.query.clone(), select);
+            replace_source(self.query.clone(), select);
         }
         Ok(named)
     }
 }
 
-/// Puts a query in the place of the first one in `FROM`.
-fn put(query: Query, select: &mut Select) {
+/// Replaces the first query in `FROM`.
+fn replace_source(query: Query, select: &mut Select) {
     if let Some(TableWithJoins { relation: TableFactor::Derived { subquery, .. }, .. }) = select.from.first_mut() {
         **subquery = query;
     }
@@ -209,8 +210,8 @@ fn expression(text: &str) -> Result<Expr> {
     parsed.map_err(|error| internal(&error))
 }
 
-/// The expression of a text with others in the place of its placeholders.
-fn filled(text: &str, parts: &[(&str, &Expr)]) -> Result<Expr> {
+/// Parses the text of an expression, and replaces its placeholders by other expressions.
+fn fill_placeholders(text: &str, parts: &[(&str, &Expr)]) -> Result<Expr> {
     let mut whole = expression(text)?;
     change_expressions(&mut whole, |inner| {
         if let Expr::Value(value) = &*inner
@@ -241,7 +242,7 @@ fn row_among(values: Vec<Expr>, rows: &Query, negated: bool, number: usize) -> R
         });
     }
     if let SetExpr::Select(select) = exists_query.body.as_mut() {
-        put(rows.clone(), select);
+        replace_source(rows.clone(), select);
         select.selection = match negated {
             true => condition.map(|condition| Expr::IsNotFalse(Box::new(Expr::Nested(Box::new(condition))))),
             false => condition,

@@ -136,12 +136,12 @@ fn large_unit(unit: &str) -> Option<&'static (&'static str, &'static str, &'stat
 /// Rewrites `EXTRACT(DECADE FROM x)` and other large units.
 ///
 /// # Errors
-/// [`Error::Internal`] if a template isn't parsed.
-pub(super) fn extracted(expression: &mut Expr) -> Result<()> {
+/// [`Error::Internal`] if a template can't be parsed.
+pub(super) fn rewrite_extract(expression: &mut Expr) -> Result<()> {
     let Expr::Extract { field, expr, .. } = expression else { return Ok(()) };
     if let Some((_, part, _)) = large_unit(&field.to_string()) {
         let value = std::mem::replace(expr.as_mut(), super::nothing());
-        *expression = filled(part, &[&super::nothing(), &value])?;
+        *expression = fill_template(part, &[&super::nothing(), &value])?;
     }
     Ok(())
 }
@@ -175,11 +175,11 @@ pub(super) fn written_out(call: &Function) -> Result<Option<Expr>> {
     let template = template_of(call).or_else(|| of_large_unit(call));
     let (Some(template), Some(args)) = (template, arguments(call)) else { return Ok(None) };
     let template = if template.is_empty() { of_list(call, &args)? } else { template };
-    filled(template, &args).map(Some)
+    fill_template(template, &args).map(Some)
 }
 
-/// A template with arguments in the place of its parameters.
-pub(super) fn filled(template: &str, args: &[&Expr]) -> Result<Expr> {
+/// Fills the parameters of a template with arguments.
+pub(super) fn fill_template(template: &str, args: &[&Expr]) -> Result<Expr> {
     let parsed = Parser::new(&GenericDialect {}).try_with_sql(template).and_then(|mut parser| parser.parse_expr());
     let mut expression = parsed.map_err(|error| Error::Internal { message: error.to_string() })?;
     change_expressions(&mut expression, |inner| {
@@ -244,7 +244,10 @@ mod tests {
             assert!(!others, "{name} has {number} arguments: {template}");
         }
         for template in LARGE_UNITS.iter().flat_map(|(_, part, start)| [part, start]) {
-            assert!(filled(template, &[&super::super::nothing(), &super::super::nothing()]).is_ok(), "{template}");
+            assert!(
+                fill_template(template, &[&super::super::nothing(), &super::super::nothing()]).is_ok(),
+                "{template}"
+            );
         }
     }
 }

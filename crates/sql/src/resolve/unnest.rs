@@ -112,11 +112,11 @@ fn reads_columns(args: &[FunctionArg]) -> bool {
 fn series(name: &ObjectName, args: &[FunctionArg], alias: &mut Option<TableAlias>) -> Option<Expr> {
     let name = name.to_string().to_lowercase();
     let series = call(&name, plain(args)?);
-    alias.get_or_insert_with(|| called(name));
+    alias.get_or_insert_with(|| table_alias(name));
     Some(series)
 }
 
-fn called(name: String) -> TableAlias {
+fn table_alias(name: String) -> TableAlias {
     TableAlias { explicit: true, name: Ident::new(name), columns: Vec::new(), at: None }
 }
 
@@ -140,7 +140,7 @@ fn name(alias: &mut Option<TableAlias>, lists: usize, has_numbers: bool) {
         Some(alias) if lists == 1 => alias.name.clone(),
         _ => Ident::new("unnest"),
     };
-    let alias = alias.get_or_insert_with(|| called("unnest".to_owned()));
+    let alias = alias.get_or_insert_with(|| table_alias("unnest".to_owned()));
     for place in alias.columns.len()..lists + usize::from(has_numbers) {
         let name = match place {
             place if place == lists => Ident::new("ordinality"),
@@ -153,7 +153,8 @@ fn name(alias: &mut Option<TableAlias>, lists: usize, has_numbers: bool) {
 
 /// The numbers of the items of the longest list, from 1.
 fn numbers(lists: &[Expr]) -> Result<Expr> {
-    let lengths = lists.iter().map(|list| templates::filled("coalesce(CAST(array_length($1) AS BIGINT), 0)", &[list]));
+    let lengths =
+        lists.iter().map(|list| templates::fill_template("coalesce(CAST(array_length($1) AS BIGINT), 0)", &[list]));
     let lengths = lengths.collect::<Result<Vec<Expr>>>()?;
-    templates::filled("generate_series(1, $1)", &[&call("greatest", lengths)])
+    templates::fill_template("generate_series(1, $1)", &[&call("greatest", lengths)])
 }

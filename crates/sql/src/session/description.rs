@@ -38,7 +38,7 @@ impl Session {
     pub fn describe_until(&self, text: &str, stop: Stop<'_>) -> Result<Description> {
         limits::check_text(text)?;
         let session = self.clone();
-        let mut text = self.prepared(text)?.into_owned();
+        let mut text = self.prepare_text(text)?.into_owned();
         if let Some(shown) = ShowStatement::of(&text) {
             return Ok(Description { schema: shown.schema()?, parameters: Vec::new() });
         }
@@ -139,20 +139,20 @@ fn compares(op: Operator) -> bool {
 
 /// The placeholder whose items are compared with a value, and the value, in the forms that `ANY` and `ALL` are planned as.
 fn compared_list(expr: &Expr) -> Option<(&str, &Expr)> {
-    fn named(expr: &Expr) -> Option<&str> {
+    fn placeholder_id(expr: &Expr) -> Option<&str> {
         if let Expr::Placeholder(list) = expr { Some(list.id.as_str()) } else { None }
     }
     fn extreme(expr: &Expr) -> Option<&str> {
         match expr {
             Expr::ScalarFunction(call) if matches!(call.func.name(), "array_min" | "array_max") => {
-                named(call.args.first()?)
+                placeholder_id(call.args.first()?)
             }
             _ => None,
         }
     }
     match expr {
         Expr::ScalarFunction(call) if call.func.name() == "array_has" => match call.args.as_slice() {
-            [list, item] => Some((named(list)?, item)),
+            [list, item] => Some((placeholder_id(list)?, item)),
             _ => None,
         },
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(*op) => match (extreme(left), extreme(right)) {

@@ -95,18 +95,7 @@ impl Session {
         });
         let threads = Arc::clone(&self.threads);
         let source = Source::Streams { receiver, _threads: threads, work, plan, finished, peak, bounds };
-        Ok(Answer {
-            schema,
-            source,
-            planning,
-            start,
-            rows: 0,
-            failed: false,
-            watches,
-            refusal: None,
-            memory,
-            change: None,
-        })
+        Ok(Answer::new(schema, source, (start, planning), watches, memory))
     }
 }
 

@@ -55,7 +55,7 @@ impl Session {
         if !self.settings.tick_plans {
             return Some("tick plans are turned off".to_owned());
         }
-        let text = placeholders::numbered(text).ok()?;
+        let text = placeholders::number_placeholders(text).ok()?;
         let views = self.views();
         let text = self.rewritten(&views, &text, Stop::NEVER);
         let (text, _) = self.with_views(&views, &text, Stop::NEVER).ok()?;
@@ -115,17 +115,8 @@ pub(super) fn with_rows(mut answer: Answer, schema: SchemaRef, batches: Vec<Reco
     let stats = answer.stats();
     let read = ReadStats { scans: vec![stats.selection], bytes: stats.bytes_scanned, ..ReadStats::default() };
     let source = Source::Ready { batches: batches.into(), execution: answer.start.elapsed(), read, _memory: None };
-    let (planning, start, watches, memory) = (answer.planning, answer.start, Watches::default(), answer.memory.clone());
-    Answer {
-        schema,
-        source,
-        planning,
-        start,
-        rows: 0,
-        failed: false,
-        watches,
-        refusal: answer.refusal.take(),
-        memory,
-        change: None,
-    }
+    let times = (answer.start, answer.planning);
+    let mut shown = Answer::new(schema, source, times, Watches::default(), answer.memory.clone());
+    shown.refusal = answer.refusal.take();
+    shown
 }

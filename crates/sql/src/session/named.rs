@@ -45,10 +45,10 @@ impl Session {
     }
 }
 
-/// A failure, if it is one of these.
-fn only(checked: Result<()>, is_told: impl Fn(&Error) -> bool) -> Result<()> {
+/// Passes on only the errors for which `is_final` holds.
+fn only(checked: Result<()>, is_final: impl Fn(&Error) -> bool) -> Result<()> {
     match checked {
-        Err(error) if is_told(&error) => Err(error),
+        Err(error) if is_final(&error) => Err(error),
         _ => Ok(()),
     }
 }

@@ -88,7 +88,7 @@ impl Session {
         take: impl FnOnce(&SessionState, LogicalPlan) -> Result<T, DataFusionError> + Send + 'static,
     ) -> Result<T> {
         let session = self.clone();
-        let text = placeholders::numbered(&text)?;
+        let text = placeholders::number_placeholders(&text)?;
         let text = self.with_views(&self.views(), &text, stop)?.0.into_owned();
         let planned = async move { session.plan_and_take(&text, parameters, take).await };
         self.wait_for(&StatementBounds::new(self.pool().0), stop, planned)?

@@ -194,15 +194,15 @@ fn alignment(tokens: &[Token], at: usize, clause: &mut Clause) -> Result<usize> 
         return fault("SAMPLE BY … ALIGN TO takes CALENDAR or FIRST OBSERVATION");
     };
     if let Some(place) = behind(tokens, end, &["time", "zone"]) {
-        (clause.zone, end) = quoted(tokens, place, "TIME ZONE")?;
+        (clause.zone, end) = quoted_text(tokens, place, "TIME ZONE")?;
     }
     if let Some(place) = behind(tokens, end, &["with", "offset"]) {
-        (clause.offset, end) = quoted(tokens, place, "WITH OFFSET")?;
+        (clause.offset, end) = quoted_text(tokens, place, "WITH OFFSET")?;
     }
     Ok(end)
 }
 
-fn quoted(tokens: &[Token], at: usize, what: &str) -> Result<(Option<String>, usize)> {
+fn quoted_text(tokens: &[Token], at: usize, what: &str) -> Result<(Option<String>, usize)> {
     let place = solid(tokens, at);
     match tokens.get(place) {
         Some(token @ Token::SingleQuotedString(_)) => Ok((Some(token.to_string()), place + 1)),

@@ -125,8 +125,8 @@ impl Recogniser<'_> {
 
 /// Pairs of a left value and one of a table's plan, if they include the table's time and, if it has one, its symbol, and the table has enough rows.
 fn time_pairs(pairs: &[(Expr, Expr)], left_schema: &DFSchema, table: &LogicalPlan) -> Option<TimePairs> {
-    let PlanTable { spec, rows, names } = stored(table)?;
-    // Whatever a filter leaves of them.
+    let PlanTable { spec, rows, names } = stored_table(table)?;
+    // Regardless of the rows that a filter removes.
     if rows < ROWS_MIN {
         return None;
     }
@@ -160,13 +160,13 @@ struct PlanTable {
     names: Vec<Option<String>>,
 }
 
-/// The table whose rows a plan's are, maybe with other names and not all of them.
-fn stored(plan: &LogicalPlan) -> Option<PlanTable> {
+/// The table that a plan reads, possibly with renamed columns and without some rows.
+fn stored_table(plan: &LogicalPlan) -> Option<PlanTable> {
     match plan {
-        LogicalPlan::SubqueryAlias(alias) => stored(&alias.input),
-        LogicalPlan::Filter(filter) => stored(&filter.input),
+        LogicalPlan::SubqueryAlias(alias) => stored_table(&alias.input),
+        LogicalPlan::Filter(filter) => stored_table(&filter.input),
         LogicalPlan::Projection(projection) => {
-            let table = stored(&projection.input)?;
+            let table = stored_table(&projection.input)?;
             let schema = projection.input.schema();
             let name = |expr: &Expr| match expr.clone().unalias() {
                 Expr::Column(column) => table.names[schema.index_of_column(&column).ok()?].clone(),

@@ -41,12 +41,14 @@ impl ScalarFunction for ScalarCall {
             .map(|value| {
                 Ok(match value {
                     Value::Array(array) => ColumnarValue::Array(Arc::clone(array)),
-                    Value::Scalar(one) => ColumnarValue::Scalar(ScalarValue::try_from_array(one, 0).map_err(failed)?),
+                    Value::Scalar(one) => {
+                        ColumnarValue::Scalar(ScalarValue::try_from_array(one, 0).map_err(function_error)?)
+                    }
                 })
             })
             .collect::<Result<Vec<_>>>()?;
         let all_constant = args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
-        let bytes = most_bytes(self.name(), &args, rows).map_err(failed)?;
+        let bytes = most_bytes(self.name(), &args, rows).map_err(function_error)?;
         let needed = usize::try_from(bytes).unwrap_or(usize::MAX);
         if needed > RESULT_BYTES_MAX {
             return Err(Error::Memory { needed, limit: RESULT_BYTES_MAX });
@@ -58,10 +60,10 @@ impl ScalarFunction for ScalarCall {
             return_field: Arc::clone(&self.result),
             config_options: Arc::clone(&self.options),
         });
-        Ok(match result.map_err(failed)? {
+        Ok(match result.map_err(function_error)? {
             ColumnarValue::Array(array) if all_constant && array.len() == 1 => Value::Scalar(array),
             ColumnarValue::Array(array) => Value::Array(array),
-            ColumnarValue::Scalar(value) => Value::Scalar(value.to_array().map_err(failed)?),
+            ColumnarValue::Scalar(value) => Value::Scalar(value.to_array().map_err(function_error)?),
         })
     }
 
@@ -169,7 +171,7 @@ impl WindowCall {
         };
         let fields: Vec<FieldRef> = self.arguments.iter().map(field).collect();
         let args = PartitionEvaluatorArgs::new(&exprs, &fields, false, self.ignore_nulls);
-        self.function.partition_evaluator_factory(args).map_err(failed)
+        self.function.partition_evaluator_factory(args).map_err(function_error)
     }
 }
 
@@ -180,7 +182,7 @@ impl PartitionFunction for WindowCall {
             true => evaluator.evaluate_all_with_rank(rows, peers),
             false => evaluator.evaluate_all(arguments, rows),
         };
-        let result = result.map_err(failed)?;
+        let result = result.map_err(function_error)?;
         if result.len() == rows { Ok(result) } else { Err(Error::Function("a result of another length".to_owned())) }
     }
 
@@ -206,8 +208,8 @@ impl PartitionFunction for WindowCall {
                     .flat_map(|rank| repeat_n(number(rank.peers_before), rank.rows));
                 Some(Arc::new(UInt64Array::from_iter_values(ranks)))
             }
-            "lag" => self.shifted(arguments, partitions, 1)?,
-            "lead" => self.shifted(arguments, partitions, -1)?,
+            "lag" => self.shift_rows(arguments, partitions, 1)?,
+            "lead" => self.shift_rows(arguments, partitions, -1)?,
             _ => None,
         })
     }
@@ -225,9 +227,8 @@ impl PartitionFunction for WindowCall {
 const SHIFTED_ROWS_MAX: usize = 256;
 
 impl WindowCall {
-    /// The values of the rows that stand so often before each row as the second argument says, or once, in its partition; null where there is
-    /// none. `None` if they are left to DataFusion.
-    fn shifted(&self, arguments: &[ArrayRef], partitions: &[Range<usize>], sign: i64) -> Result<Option<ArrayRef>> {
+    /// Shifts values within partitions by the second argument, or by one row; null where the partition ends. `None` if DataFusion has to do it.
+    fn shift_rows(&self, arguments: &[ArrayRef], partitions: &[Range<usize>], sign: i64) -> Result<Option<ArrayRef>> {
         let (Some(values), false) = (arguments.first(), self.ignore_nulls) else { return Ok(None) };
         let by = match self.arguments.get(1) {
             None => Some(1),
@@ -282,7 +283,7 @@ impl PartitionRanks {
     }
 }
 
-fn failed(error: datafusion::error::DataFusionError) -> Error {
+fn function_error(error: datafusion::error::DataFusionError) -> Error {
     Error::Function(error.to_string())
 }
 

@@ -30,7 +30,7 @@ const LIST_ROWS_MAX: usize = 10_000;
 /// Most rows of the side of a join that is read first.
 pub(super) const SIDE_ROWS_MAX: usize = 1 << 20;
 
-pub(super) fn failed(error: DataFusionError) -> UnsupportedExpr {
+pub(super) fn unsupported(error: DataFusionError) -> UnsupportedExpr {
     UnsupportedExpr(error.to_string())
 }
 
@@ -88,7 +88,7 @@ impl Recogniser<'_> {
 
     /// A join. The left side may have fewer columns than that of the plan.
     pub(super) fn join(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
-        match asof_parts(join).map_err(failed)? {
+        match asof_parts(join).map_err(unsupported)? {
             Some(parts) => self.asof(join, &parts, left),
             None if is_plain(join, JoinType::Inner)? => {
                 let (join, _) = narrowed_sides(join, None)?;
@@ -109,7 +109,7 @@ impl Recogniser<'_> {
         if !matches!(join.join_type, JoinType::Inner | JoinType::Left) {
             return unknown(format!("a {} join", join.join_type));
         }
-        let listed = listed(&join.right)?;
+        let listed = literal_columns(&join.right)?;
         if join.on.is_empty()
             && join.filter.is_none()
             && join.join_type == JoinType::Inner
@@ -135,7 +135,7 @@ impl Recogniser<'_> {
         let mut right_keys = Vec::with_capacity(pairs.len());
         for (left_key, right_key) in &pairs {
             let (left_key, right_key) = (as_text(left_key, left_schema), as_text(right_key, right_schema));
-            let key_type = |expr: &Expr, schema: &DFSchema| expr.get_type(schema).map_err(failed);
+            let key_type = |expr: &Expr, schema: &DFSchema| expr.get_type(schema).map_err(unsupported);
             let (left_type, right_type) = (key_type(left_key, left_schema)?, key_type(right_key, right_schema)?);
             if !LookupTable::takes(&left_type, &right_type) || !ValueList::takes(&right_type) {
                 return unknown(format!("a join by a {left_type}"));
@@ -144,7 +144,7 @@ impl Recogniser<'_> {
                 return unknown("a join by something computed of the right");
             };
             left_keys.push(left_key);
-            right_keys.push(right_schema.index_of_column(right_key).map_err(failed)?);
+            right_keys.push(right_schema.index_of_column(right_key).map_err(unsupported)?);
         }
         if listed.is_none()
             && (is_inner || rest.is_none())
@@ -222,9 +222,9 @@ impl Recogniser<'_> {
             };
             on.push((own.clone(), key));
         }
-        let right = Projection::try_new(outputs, Arc::clone(&join.right)).map_err(failed)?;
+        let right = Projection::try_new(outputs, Arc::clone(&join.right)).map_err(unsupported)?;
         let right = Arc::new(LogicalPlan::Projection(right));
-        let schema = build_join_schema(join.left.schema(), right.schema(), &join.join_type).map_err(failed)?;
+        let schema = build_join_schema(join.left.schema(), right.schema(), &join.join_type).map_err(unsupported)?;
         let width = join.schema.fields().len();
         let join = Join { right, on, filter: conjunction(rest), schema: Arc::new(schema), ..join.clone() };
         let joined = self.lookup(&join, left)?.into_plan(&join.schema);
@@ -268,7 +268,7 @@ impl Recogniser<'_> {
     ) -> Result<Stage, UnsupportedExpr> {
         let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
         let of_left = |key: &&Expr| match key {
-            Expr::Column(column) => left_schema.index_of_column(column).map_err(failed),
+            Expr::Column(column) => left_schema.index_of_column(column).map_err(unsupported),
             _ => unknown("a join of a large table by something computed of the other"),
         };
         let left_keys = left_keys.iter().map(of_left).collect::<Result<Vec<_>, _>>()?;
@@ -296,7 +296,7 @@ impl Recogniser<'_> {
         let (mut outputs, mut fields) = (Vec::with_capacity(left_keys.len()), Vec::with_capacity(left_keys.len()));
         for key in left_keys {
             outputs.push(self.convert(key, left_schema)?);
-            fields.push(Field::new("key", key.get_type(left_schema).map_err(failed)?, true));
+            fields.push(Field::new("key", key.get_type(left_schema).map_err(unsupported)?, true));
         }
         let input = Box::new(self.stage(left)?.into_plan(left_schema));
         let schema = Arc::new(Schema::new(fields));
@@ -430,7 +430,7 @@ impl Recogniser<'_> {
 /// Whether a join is a cross join, other than with a list of values.
 fn is_cross(join: &Join) -> Result<bool, UnsupportedExpr> {
     let has_condition = !join.on.is_empty() || join.filter.is_some();
-    Ok(join.join_type == JoinType::Inner && !has_condition && listed(&join.right)?.is_none())
+    Ok(join.join_type == JoinType::Inner && !has_condition && literal_columns(&join.right)?.is_none())
 }
 
 /// Whether a condition may be evaluated on the pairs of a join as they are built.
@@ -441,8 +441,8 @@ fn is_of_pairs(condition: &Expr) -> bool {
 /// Whether a join is by keys, not by time, and not with a list: then conditions may be pushed to its sides.
 fn is_plain(join: &Join, kind: JoinType) -> Result<bool, UnsupportedExpr> {
     let has_keys = !join.on.is_empty() || join.filter.is_some();
-    let is_plain = join.join_type == kind && has_keys && asof_parts(join).map_err(failed)?.is_none();
-    Ok(is_plain && listed(&join.right)?.is_none())
+    let is_plain = join.join_type == kind && has_keys && asof_parts(join).map_err(unsupported)?.is_none();
+    Ok(is_plain && literal_columns(&join.right)?.is_none())
 }
 
 /// An inner join whose own conditions, and those of a filter above it, are pushed to the side that they read; conditions on a key are pushed to both
@@ -508,13 +508,15 @@ fn is_query(expr: &Expr) -> bool {
 /// Whether a condition reads columns, and all of them are columns of a side.
 pub(super) fn is_of(condition: &Expr, schema: &DFSchema) -> Result<bool, UnsupportedExpr> {
     let columns = condition.column_refs();
-    Ok(!columns.is_empty() && check_all_columns_from_schema(&columns, schema).map_err(failed)?)
+    Ok(!columns.is_empty() && check_all_columns_from_schema(&columns, schema).map_err(unsupported)?)
 }
 
 /// A side of a join with a filter above it, if there is one.
 pub(super) fn with_filter(conditions: Vec<Expr>, side: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>, UnsupportedExpr> {
     match conjunction(conditions) {
-        Some(filter) => Ok(Arc::new(LogicalPlan::Filter(Filter::try_new(filter, Arc::clone(side)).map_err(failed)?))),
+        Some(filter) => {
+            Ok(Arc::new(LogicalPlan::Filter(Filter::try_new(filter, Arc::clone(side)).map_err(unsupported)?)))
+        }
         None => Ok(Arc::clone(side)),
     }
 }
@@ -642,7 +644,7 @@ fn bound_of(predicate: &TickExpr, column: usize) -> Option<(BinaryOp, usize)> {
     match predicate {
         TickExpr::Binary(BinaryOp::And, left, right) => bound_of(left, column).or_else(|| bound_of(right, column)),
         one => {
-            let (of, op, constant) = compared(one)?;
+            let (of, op, constant) = column_comparison(one)?;
             let is_bound = matches!(op, BinaryOp::Equal | BinaryOp::Less | BinaryOp::LessOrEqual);
             (is_bound && of == column).then_some((op, constant))
         }
@@ -656,8 +658,8 @@ fn reads_plain(predicate: &TickExpr, outputs: &[TickExpr]) -> bool {
     plain
 }
 
-/// The column that a condition compares with a constant, maybe as another number, and how.
-fn compared(predicate: &TickExpr) -> Option<(usize, BinaryOp, usize)> {
+/// If a condition compares a column, possibly widened, with a constant: the column, the operator and the constant.
+fn column_comparison(predicate: &TickExpr) -> Option<(usize, BinaryOp, usize)> {
     let TickExpr::Binary(op, left, right) = predicate else { return None };
     let left = match left.as_ref() {
         TickExpr::Cast(inner, DataType::Decimal128(_, 0)) => inner,
@@ -697,22 +699,22 @@ fn constant(expr: &Expr) -> Result<Option<ScalarValue>, UnsupportedExpr> {
         Expr::Literal(value, None) => Ok(Some(value.clone())),
         Expr::Cast(cast) => {
             let value = constant(&cast.expr)?;
-            value.map(|value| value.cast_to(cast.field.data_type()).map_err(failed)).transpose()
+            value.map(|value| value.cast_to(cast.field.data_type()).map_err(unsupported)).transpose()
         }
         _ => Ok(None),
     }
 }
 
 /// The columns of a list of values; `None` for anything else.
-pub(super) fn listed(plan: &LogicalPlan) -> Result<Option<Vec<ArrayRef>>, UnsupportedExpr> {
+pub(super) fn literal_columns(plan: &LogicalPlan) -> Result<Option<Vec<ArrayRef>>, UnsupportedExpr> {
     Ok(match plan {
-        LogicalPlan::SubqueryAlias(alias) => listed(&alias.input)?,
+        LogicalPlan::SubqueryAlias(alias) => literal_columns(&alias.input)?,
         LogicalPlan::Projection(projection) => {
-            let Some(columns) = listed(&projection.input)? else { return Ok(None) };
+            let Some(columns) = literal_columns(&projection.input)? else { return Ok(None) };
             let mut chosen: Vec<ArrayRef> = Vec::with_capacity(projection.expr.len());
             for expr in &projection.expr {
                 let Expr::Column(column) = expr.clone().unalias() else { return Ok(None) };
-                let position = projection.input.schema().index_of_column(&column).map_err(failed)?;
+                let position = projection.input.schema().index_of_column(&column).map_err(unsupported)?;
                 chosen.push(Arc::clone(&columns[position]));
             }
             Some(chosen)
@@ -723,9 +725,9 @@ pub(super) fn listed(plan: &LogicalPlan) -> Result<Option<Vec<ArrayRef>>, Unsupp
                 let mut column = Vec::with_capacity(values.values.len());
                 for row in &values.values {
                     let Some(value) = constant(&row[position])? else { return Ok(None) };
-                    column.push(value.cast_to(field.data_type()).map_err(failed)?);
+                    column.push(value.cast_to(field.data_type()).map_err(unsupported)?);
                 }
-                let array = ScalarValue::iter_to_array(column).map_err(failed)?;
+                let array = ScalarValue::iter_to_array(column).map_err(unsupported)?;
                 if array.data_type() != field.data_type() {
                     return Ok(None);
                 }

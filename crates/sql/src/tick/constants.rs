@@ -137,8 +137,8 @@ impl Constants {
         self.sources.len() - 1
     }
 
-    /// The value of a constant that no run changes.
-    pub fn fixed(&self, constant: usize) -> Option<ScalarValue> {
+    /// The value of a constant that is the same in every run.
+    pub fn fixed_value(&self, constant: usize) -> Option<ScalarValue> {
         match &self.sources[constant] {
             Source::Fixed(array) => ScalarValue::try_from_array(array, 0).ok(),
             Source::Parameter(_, _) | Source::List(_) | Source::Side(_, _) => None,

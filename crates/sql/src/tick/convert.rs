@@ -31,8 +31,8 @@ pub(super) fn unknown<T>(what: impl Into<String>) -> Result<T, UnsupportedExpr> 
     Err(UnsupportedExpr(what.into()))
 }
 
-/// What gives the codes of the texts that an expression gives, where that only decodes them.
-pub(super) fn coded<'e>(expr: &'e Expr, schema: &DFSchema) -> &'e Expr {
+/// The expression of dictionary codes below a cast that only decodes them to text; any other expression as it is.
+pub(super) fn without_decoding<'e>(expr: &'e Expr, schema: &DFSchema) -> &'e Expr {
     match expr {
         Expr::Cast(cast)
             if *cast.field.data_type() == DataType::Utf8
@@ -62,7 +62,7 @@ impl Converter<'_> {
                 Ok(position) => TickExpr::Column(position),
                 Err(error) => return unknown(error.to_string()),
             },
-            Expr::Literal(value, _) => match lifted(expr) {
+            Expr::Literal(value, _) => match parameter_number(expr) {
                 Some(number) => TickExpr::Constant(self.constants.parameter(number)),
                 None => self.fix(value)?,
             },
@@ -159,7 +159,7 @@ impl Converter<'_> {
 
     /// Converts a side of a comparison. A dictionary isn't decoded: the kernel compares each of its texts once.
     fn side(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
-        self.convert(coded(expr, schema), schema)
+        self.convert(without_decoding(expr, schema), schema)
     }
 
     fn list(&mut self, list: &InList, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
@@ -271,7 +271,7 @@ impl Converter<'_> {
             return self.strict(expr, schema);
         }
         let field = |expr: &Expr| -> Result<FieldRef, UnsupportedExpr> {
-            expr.to_field(schema).map(|(_, field)| field).map_err(failed)
+            expr.to_field(schema).map(|(_, field)| field).map_err(unsupported)
         };
         let fields = call.args.iter().map(field).collect::<Result<Vec<_>, _>>()?;
         let result = field(expr)?;
@@ -299,10 +299,10 @@ impl Converter<'_> {
                 let data_type = part.get_type(schema)?;
                 return Ok(Transformed::yes(parts.add(part, Argument::Values, data_type)));
             }
-            // Patterns and the like stay as they are, but for what each run brings.
-            part.transform_up(|part| parts.lifted(part))
+            // Patterns and similar arguments stay in place, except for parameters.
+            part.transform_up(|part| parts.take_parameter(part))
         });
-        self.expression(remainder.map_err(failed)?.data, parts, expr, schema)
+        self.expression(remainder.map_err(unsupported)?.data, parts, expr, schema)
     }
 
     /// An expression that may skip some of its parts: DataFusion's kernels for the whole, over the columns that it reads.
@@ -310,7 +310,10 @@ impl Converter<'_> {
         let is_query = |expr: &Expr| {
             matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::ScalarSubquery(_))
         };
-        if expr.exists(|expr| Ok(is_query(expr) || matches!(expr, Expr::OuterReferenceColumn(_, _)))).map_err(failed)? {
+        if expr
+            .exists(|expr| Ok(is_query(expr) || matches!(expr, Expr::OuterReferenceColumn(_, _))))
+            .map_err(unsupported)?
+        {
             return unknown(format!("the expression {expr}"));
         }
         check_functions(expr)?;
@@ -320,9 +323,9 @@ impl Converter<'_> {
                 let data_type = part.get_type(schema)?;
                 Ok(Transformed::yes(parts.add(part, Argument::Values, data_type)))
             }
-            part => parts.lifted(part),
+            part => parts.take_parameter(part),
         });
-        self.expression(remainder.map_err(failed)?.data, parts, expr, schema)
+        self.expression(remainder.map_err(unsupported)?.data, parts, expr, schema)
     }
 
     /// The call of an expression over the parts that were extracted.
@@ -362,9 +365,9 @@ impl ExtractedParts {
         }))
     }
 
-    /// Takes out a literal that was lifted.
-    fn lifted(&mut self, part: Expr) -> Result<Transformed<Expr>, DataFusionError> {
-        match (lifted(&part), &part) {
+    /// Extracts a lifted literal.
+    fn take_parameter(&mut self, part: Expr) -> Result<Transformed<Expr>, DataFusionError> {
+        match (parameter_number(&part), &part) {
             (Some(_), Expr::Literal(value, _)) => {
                 let data_type = value.data_type();
                 Ok(Transformed::yes(self.add(part, Argument::Parameter, data_type)))
@@ -379,8 +382,8 @@ pub(crate) fn is_parameter(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(_, Some(metadata)) if metadata.inner().contains_key(LIFTED))
 }
 
-/// The number of the parameter that a literal is.
-fn lifted(expr: &Expr) -> Option<usize> {
+/// The number of the parameter for which a literal stands.
+fn take_parameter(expr: &Expr) -> Option<usize> {
     let Expr::Literal(_, Some(metadata)) = expr else { return None };
     metadata.inner().get(LIFTED)?.parse().ok()
 }
@@ -412,11 +415,11 @@ fn is_rewritten(name: &str) -> bool {
 
 /// Refuses functions whose value changes from call to call, or may be far larger than the arguments.
 fn check_functions(expr: &Expr) -> Result<(), UnsupportedExpr> {
-    if let Some(name) = growing(expr).map_err(failed)? {
+    if let Some(name) = growing(expr).map_err(unsupported)? {
         return unknown(format!("{name}, whose result may be far larger than its arguments"));
     }
     let mut changing = None;
-    let unsupported = expr.exists(|expr| {
+    let walk = expr.exists(|expr| {
         if let Expr::ScalarFunction(call) = expr
             && call.func.signature().volatility != Volatility::Immutable
         {
@@ -424,7 +427,7 @@ fn check_functions(expr: &Expr) -> Result<(), UnsupportedExpr> {
         }
         Ok(changing.is_some())
     });
-    unsupported.map_err(failed)?;
+    walk.map_err(unsupported)?;
     match changing {
         Some(name) => unknown(format!("{name}, whose value changes from call to call")),
         None => Ok(()),
@@ -502,12 +505,12 @@ fn may_fail(expr: &Expr, schema: &DFSchema) -> bool {
     }
 }
 
-fn failed(error: DataFusionError) -> UnsupportedExpr {
+fn unsupported(error: DataFusionError) -> UnsupportedExpr {
     UnsupportedExpr(error.to_string())
 }
 
 fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType, UnsupportedExpr> {
-    expr.get_type(schema).map_err(failed)
+    expr.get_type(schema).map_err(unsupported)
 }
 
 fn both(op: BinaryOp, left: TickExpr, right: TickExpr) -> TickExpr {

@@ -98,7 +98,7 @@ impl Expression {
     }
 
     /// The plan for the values of the parameters.
-    fn planned(&self, parameters: Vec<ArrayRef>) -> Result<Arc<dyn PhysicalExpr>> {
+    fn plan_for(&self, parameters: Vec<ArrayRef>) -> Result<Arc<dyn PhysicalExpr>> {
         let are_known = |plan_parameters: &[ArrayRef]| {
             plan_parameters.iter().zip(&parameters).all(|(one, other)| Arc::ptr_eq(one, other))
         };
@@ -106,7 +106,7 @@ impl Expression {
         if let Some((_, plan)) = plans.iter().find(|(plan_parameters, _)| are_known(plan_parameters)) {
             return Ok(Arc::clone(plan));
         }
-        let plan = self.with_literals(&parameters).and_then(|expr| self.plan(expr)).map_err(failed)?;
+        let plan = self.with_literals(&parameters).and_then(|expr| self.plan(expr)).map_err(function_error)?;
         plans.truncate(PLANS_MAX - 1);
         plans.insert(0, (parameters, Arc::clone(&plan)));
         Ok(plan)
@@ -123,7 +123,7 @@ impl Expression {
             Expr::InList(list) => Ok(Transformed::yes(Expr::InList(with_items(list, &literals)?))),
             other => Ok(Transformed::no(other)),
         })?;
-        put(expr.data, &literals)
+        replace_parameters(expr.data, &literals)
     }
 }
 
@@ -141,13 +141,13 @@ fn with_items(list: InList, literals: &[(Expr, ScalarValue)]) -> Result<InList, 
         };
         let values = values.value(0);
         for row in 0..values.len() {
-            items.push(put(item.clone(), &[(of.clone(), ScalarValue::try_from_array(&values, row)?)])?);
+            items.push(replace_parameters(item.clone(), &[(of.clone(), ScalarValue::try_from_array(&values, row)?)])?);
         }
     }
     Ok(InList { list: items, ..list })
 }
 
-fn put(expr: Expr, literals: &[(Expr, ScalarValue)]) -> Result<Expr, DataFusionError> {
+fn replace_parameters(expr: Expr, literals: &[(Expr, ScalarValue)]) -> Result<Expr, DataFusionError> {
     let put = expr.transform_up(|expr| match literals.iter().find(|(of, _)| *of == expr) {
         Some((_, value)) => Ok(Transformed::yes(Expr::Literal(value.clone(), None))),
         None => Ok(Transformed::no(expr)),
@@ -182,15 +182,15 @@ impl ScalarFunction for Expression {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let batch = RecordBatch::try_new_with_options(Arc::clone(self.schema.inner()), columns, &options)?;
-        let plan = self.planned(parameters)?;
-        Ok(match plan.evaluate(&batch).map_err(failed)? {
+        let plan = self.plan_for(parameters)?;
+        Ok(match plan.evaluate(&batch).map_err(function_error)? {
             ColumnarValue::Array(array) if are_constant => Value::Scalar(array),
             ColumnarValue::Array(array) => Value::Array(array),
-            ColumnarValue::Scalar(value) => Value::Scalar(value.to_array().map_err(failed)?),
+            ColumnarValue::Scalar(value) => Value::Scalar(value.to_array().map_err(function_error)?),
         })
     }
 }
 
-fn failed(error: DataFusionError) -> Error {
+fn function_error(error: DataFusionError) -> Error {
     Error::Function(error.to_string())
 }

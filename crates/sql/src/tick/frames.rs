@@ -36,7 +36,7 @@ impl Recogniser<'_> {
         let number = TickExpr::Column(input.width());
         let call = WindowCall {
             function: WindowFunction::Partition(Arc::new(
-                calls::WindowCall::new(row_number_udwf(), Vec::new(), false).map_err(refused)?,
+                calls::WindowCall::new(row_number_udwf(), Vec::new(), false).map_err(unsupported)?,
             )),
             arguments: Vec::new(),
             partition_by,
@@ -66,7 +66,7 @@ impl Recogniser<'_> {
         let (function, arguments) = match &window.fun {
             WindowFunctionDefinition::WindowUDF(function) => self.partition_function(function, params, schema)?,
             WindowFunctionDefinition::AggregateUDF(function) => {
-                self.framed(function.name(), params, &data_type, schema)?
+                self.frame_aggregate(function.name(), params, &data_type, schema)?
             }
         };
         let partition_by =
@@ -89,8 +89,8 @@ impl Recogniser<'_> {
         let (mut arguments, described) = self.arguments(&params.args, schema)?;
         let ignore_nulls = params.null_treatment == Some(NullTreatment::IgnoreNulls);
         let nth = described.get(1).and_then(|(_, constant)| constant.clone());
-        let call = calls::WindowCall::new(Arc::clone(function), described, ignore_nulls).map_err(refused)?;
-        if !call.needs_frames().map_err(refused)? {
+        let call = calls::WindowCall::new(Arc::clone(function), described, ignore_nulls).map_err(unsupported)?;
+        if !call.needs_frames().map_err(unsupported)? {
             return Ok((WindowFunction::Partition(Arc::new(call)), arguments));
         }
         let nth = match (name, nth.map(|nth| nth.cast_to(&DataType::Int64))) {
@@ -115,7 +115,7 @@ impl Recogniser<'_> {
             let argument_type = argument.get_type(schema).map_err(|error| UnsupportedExpr(error.to_string()))?;
             let converted = self.convert(argument, schema)?;
             let constant = match &converted {
-                TickExpr::Constant(number) => match self.constants.fixed(*number) {
+                TickExpr::Constant(number) => match self.constants.fixed_value(*number) {
                     Some(value) => Some(value),
                     None => return unknown("a window function of a parameter"),
                 },
@@ -128,7 +128,7 @@ impl Recogniser<'_> {
     }
 
     /// An aggregate over the frame of each row.
-    fn framed(
+    fn frame_aggregate(
         &mut self,
         name: &str,
         params: &WindowFunctionParams,
@@ -182,7 +182,7 @@ impl Recogniser<'_> {
 /// Types of arguments, with the values of constants.
 type ArgumentTypes = Vec<(DataType, Option<ScalarValue>)>;
 
-fn refused(error: splay_engine::Error) -> UnsupportedExpr {
+fn unsupported(error: splay_engine::Error) -> UnsupportedExpr {
     UnsupportedExpr(error.to_string())
 }
 

@@ -11,7 +11,7 @@ use splay_engine::{Aggregate, AggregateFunction, BinaryOp, Expr as TickExpr, Ext
 use splay_store::TableSpec;
 
 use super::aggregates::AggregateOf;
-use super::convert::{UnsupportedExpr, coded, unknown};
+use super::convert::{UnsupportedExpr, unknown, without_decoding};
 use super::recognise::{KEYS_MAX, Recogniser, Stage};
 use crate::joins::asof_parts;
 
@@ -81,7 +81,7 @@ impl Recogniser<'_> {
                 let (number, key_types) = (keys.len(), key_types.to_vec());
                 let (aggregates, outputs) = self.in_one_pass(aggregates);
                 let plan = Plan::Aggregate { input: Box::new(input), keys, key_types, aggregates };
-                Ok(Stage::Frame(as_asked(plan, number, outputs)))
+                Ok(Stage::Frame(project_aggregates(plan, number, outputs)))
             }
             Stage::Table { scan, columns } => {
                 let spec = self.spec(&scan);
@@ -95,7 +95,7 @@ impl Recogniser<'_> {
                 let (number, key_types) = (table_keys.len(), key_types.to_vec());
                 let (aggregates, outputs) = self.in_one_pass(aggregates);
                 let plan = Plan::AggregateTable { scan, keys: table_keys, key_types, aggregates };
-                Ok(Stage::Frame(as_asked(plan, number, outputs)))
+                Ok(Stage::Frame(project_aggregates(plan, number, outputs)))
             }
         }
     }
@@ -171,7 +171,7 @@ impl Recogniser<'_> {
             (&aggregate.function, params.args.as_slice())
         {
             // The kernel compares the texts of a dictionary once.
-            aggregate.arguments = vec![self.convert(coded(value, schema), schema)?];
+            aggregate.arguments = vec![self.convert(without_decoding(value, schema), schema)?];
         }
         aggregate.filter = match &params.filter {
             Some(filter) => Some(self.convert(&with_equalities(filter), schema)?),
@@ -234,7 +234,7 @@ impl Recogniser<'_> {
         }
         if let (AggregateFunction::Count, [TickExpr::Constant(number)]) =
             (&aggregate.function, aggregate.arguments.as_slice())
-            && self.constants.fixed(*number).is_some_and(|value| !value.is_null())
+            && self.constants.fixed_value(*number).is_some_and(|value| !value.is_null())
         {
             (aggregate.function, aggregate.arguments) = (AggregateFunction::CountRows, Vec::new());
         }
@@ -251,7 +251,7 @@ impl Recogniser<'_> {
                 let is_it = match otherwise.as_deref() {
                     None => is_rest(None),
                     Some(TickExpr::Constant(number)) => {
-                        self.constants.fixed(*number).is_some_and(|value| is_rest(Some(value)))
+                        self.constants.fixed_value(*number).is_some_and(|value| is_rest(Some(value)))
                     }
                     Some(_) => false,
                 };
@@ -398,8 +398,8 @@ fn with_equalities(filter: &Expr) -> Expr {
     }
 }
 
-/// Groups with the aggregates that were asked for, given what each of them is over the plan's columns behind the keys.
-fn as_asked(plan: Plan, keys: usize, outputs: Option<Vec<TickExpr>>) -> Plan {
+/// Groups with the requested aggregates, given the expression of each over the plan's columns behind the keys.
+fn project_aggregates(plan: Plan, keys: usize, outputs: Option<Vec<TickExpr>>) -> Plan {
     let Some(outputs) = outputs else { return plan };
     let made: Vec<TickExpr> = (keys..plan.width()).map(TickExpr::Column).collect();
     let outputs = outputs.iter().map(|output| output.substitute(&made));

@@ -114,28 +114,28 @@ impl TickStatement {
         TickStatement { plan, constants, sides, lookups, schema, tables, with_repeated_keys, keys_repeat, refusal }
     }
 
-    /// The plan that is run: once a key was there twice that for such keys.
-    fn chosen(&self) -> &TickStatement {
-        // Relaxed: who doesn't know of it yet finds out.
+    /// The plan to run: once a duplicate key was met, the one for duplicate keys.
+    fn preferred_plan(&self) -> &TickStatement {
+        // Relaxed: a thread that doesn't see it yet meets the duplicate itself.
         match &self.with_repeated_keys {
             Some(other) if self.keys_repeat.load(Ordering::Relaxed) => other,
             _ => self,
         }
     }
 
-    /// Runs the chosen plan over tables, with a statement's values.
-    fn run_chosen(
+    /// Runs the preferred plan over tables, with a statement's values.
+    fn run_preferred(
         &self,
         tables: &[TableSnapshot],
         constants: Vec<ArrayRef>,
         values: &[ScalarValue],
         limits: &Limits<'_>,
     ) -> splay_engine::Result<(Vec<RecordBatch>, ReadStats)> {
-        let chosen = self.chosen();
+        let chosen = self.preferred_plan();
         match chosen.run(tables, constants, limits) {
             Err(splay_engine::Error::RepeatedKey) if self.with_repeated_keys.is_some() => {
                 self.keys_repeat.store(true, Ordering::Relaxed);
-                let other = self.chosen();
+                let other = self.preferred_plan();
                 let constants = other.constants.bind(values);
                 let constants = constants.map_err(|_| splay_engine::Error::RepeatedKey)?;
                 other.run(tables, constants, limits)
@@ -182,15 +182,15 @@ impl TickStatement {
     /// Its steps as text, with their cost if it has run.
     fn describe(&self, costs: Option<&StepCosts>) -> String {
         let steps = |plan: &Plan| costs.map_or_else(|| plan.to_string(), |costs| plan.with_costs(costs).to_string());
-        let chosen = self.chosen();
+        let chosen = self.preferred_plan();
         let sides = chosen.sides.iter().map(|side| format!("To look up in:\n{}\n", steps(&side.plan)));
         let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
         let refused = refusal.as_ref().map(|refusal| format!("\nDataFusion ran it last: {}", refusal.reason));
         sides.chain([steps(&chosen.plan)]).chain(refused).collect()
     }
 
-    /// Why the engine refused a question before; `None` if it didn't.
-    fn refused(&self, question: impl FnOnce() -> ResultKey) -> Option<String> {
+    /// The reason why the engine refused the same question before; `None` if it didn't.
+    fn earlier_refusal(&self, question: impl FnOnce() -> ResultKey) -> Option<String> {
         let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
         refusal.as_ref().filter(|refusal| refusal.question == question()).map(|refusal| refusal.reason.clone())
     }
@@ -286,8 +286,8 @@ impl ShapedStatement {
         ShapedStatement { key, text, names, values }
     }
 
-    /// Values that say which parameter they are of.
-    fn marked(&self) -> ParamValues {
+    /// Values that are marked with the number of their parameter.
+    fn numbered_values(&self) -> ParamValues {
         let marked = self.names.iter().zip(&self.values).enumerate().map(|(number, (name, value))| {
             let mark = BTreeMap::from([(LIFTED.to_owned(), number.to_string())]);
             let value = if name.starts_with(LIFTED) { item(value) } else { value.clone() };
@@ -403,8 +403,8 @@ impl TickStatements {
             }
             tables.push(snapshot);
         }
-        // What can't be bound is DataFusion's to complain about.
-        let constants = match statement.chosen().constants.bind(&query.values) {
+        // DataFusion reports values that can't be bound.
+        let constants = match statement.preferred_plan().constants.bind(&query.values) {
             Ok(constants) => constants,
             Err(_) => return Ok(RunOutcome::Not),
         };
@@ -414,7 +414,7 @@ impl TickStatements {
             let states = tables.iter().map(state).collect();
             ResultKey { shape: query.key.clone(), values: query.values.clone(), states }
         };
-        if let Some(reason) = statement.refused(question) {
+        if let Some(reason) = statement.earlier_refusal(question) {
             return Ok(RunOutcome::Refused(reason));
         }
         let cache_key = self.results.as_ref().map(|results| (results, question()));
@@ -426,7 +426,7 @@ impl TickStatements {
         {
             return Ok(RunOutcome::Rows(Arc::clone(&statement.schema), cached_result));
         }
-        let ran = statement.run_chosen(&tables, constants, &query.values, limits);
+        let ran = statement.run_preferred(&tables, constants, &query.values, limits);
         match ran {
             Ok((batches, read)) => {
                 let watches: Vec<ReadWatch> = tables.iter().map(|table| table.watch().clone()).collect();
@@ -501,7 +501,7 @@ async fn logical_plan(
         None => read_only::plan(state, &folded, false).await?,
     };
     spellings.add_statement(written);
-    Ok((plan.with_param_values(query.marked())?, spellings))
+    Ok((plan.with_param_values(query.numbered_values())?, spellings))
 }
 
 fn recognise(

@@ -25,8 +25,8 @@ const NODES_MAX: usize = 200;
 /// pushed.
 ///
 /// # Errors
-/// Those of making plans.
-pub(super) fn narrowed(plan: &LogicalPlan, predicate: &Expr) -> Result<Option<(LogicalPlan, Option<Expr>)>> {
+/// Those of rebuilding plans.
+pub(super) fn narrow_groups(plan: &LogicalPlan, predicate: &Expr) -> Result<Option<(LogicalPlan, Option<Expr>)>> {
     let conditions = split_conjunction(predicate);
     if conditions.len() > CONDITIONS_MAX {
         return Ok(None);
@@ -73,7 +73,7 @@ fn below(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> {
         LogicalPlan::Union(node) => union(node, condition),
         LogicalPlan::Distinct(Distinct::All(input)) if !reads_floats(condition, plan.schema())? => {
             let condition = by_place(condition, plan.schema(), input.schema())?;
-            Ok(Some(LogicalPlan::Distinct(Distinct::All(Arc::new(filtered(input, condition)?)))))
+            Ok(Some(LogicalPlan::Distinct(Distinct::All(Arc::new(push_condition(input, condition)?)))))
         }
         LogicalPlan::Aggregate(node) => aggregate(node, condition),
         LogicalPlan::Window(node) => window(node, condition),
@@ -91,8 +91,8 @@ fn at_join(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> 
     }
 }
 
-/// A plan with a condition as far below as it may be.
-fn filtered(plan: &LogicalPlan, condition: Expr) -> Result<LogicalPlan> {
+/// A plan with a condition pushed down as far as possible.
+fn push_condition(plan: &LogicalPlan, condition: Expr) -> Result<LogicalPlan> {
     match below(plan, &condition)? {
         Some(narrowed) => Ok(narrowed),
         None => Filter::try_new(condition, Arc::new(plan.clone())).map(LogicalPlan::Filter),
@@ -129,7 +129,7 @@ fn aggregate(node: &Aggregate, condition: &Expr) -> Result<Option<LogicalPlan>> 
     if !is_of_columns(&condition)? {
         return Ok(None);
     }
-    let input = Arc::new(filtered(&node.input, condition)?);
+    let input = Arc::new(push_condition(&node.input, condition)?);
     let (keys, calls) = (node.group_expr.clone(), node.aggr_expr.clone());
     Aggregate::try_new_with_schema(input, keys, calls, Arc::clone(&node.schema)).map(LogicalPlan::Aggregate).map(Some)
 }
@@ -139,7 +139,7 @@ fn window(node: &Window, condition: &Expr) -> Result<Option<LogicalPlan>> {
         return Ok(None);
     }
     let columns = node.input.schema().columns();
-    let of_window = |expr: &Expr| match unaliased(expr) {
+    let of_window = |expr: &Expr| match without_alias(expr) {
         Expr::WindowFunction(call) => call.params.partition_by.clone(),
         _ => Vec::new(),
     };
@@ -153,7 +153,7 @@ fn window(node: &Window, condition: &Expr) -> Result<Option<LogicalPlan>> {
         }
     }
     let condition = by_place(condition, &node.schema, node.input.schema())?;
-    let input = Arc::new(filtered(&node.input, condition)?);
+    let input = Arc::new(push_condition(&node.input, condition)?);
     let (window_expr, schema) = (node.window_expr.clone(), Arc::clone(&node.schema));
     Ok(Some(LogicalPlan::Window(Window { input, window_expr, schema })))
 }
@@ -210,8 +210,8 @@ fn over(condition: &Expr, schema: &DFSchema, computed: &[Expr]) -> Result<Option
     let over = condition.clone().transform(|expr| {
         let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
         match computed.get(schema.index_of_column(column)?) {
-            // What is put in is done.
-            Some(by) => Ok(Transformed::new(unaliased(by).clone(), true, TreeNodeRecursion::Jump)),
+            // The replacement is final: it isn't rewritten again.
+            Some(by) => Ok(Transformed::new(without_alias(by).clone(), true, TreeNodeRecursion::Jump)),
             None => {
                 has_others = true;
                 Ok(Transformed::new(expr, false, TreeNodeRecursion::Stop))
@@ -231,9 +231,9 @@ fn size(expr: &Expr) -> Result<usize> {
     Ok(nodes)
 }
 
-fn unaliased(expr: &Expr) -> &Expr {
+fn without_alias(expr: &Expr) -> &Expr {
     match expr {
-        Expr::Alias(alias) => unaliased(&alias.expr),
+        Expr::Alias(alias) => without_alias(&alias.expr),
         other => other,
     }
 }

@@ -14,7 +14,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan, lit};
 use splay_engine::{Expr as TickExpr, Plan};
 
-use super::combine::{KeyedSide, Size, equalities, failed, filtered, is_of, listed, with_filter};
+use super::combine::{KeyedSide, Size, equalities, filtered, is_of, literal_columns, unsupported, with_filter};
 use super::convert::{UnsupportedExpr, unknown};
 use super::recognise::{Recogniser, Stage, types};
 use super::subqueries::has_one_row;
@@ -36,7 +36,7 @@ impl Recogniser<'_> {
         let matched = self.lookup(&of_left, &join.left)?.into_plan(&join.schema);
         let mut outputs = Vec::with_capacity(join.schema.fields().len());
         for data_type in types(join.left.schema()) {
-            outputs.push(self.fixed(ScalarValue::try_from(&data_type))?);
+            outputs.push(self.constant(ScalarValue::try_from(&data_type))?);
         }
         outputs.extend((0..join.right.schema().fields().len()).map(TickExpr::Column));
         let right = self.with_keys_of(&join.right, &pairs, &join.left, false)?.into_plan(join.right.schema());
@@ -144,7 +144,7 @@ impl Recogniser<'_> {
 
 /// A left join with a condition on the right side only, which is applied to the right side before the join.
 pub(super) fn with_narrowed_right(join: &Join) -> Result<Join, UnsupportedExpr> {
-    if listed(&join.right)?.is_some() {
+    if literal_columns(&join.right)?.is_some() {
         return Ok(join.clone());
     }
     let (mut of_right, mut rest) = (Vec::new(), Vec::new());
@@ -157,7 +157,7 @@ pub(super) fn with_narrowed_right(join: &Join) -> Result<Join, UnsupportedExpr> 
 
 /// A right join, possibly with a filter above it, as a left join with swapped sides and the columns in their old order.
 pub(super) fn with_sides_swapped(join: &Join, predicate: Option<&Expr>) -> Result<LogicalPlan, UnsupportedExpr> {
-    if asof_parts(join).map_err(failed)?.is_some() {
+    if asof_parts(join).map_err(unsupported)?.is_some() {
         return unknown("a right join by time");
     }
     let swapped = Join {
@@ -165,16 +165,18 @@ pub(super) fn with_sides_swapped(join: &Join, predicate: Option<&Expr>) -> Resul
         right: Arc::clone(&join.left),
         on: join.on.iter().map(|(left, right)| (right.clone(), left.clone())).collect(),
         join_type: JoinType::Left,
-        schema: Arc::new(build_join_schema(join.right.schema(), join.left.schema(), &JoinType::Left).map_err(failed)?),
+        schema: Arc::new(
+            build_join_schema(join.right.schema(), join.left.schema(), &JoinType::Left).map_err(unsupported)?,
+        ),
         ..join.clone()
     };
     let mut plan = LogicalPlan::Join(swapped);
     if let Some(predicate) = predicate {
-        plan = LogicalPlan::Filter(Filter::try_new(predicate.clone(), Arc::new(plan)).map_err(failed)?);
+        plan = LogicalPlan::Filter(Filter::try_new(predicate.clone(), Arc::new(plan)).map_err(unsupported)?);
     }
     let columns = join.schema.columns().into_iter().map(Expr::Column).collect();
     let projection = Projection::try_new_with_schema(columns, Arc::new(plan), Arc::clone(&join.schema));
-    projection.map(LogicalPlan::Projection).map_err(failed)
+    projection.map(LogicalPlan::Projection).map_err(unsupported)
 }
 
 /// `INTERSECT` and `EXCEPT`, which are such joins by all columns of different rows, as groups of the rows of both sides: those that have rows of
@@ -213,5 +215,5 @@ fn grouped_by_sides(join: &Join) -> Result<LogicalPlan, UnsupportedExpr> {
         let groups = Arc::new(LogicalPlan::Filter(groups));
         Projection::try_new_with_schema(keys.to_vec(), groups, Arc::clone(&join.schema)).map(LogicalPlan::Projection)
     };
-    grouped().map_err(failed)
+    grouped().map_err(unsupported)
 }

@@ -44,13 +44,13 @@ impl Recogniser<'_> {
         let before = self.constants.len();
         let columns = |columns: Vec<usize>| columns.into_iter().map(TickExpr::Column).collect::<Vec<_>>();
         if let Some((parts, outputs)) = self.without_zeros(&aggregates) {
-            if let Some((made, places)) = self.pivoted(&parts) {
+            if let Some((made, places)) = self.add_pivots(&parts) {
                 let places = columns(places);
                 return (made, Some(outputs.iter().map(|output| output.substitute(&places)).collect()));
             }
             self.constants.truncate(before);
         }
-        match self.pivoted(&aggregates) {
+        match self.add_pivots(&aggregates) {
             Some((made, places)) => (made, Some(columns(places))),
             None => (aggregates, None),
         }
@@ -119,8 +119,8 @@ impl Recogniser<'_> {
         }
     }
 
-    /// Aggregates with pivots, and for each of those given where its column is among theirs; `None` where no key has many values.
-    fn pivoted(&mut self, aggregates: &[Aggregate]) -> Option<(Vec<Aggregate>, Vec<usize>)> {
+    /// Combines aggregates into pivots, and returns for each given aggregate its column among the new ones; `None` if no key has many values.
+    fn add_pivots(&mut self, aggregates: &[Aggregate]) -> Option<(Vec<Aggregate>, Vec<usize>)> {
         if aggregates.len() < VALUES_MIN {
             return None;
         }

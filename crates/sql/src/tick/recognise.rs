@@ -123,8 +123,8 @@ fn first_rows(plan: Plan, rows: Option<usize>) -> Plan {
     }
 }
 
-/// Expressions over columns as expressions over what these are computed from, which repeats what is named more than once.
-fn substituted(outputs: &[TickExpr], columns: &[TickExpr]) -> Result<Vec<TickExpr>, UnsupportedExpr> {
+/// Substitutes the expressions of columns into other expressions, which repeats an expression that is used several times.
+fn substitute_columns(outputs: &[TickExpr], columns: &[TickExpr]) -> Result<Vec<TickExpr>, UnsupportedExpr> {
     let size = |expr: &TickExpr| {
         let mut nodes = 0usize;
         expr.visit(&mut |_| nodes += 1);
@@ -205,7 +205,9 @@ impl Recogniser<'_> {
                 let outputs =
                     projection.expr.iter().map(|expr| self.convert(expr, schema)).collect::<Result<Vec<_>, _>>()?;
                 Ok(match stage {
-                    Stage::Table { scan, columns } => Stage::Table { scan, columns: substituted(&outputs, &columns)? },
+                    Stage::Table { scan, columns } => {
+                        Stage::Table { scan, columns: substitute_columns(&outputs, &columns)? }
+                    }
                     Stage::Frame(input) => Stage::Frame(Plan::Project { input: Box::new(input), outputs }),
                 })
             }
@@ -312,7 +314,7 @@ impl Recogniser<'_> {
             }
         }
         let mut stage = match conjunction(rest) {
-            Some(rest) => self.filter_narrowed(&rest, input)?,
+            Some(rest) => self.narrow_and_filter(&rest, input)?,
             None => self.stage(input)?,
         };
         for keys in time_keys {
@@ -321,8 +323,8 @@ impl Recogniser<'_> {
         Ok(stage)
     }
 
-    fn filter_narrowed(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
-        let narrowed = narrow::narrowed(input, predicate).map_err(|error| UnsupportedExpr(error.to_string()))?;
+    fn narrow_and_filter(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, UnsupportedExpr> {
+        let narrowed = narrow::narrow_groups(input, predicate).map_err(|error| UnsupportedExpr(error.to_string()))?;
         match narrowed {
             Some((input, None)) => self.stage(&input),
             Some((input, Some(predicate))) => self.filter_all(&predicate, &input),
@@ -351,7 +353,7 @@ impl Recogniser<'_> {
                 scan.bounds.push(Bound::Symbol(symbols));
                 continue;
             }
-            let condition = substituted(&[self.convert(condition, schema)?], &columns)?.remove(0);
+            let condition = substitute_columns(&[self.convert(condition, schema)?], &columns)?.remove(0);
             if self.bound(&condition, &spec, &mut scan.bounds) {
                 continue;
             }
@@ -467,7 +469,7 @@ impl Recogniser<'_> {
         if function.name() != LOCAL_DATE || !is_time(time) || !is_range(op) {
             return None;
         }
-        let text = |number: usize| match self.constants.fixed(number) {
+        let text = |number: usize| match self.constants.fixed_value(number) {
             Some(ScalarValue::Utf8(Some(text))) => Some(text),
             _ => None,
         };
@@ -494,7 +496,7 @@ impl Recogniser<'_> {
             return None;
         }
         let fixed = |argument: &TickExpr| match argument {
-            TickExpr::Constant(number) => self.constants.fixed(*number),
+            TickExpr::Constant(number) => self.constants.fixed_value(*number),
             _ => None,
         };
         let others: Option<Vec<ScalarValue>> = std::iter::once(width).chain(rest).map(fixed).collect();

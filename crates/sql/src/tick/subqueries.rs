@@ -27,7 +27,7 @@ use crate::pushdown::is_text;
 /// Aggregates that are null for no rows.
 const NULL_OF_NOTHING: [&str; 8] = ["min", "max", "sum", "avg", "med", "median", "stddev", "var"];
 
-fn failed(error: DataFusionError) -> UnsupportedExpr {
+fn unsupported(error: DataFusionError) -> UnsupportedExpr {
     UnsupportedExpr(error.to_string())
 }
 
@@ -43,7 +43,7 @@ impl Recogniser<'_> {
             }
             Ok(TreeNodeRecursion::Continue)
         });
-        collected.map_err(failed)?;
+        collected.map_err(unsupported)?;
         let mut queries = Vec::with_capacity(subqueries.len());
         for expr in subqueries {
             let stands_for = match &expr {
@@ -52,10 +52,10 @@ impl Recogniser<'_> {
                 Expr::InSubquery(of) if of.subquery.outer_ref_columns.is_empty() => {
                     let value = self.convert(as_text(&of.expr, schema), schema)?;
                     let is_among = self.among(value, &of.expr, schema, (*of.subquery.subquery).clone())?;
-                    negated(is_among, of.negated)
+                    negate_if(is_among, of.negated)
                 }
                 Expr::Exists(of) if !of.subquery.outer_ref_columns.is_empty() => {
-                    negated(self.exists(&of.subquery, schema)?, of.negated)
+                    negate_if(self.exists(&of.subquery, schema)?, of.negated)
                 }
                 other => return unknown(format!("the expression {other}")),
             };
@@ -84,7 +84,7 @@ impl Recogniser<'_> {
         plan: LogicalPlan,
     ) -> Result<TickExpr, UnsupportedExpr> {
         let [field] = &plan.schema().fields()[..] else { return unknown("a list of several columns") };
-        let own = as_text(expr, schema).get_type(schema).map_err(failed)?;
+        let own = as_text(expr, schema).get_type(schema).map_err(unsupported)?;
         let of = field.data_type();
         if !ValueList::takes(of) || own != *of && !(is_text(&own) && is_text(of)) {
             return unknown(format!("a {own} in a list of {of}"));
@@ -104,19 +104,20 @@ impl Recogniser<'_> {
     /// The value of a correlated query for each row, by its only equality with outer columns.
     fn value_by_key(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
         let ValueOfNoRows { aggregate, value, counts } = of_nothing(&query.subquery)?;
-        let CorrelatedQuery { plan, mut pairs } = correlated(&aggregate.input, schema)?;
+        let CorrelatedQuery { plan, mut pairs } = split_correlation(&aggregate.input, schema)?;
         let (Some((inner, outer)), true) = (pairs.pop(), pairs.is_empty()) else {
             return unknown("a query for each row by several equalities");
         };
-        let inner_type = inner.get_type(plan.schema()).map_err(failed)?;
-        let outer_type = outer.get_type(schema).map_err(failed)?;
+        let inner_type = inner.get_type(plan.schema()).map_err(unsupported)?;
+        let outer_type = outer.get_type(schema).map_err(unsupported)?;
         if !LookupTable::takes(&outer_type, &inner_type) {
             return unknown(format!("a query by a {outer_type}"));
         }
-        let grouped = Aggregate::try_new(Arc::new(plan), vec![inner], aggregate.aggr_expr.clone()).map_err(failed)?;
+        let grouped =
+            Aggregate::try_new(Arc::new(plan), vec![inner], aggregate.aggr_expr.clone()).map_err(unsupported)?;
         let key = Expr::Column(grouped.schema.columns().swap_remove(0));
         let values =
-            Projection::try_new(vec![key, value], Arc::new(LogicalPlan::Aggregate(grouped))).map_err(failed)?;
+            Projection::try_new(vec![key, value], Arc::new(LogicalPlan::Aggregate(grouped))).map_err(unsupported)?;
         let values = LogicalPlan::Projection(values);
         let stage = self.stage(&values)?.into_plan(values.schema());
         if !groups_by(&stage, &[0]) {
@@ -131,7 +132,7 @@ impl Recogniser<'_> {
             return Ok(lookup);
         }
         let data_type = values.schema().field(1).data_type().clone();
-        let zero = ScalarValue::new_zero(&data_type).map_err(failed)?;
+        let zero = ScalarValue::new_zero(&data_type).map_err(unsupported)?;
         let Some(zero) = self.constants.fix(&zero) else { return unknown(format!("a count as a {data_type}")) };
         let is_there = TickExpr::IsNotNull(Box::new(lookup.clone()));
         let otherwise = Some(Box::new(TickExpr::Constant(zero)));
@@ -140,7 +141,7 @@ impl Recogniser<'_> {
 
     /// Whether a correlated query has a row, by its equalities with outer columns. A null key equals none.
     fn exists(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, UnsupportedExpr> {
-        let CorrelatedQuery { plan, pairs } = correlated(without_outputs(&query.subquery), schema)?;
+        let CorrelatedQuery { plan, pairs } = split_correlation(without_outputs(&query.subquery), schema)?;
         self.keys_among(&pairs, schema, &plan)
     }
 
@@ -154,7 +155,8 @@ impl Recogniser<'_> {
         if of.subquery.outer_ref_columns.is_empty() {
             return Ok(None);
         }
-        let Ok(CorrelatedQuery { plan, pairs }) = correlated(without_outputs(&of.subquery.subquery), schema) else {
+        let Ok(CorrelatedQuery { plan, pairs }) = split_correlation(without_outputs(&of.subquery.subquery), schema)
+        else {
             return Ok(None);
         };
         self.keys_by_time(&pairs, schema, &plan, !of.negated)
@@ -169,9 +171,9 @@ impl Recogniser<'_> {
     ) -> Result<TickExpr, UnsupportedExpr> {
         let are_there = pairs.iter().map(|(inner, _)| inner.clone().is_not_null());
         let Some(are_there) = conjunction(are_there) else { return unknown("a query without a key") };
-        let filter = Filter::try_new(are_there, Arc::new(plan.clone())).map_err(failed)?;
+        let filter = Filter::try_new(are_there, Arc::new(plan.clone())).map_err(unsupported)?;
         let inner = pairs.iter().map(|(inner, _)| inner.clone()).collect();
-        let keys = Projection::try_new(inner, Arc::new(LogicalPlan::Filter(filter))).map_err(failed)?;
+        let keys = Projection::try_new(inner, Arc::new(LogicalPlan::Filter(filter))).map_err(unsupported)?;
         let keys = LogicalPlan::Projection(keys);
         let [(_, outer)] = pairs else { return self.has_keys(pairs, schema, keys) };
         let key = self.convert(outer, schema)?;
@@ -190,7 +192,7 @@ impl Recogniser<'_> {
         let output = Arc::clone(query.schema());
         let mut keys = Vec::with_capacity(pairs.len());
         for ((_, outer), field) in pairs.iter().zip(output.fields()) {
-            let own = outer.get_type(schema).map_err(failed)?;
+            let own = outer.get_type(schema).map_err(unsupported)?;
             if !LookupTable::takes(&own, field.data_type()) {
                 return unknown(format!("a query by a {own}"));
             }
@@ -223,7 +225,7 @@ fn without_outputs(mut plan: &LogicalPlan) -> &LogicalPlan {
     plan
 }
 
-fn negated(expr: TickExpr, is_negated: bool) -> TickExpr {
+fn negate_if(expr: TickExpr, is_negated: bool) -> TickExpr {
     if is_negated { TickExpr::Not(Box::new(expr)) } else { expr }
 }
 
@@ -248,7 +250,7 @@ struct ValueOfNoRows<'a> {
 }
 
 fn of_nothing(plan: &LogicalPlan) -> Result<ValueOfNoRows<'_>, UnsupportedExpr> {
-    let (aggregate, value) = computed(plan)?;
+    let (aggregate, value) = aggregate_of_all(plan)?;
     let of_aggregates = aggregate.aggr_expr.iter().map(|one| match without_alias(one) {
         Expr::AggregateFunction(call) => call.func.name(),
         _ => "",
@@ -264,10 +266,10 @@ fn of_nothing(plan: &LogicalPlan) -> Result<ValueOfNoRows<'_>, UnsupportedExpr> 
     }
 }
 
-/// The aggregate of all rows below a query of one value, and that value over its columns.
-fn computed(plan: &LogicalPlan) -> Result<(&Aggregate, Expr), UnsupportedExpr> {
+/// The aggregate over all rows in a scalar query, and the query's value as an expression over its columns.
+fn aggregate_of_all(plan: &LogicalPlan) -> Result<(&Aggregate, Expr), UnsupportedExpr> {
     match plan {
-        LogicalPlan::SubqueryAlias(alias) => computed(&alias.input),
+        LogicalPlan::SubqueryAlias(alias) => aggregate_of_all(&alias.input),
         LogicalPlan::Projection(projection) => {
             let [one] = projection.expr.as_slice() else { return unknown("a query of several values") };
             let (aggregate, value) = computed_below(&projection.input)?;
@@ -293,7 +295,7 @@ fn computed_below(plan: &LogicalPlan) -> Result<(&Aggregate, Option<Expr>), Unsu
     match plan {
         LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty() => Ok((aggregate, None)),
         LogicalPlan::SubqueryAlias(_) | LogicalPlan::Projection(_) => {
-            computed(plan).map(|(aggregate, value)| (aggregate, Some(value)))
+            aggregate_of_all(plan).map(|(aggregate, value)| (aggregate, Some(value)))
         }
         _ => unknown("a query that is no aggregate, for each row"),
     }
@@ -336,10 +338,10 @@ struct CorrelatedQuery {
     pairs: Vec<(Expr, Expr)>,
 }
 
-/// Takes the equalities with the rows around it out of a filter.
-fn correlated(plan: &LogicalPlan, around: &DFSchema) -> Result<CorrelatedQuery, UnsupportedExpr> {
+/// Takes the equalities with outer columns out of a filter.
+fn split_correlation(plan: &LogicalPlan, around: &DFSchema) -> Result<CorrelatedQuery, UnsupportedExpr> {
     let filter = match plan {
-        LogicalPlan::SubqueryAlias(alias) => return correlated(&alias.input, around),
+        LogicalPlan::SubqueryAlias(alias) => return split_correlation(&alias.input, around),
         LogicalPlan::Filter(filter) => filter,
         _ => return unknown("a query for each row without an equality"),
     };
@@ -361,12 +363,12 @@ fn correlated(plan: &LogicalPlan, around: &DFSchema) -> Result<CorrelatedQuery, 
         is_free &= !node.expressions().iter().any(Expr::contains_outer);
         Ok(TreeNodeRecursion::Continue)
     });
-    below.map_err(failed)?;
+    below.map_err(unsupported)?;
     if pairs.is_empty() || !is_free {
         return unknown("a query for each row without an equality");
     }
     let plan = match conjunction(rest) {
-        Some(rest) => LogicalPlan::Filter(Filter::try_new(rest, Arc::clone(&filter.input)).map_err(failed)?),
+        Some(rest) => LogicalPlan::Filter(Filter::try_new(rest, Arc::clone(&filter.input)).map_err(unsupported)?),
         None => filter.input.as_ref().clone(),
     };
     Ok(CorrelatedQuery { plan, pairs })
@@ -383,6 +385,6 @@ fn unbound(expr: &Expr) -> Result<Expr, UnsupportedExpr> {
         }
         other => Ok(Transformed::no(other)),
     });
-    let unbound = unbound.map_err(failed)?.data;
+    let unbound = unbound.map_err(unsupported)?.data;
     if has_own { unknown("a query for each row by both sides together") } else { Ok(unbound) }
 }

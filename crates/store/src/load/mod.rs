@@ -534,7 +534,7 @@ impl Load {
     /// The rows whose place a partition's new ones take.
     fn removal_of_replaced(&self, first: i32, incoming: &IncomingRows) -> Result<(Removal, Counts)> {
         let by_symbol = self.options.replace == Replace::Symbols;
-        let removal = Removal::replaced(&self.spec, first, incoming.replaced.clone(), by_symbol)?;
+        let removal = Removal::rows_to_replace(&self.spec, first, incoming.replaced.clone(), by_symbol)?;
         let counts = self.snapshot()?.map(|snapshot| removal.count(&snapshot)).transpose()?;
         Ok((removal, counts.unwrap_or_default()))
     }

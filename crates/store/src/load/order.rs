@@ -43,7 +43,7 @@ impl BatchRange {
     }
 
     /// Takes in the next one if it goes on where this one ends.
-    pub(crate) fn joined(&mut self, next: BatchRange) -> bool {
+    pub(crate) fn extend_with(&mut self, next: BatchRange) -> bool {
         let follows = self.batch == next.batch && self.range().end == next.start;
         let rows = self.rows.checked_add(next.rows).filter(|_| follows);
         self.rows = rows.unwrap_or(self.rows);
@@ -81,7 +81,7 @@ impl Order {
     /// Adds a stretch at the end.
     pub(crate) fn push(&mut self, stretch: BatchRange) {
         self.rows += stretch.range().len();
-        if !self.stretches.last_mut().is_some_and(|last| last.joined(stretch)) {
+        if !self.stretches.last_mut().is_some_and(|last| last.extend_with(stretch)) {
             self.stretches.push(stretch);
         }
     }

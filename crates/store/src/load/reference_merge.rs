@@ -184,7 +184,7 @@ impl Load {
             Replace::Table => return Ok(stored.slice(0, 0)),
             Replace::Symbols => {
                 let symbols = incoming.replaced.values().flatten().cloned().collect();
-                Some(Removal::replaced(&self.spec, PARTITION, [(PARTITION, symbols)].into(), true)?)
+                Some(Removal::rows_to_replace(&self.spec, PARTITION, [(PARTITION, symbols)].into(), true)?)
             }
             Replace::Nothing | Replace::Dates => removal.map(|(removal, _)| removal),
         };

@@ -169,7 +169,7 @@ impl Keys {
                 for row in piece {
                     let one = BatchRange::row(number, row);
                     let goes_on = row > 0 && ranks[row - 1] == ranks[row] && times[row - 1] <= times[row];
-                    if goes_on && open.as_mut().is_some_and(|open| open.joined(one)) {
+                    if goes_on && open.as_mut().is_some_and(|open| open.extend_with(one)) {
                         continue;
                     }
                     if let Some(before) = open.replace(one) {

@@ -580,7 +580,7 @@ impl Segment {
             return Err(Error::corrupt(shown, 0, "the index of this segment", "another"));
         }
         let plain = encryption::open(sealed, &self.keys, &shown)?;
-        SegmentIndex::open_plain(aligned(&plain), self.entry.rows, shown)
+        SegmentIndex::open_plain(copy_aligned(&plain), self.entry.rows, shown)
     }
 
     /// Makes the index from the segment, after checking the segment against the manifest's digest.
@@ -596,7 +596,7 @@ impl Segment {
         let rows = opened.read_all(&spec, self.entry.rows)?;
         let (index, digest) = index::build(&spec, &rows, &checksums);
         let path = storage.display_path(&self.index_path());
-        SegmentIndex::open(aligned(&index), &digest, self.entry.rows, path)
+        SegmentIndex::open(copy_aligned(&index), &digest, self.entry.rows, path)
     }
 
     /// A schema good enough for an index: the symbol column is the first one by which the rows are ordered.
@@ -609,7 +609,7 @@ impl Segment {
 }
 
 /// A copy at an address where words may be read.
-fn aligned(bytes: &[u8]) -> Buffer {
+fn copy_aligned(bytes: &[u8]) -> Buffer {
     let mut aligned = MutableBuffer::new(bytes.len());
     aligned.extend_from_slice(bytes);
     aligned.into()

@@ -62,7 +62,7 @@ impl FileImage {
             self.live.extend_from_slice(&self.before_cut[self.live.len()..]);
         }
         if self.live != self.durable {
-            self.live = torn(&self.durable, &self.live, choose);
+            self.live = tear(&self.durable, &self.live, choose);
         }
         self.sync();
     }
@@ -258,8 +258,8 @@ fn reachable(mut dirs: BTreeMap<String, DirImage>) -> BTreeMap<String, DirImage>
     kept_dirs
 }
 
-/// What can be left of unsynced writes: any length from the durable to the live one, old or new bytes in each sector.
-fn torn(durable: &[u8], live: &[u8], choose: Chooser<'_>) -> Vec<u8> {
+/// A possible rest of unsynced writes: any length from the durable to the live one, old or new bytes in each sector.
+fn tear(durable: &[u8], live: &[u8], choose: Chooser<'_>) -> Vec<u8> {
     if choose(4) == 0 {
         return durable.to_vec();
     }
@@ -299,7 +299,7 @@ impl FaultStorageState {
         self.operations += 1;
         let stopped = self.stop_after.is_some_and(|stop| number >= stop);
         if stopped || self.fail_at == Some(number) || self.is_turn() {
-            return Err(injected(act, path));
+            return Err(injected_error(act, path));
         }
         Ok(())
     }
@@ -309,7 +309,7 @@ impl FaultStorageState {
         let number = self.reads;
         self.reads += 1;
         if self.fail_read_at == Some(number) || self.is_turn() {
-            return Err(injected(act, path));
+            return Err(injected_error(act, path));
         }
         Ok(())
     }
@@ -341,7 +341,7 @@ fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-fn injected(act: &'static str, path: &str) -> Error {
+fn injected_error(act: &'static str, path: &str) -> Error {
     Error::io(act, path)(std::io::Error::other("injected fault"))
 }
 

@@ -70,10 +70,10 @@ struct Candidate {
 impl Candidate {
     fn of(session: &Session, view: &View, stop: Stop<'_>) -> Option<Candidate> {
         let state = session.materialized().state(session, view, stop).ok()?;
-        state.planned.grouped(session)?;
+        state.planned.grouped_view(session)?;
         Some(Candidate {
             since: state.same_rows_since()?,
-            size: state.kept_rows.checked_ilog2().unwrap_or(0),
+            size: state.stored_rows.checked_ilog2().unwrap_or(0),
             planned: Arc::clone(&state.planned),
         })
     }
@@ -100,8 +100,8 @@ impl ViewState {
 }
 
 impl PlannedView {
-    /// What its rows are by groups, if they are groups.
-    fn grouped(&self, session: &Session) -> Option<&GroupedView> {
+    /// The view as groups, if its rows are groups.
+    fn grouped_view(&self, session: &Session) -> Option<&GroupedView> {
         let grouped = self
             .grouped
             .get_or_init(|| GroupedView::of(&self.view, &self.query, &self.tables, &session.shared_state()));
@@ -229,7 +229,7 @@ impl Rewriter<'_> {
     fn select(&mut self, select: &mut ast::Select, order: Option<&mut ast::OrderBy>, names: &[String]) {
         let mut order = order;
         for candidate in self.candidates {
-            let Some(grouped) = candidate.planned.grouped(self.session) else { continue };
+            let Some(grouped) = candidate.planned.grouped_view(self.session) else { continue };
             let query = (&*select, order.as_deref());
             if let Some((over, ordered)) = select::over_view(query, grouped, candidate.since, self.state, names) {
                 *select = over;

@@ -38,7 +38,7 @@ pub(crate) fn with_tick_parts(plan: LogicalPlan, state: &Arc<SessionState>, has_
     };
     // A statement whose calendar is a table never runs as a whole.
     if !has_own_calendar(&plan)?
-        && finder.coerced(whole).is_some_and(|whole| recognise(&whole, &finder.options, false).is_ok())
+        && finder.coerce_types(whole).is_some_and(|whole| recognise(&whole, &finder.options, false).is_ok())
     {
         return Ok(plan);
     }
@@ -103,7 +103,7 @@ impl Finder<'_> {
     }
 
     fn part(&self, plan: &LogicalPlan) -> Option<LogicalPlan> {
-        let coerced = self.coerced(plan)?;
+        let coerced = self.coerce_types(plan)?;
         if !cannot_fail(&coerced).unwrap_or(false) {
             return None;
         }
@@ -123,8 +123,8 @@ impl Finder<'_> {
         Some(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
     }
 
-    /// The plan with types coerced, if that changes the type of none of its columns.
-    fn coerced(&self, plan: &LogicalPlan) -> Option<LogicalPlan> {
+    /// The plan with coerced types, if that changes the type of none of its columns.
+    fn coerce_types(&self, plan: &LogicalPlan) -> Option<LogicalPlan> {
         let coerced = TypeCoercion::new().analyze(plan.clone(), &self.options).ok()?;
         let types = |schema: &Schema| schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
         (types(coerced.schema().as_arrow()) == types(plan.schema().as_arrow())).then_some(coerced)
